@@ -242,6 +242,7 @@ impl Probing {
         let mut running = self.program.run(&host, &["--busy-poll"], &config)?;
         let line = running.wait_for("measured")?;
         match numbers(&line, "measured")?[..] {
+            [_, p50, ..] if p50 < 0.0 => Err(Error::other("no probe has come back")),
             [mean, p50, p90, bytes, crossed, came, sent] => {
                 Ok(Probed { mean, p50, p90, bytes: bytes / crossed.max(1.0), part: came / sent.max(1.0) })
             }

@@ -24,9 +24,9 @@ pub(crate) struct Web {
 /// What clients got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
-    /// Files per second,
-    pub(crate) files: f64,
-    /// seconds that half of them took at most, and 99 of 100.
+    /// Gigabits per second, of files that are not whole yet, too.
+    pub(crate) gbps: f64,
+    /// Seconds that half of the files took at most, and 99 of 100; not a number where none has come.
     pub(crate) median: f64,
     pub(crate) p99: f64,
     /// Packets of one flow in a row, as they came to what stands in front of the server and as they left it.
@@ -76,12 +76,13 @@ impl Web {
         let text = self.wrk(clients, connections, time)?;
         let line = running.wait_for("slf ")?;
         let slf: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let (Some(files), Some(median), Some(p99), &[came, left]) =
-            (after(&text, "Requests/sec:"), after(&text, "50%"), after(&text, "99%"), &slf[..])
+        let (Some(bytes), Some(median), Some(p99), &[came, left]) =
+            (after(&text, "Transfer/sec:"), after(&text, "50%"), after(&text, "99%"), &slf[..])
         else {
             return Err(Error::other(format!("no figures: {text} {line}")));
         };
-        Ok(Served { files, median, p99, slf: [came, left] })
+        let [median, p99] = [median, p99].map(|time| if time > 0.0 { time } else { f64::NAN });
+        Ok(Served { gbps: bytes * 8.0 / 1e9, median, p99, slf: [came, left] })
     }
 
     fn nginx(&self, server: &Space) -> Result<Running> {
@@ -110,7 +111,7 @@ impl Web {
                 "-d",
                 &seconds,
                 "--timeout",
-                "30s",
+                "300s",
                 "--latency",
             ])
             .arg(format!("http://{RIGHT}:{PORT}/{FILE}"))
@@ -126,11 +127,14 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| Error::other("a path that is not text"))
 }
 
-/// The number behind a word, in seconds if it is a time.
+/// The number behind a word, in seconds if it is a time, and in bytes if it is an amount.
 fn after(text: &str, word: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
     let value = line.split_whitespace().next()?;
-    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    const KIB: f64 = 1024.0;
+    let times = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let amounts = [("KB", KIB), ("MB", KIB * KIB), ("GB", KIB * KIB * KIB), ("B", 1.0)];
+    let units = times.into_iter().chain(amounts);
     let with_unit =
         |(unit, factor): (&str, f64)| Some(value.strip_suffix(unit)?.parse::<f64>().ok()? * factor);
     value.parse().ok().or_else(|| units.into_iter().find_map(with_unit))
@@ -142,9 +146,8 @@ mod tests {
 
     #[test]
     fn what_wrk_says_is_understood() {
-        let text =
-            "  Latency Distribution\n     50%  120.50ms\n     99%    1.25s \nRequests/sec:    843.21\n";
-        let told = ["50%", "99%", "Requests/sec:", "75%"].map(|word| after(text, word));
-        assert_eq!(told, [Some(0.1205), Some(1.25), Some(843.21), None]);
+        let text = "  Latency Distribution\n     50%  120.50ms\n     99%    1.25s \nRequests/sec:    843.21\nTransfer/sec:      1.50MB\n";
+        let told = ["50%", "99%", "Requests/sec:", "Transfer/sec:", "75%"].map(|word| after(text, word));
+        assert_eq!(told, [Some(0.1205), Some(1.25), Some(843.21), Some(1_572_864.0), None]);
     }
 }

@@ -10,7 +10,10 @@ use lab::{Running, Space};
 pub(super) const EAL: [&str; 4] = ["--no-huge", "--no-pci", "-m", "512"];
 
 /// What a configuration has to do when its elements are at work.
-pub(crate) const READY: &str = "Script(print \"ready\")";
+pub(crate) const READY: &str = "Script(set state ready, print \"is $state\")";
+
+/// What it says then; an error that shows the configuration does not.
+const SAID: &str = "is ready";
 
 /// This program.
 pub(super) struct Program {
@@ -55,7 +58,7 @@ impl Program {
     fn start(&self, space: &Space, arguments: &[&str]) -> Result<Running> {
         let mut running = space.spawn(self.path()?, &[&["run", "-q"], arguments].concat())?;
         // Libraries may have something to say before.
-        running.wait_until_said("ready")?;
+        running.wait_until_said(SAID)?;
         Ok(running)
     }
 

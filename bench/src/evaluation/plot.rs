@@ -98,9 +98,14 @@ impl Axis {
         Axis { label, scale: Scale::Names(names.into_iter().map(|name| name.to_string()).collect()) }
     }
 
+    /// Whether there is a place for a value: none for zero where the axis is logarithmic, nor for what is not known.
+    fn has(&self, value: f64) -> bool {
+        value.is_finite() && (value > 0.0 || !matches!(self.scale, Scale::Log))
+    }
+
     /// From where to where it goes, and where values are written, so that all these are on it.
     fn coordinates(&self, values: &[f64], is_bottom: bool) -> Coordinates {
-        let mut distinct: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        let mut distinct: Vec<f64> = values.iter().copied().filter(|value| self.has(*value)).collect();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
         let (least, most) = match distinct[..] {
@@ -120,7 +125,6 @@ impl Axis {
                 Coordinates { range: least.min(0.0)..high, is_log: false, ticks }
             }
             Scale::Log => {
-                let least = least.max(1e-9);
                 let (low, high) = (least / 1.2, most.max(least) * 1.2);
                 let few = is_bottom && distinct.len() <= 9;
                 let ticks = if few { distinct } else { ticks_between(low, high) };
@@ -150,7 +154,7 @@ impl Ranged for Coordinates {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        let place = |value: f64| if self.is_log { value.max(1e-9).ln() } else { value };
+        let place = |value: f64| if self.is_log { value.ln() } else { value };
         let (start, end) = (place(self.range.start), place(self.range.end));
         let part = (place(*value) - start) / (end - start);
         from + (part * f64::from(to - from)).round() as i32
@@ -275,7 +279,9 @@ impl Panel {
         let is_joined = !matches!(self.x.scale, Scale::Names(_));
         for (number, series) in self.series.iter().enumerate() {
             let colour = self.colour(number);
-            let line: Vec<_> = series.points.iter().map(|point| (point.x, point.y)).collect();
+            let is_placed = |point: &&Point| self.x.has(point.x) && self.y.has(point.y);
+            let points = || series.points.iter().filter(is_placed);
+            let line: Vec<_> = points().map(|point| (point.x, point.y)).collect();
             if is_joined && series.is_of_paper {
                 chart.draw_series(DashedLineSeries::new(line.iter().copied(), 5, 4, colour.stroke_width(1)))
             } else if is_joined {
@@ -284,8 +290,9 @@ impl Panel {
                 chart.draw_series(std::iter::empty::<PathElement<_>>())
             }
             .map_err(|error| error.to_string())?;
-            let spreads = series.points.iter().filter_map(|point| {
-                let ends = point.quartiles?.map(|y| (point.x, y));
+            let spreads = points().filter_map(|point| {
+                let ends = point.quartiles.filter(|ends| ends.iter().all(|y| self.y.has(*y)))?;
+                let ends = ends.map(|y| (point.x, y));
                 Some(PathElement::new(ends.to_vec(), colour.stroke_width(2)))
             });
             chart.draw_series(spreads).map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ fn functions() -> [(&'static str, String); 5] {
     let nat = "IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0)";
     [
         ("L2 forwarder", "EtherMirror".into()),
-        ("meter", "m :: Meter(1000000000); m[1] -> Discard; m -> EtherMirror".into()),
+        ("meter", "m :: Meter(4000000); m[1] -> Discard; m -> EtherMirror".into()),
         ("firewall", format!("MarkIPHeader(14) -> {firewall} -> EtherMirror")),
         ("NAT", format!("MarkIPHeader(14) -> {nat} -> EtherMirror")),
         ("firewall, NAT", format!("MarkIPHeader(14) -> {firewall} -> {nat} -> EtherMirror")),

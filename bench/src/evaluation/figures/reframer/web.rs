@@ -19,14 +19,23 @@ const WAYS: [(&str, &str); 3] = [
 pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
     let web = Web::new().map_err(|error| error.to_string())?;
     let connections = if run.is_small() { vec![16] } else { vec![64, 256, 1024, 4096] };
-    let time = Duration::from_secs(if run.is_small() { 2 } else { 8 });
+    // Long enough for a file over each connection, at what such machines carry; and for all in ten minutes or so.
+    let time = |connections: usize| {
+        Duration::from_secs(if run.is_small() { 2 } else { (connections as u64 / 40).max(8) })
+    };
+    let rounds = |connections: usize| (run.settings.rounds * 512 / connections).clamp(1, run.settings.rounds);
     let mut served: Vec<Vec<Vec<Served>>> =
         connections.iter().map(|_| WAYS.map(|_| Vec::new()).into()).collect();
     for round in 1..=run.settings.rounds {
-        for (connections, served) in connections.iter().zip(&mut served) {
+        let cases =
+            connections.iter().zip(&mut served).filter(|(connections, _)| round <= rounds(**connections));
+        for (connections, served) in cases {
             for ((name, elements), served) in WAYS.iter().zip(served) {
-                run.step(&format!("{connections} connections, {name} ({round} of {})", run.settings.rounds))?;
-                let once = || web.serve(elements, *connections, time);
+                run.step(&format!(
+                    "{connections} connections, {name} ({round} of {})",
+                    rounds(*connections)
+                ))?;
+                let once = || web.serve(elements, *connections, time(*connections));
                 match once().or_else(|_| once()) {
                     Ok(one) => served.push(one),
                     Err(error) => eprintln!("reframer-19: {connections} connections, {name}: {error}"),
@@ -46,7 +55,7 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
     ]);
     let mut all: [Vec<Series>; 3] =
         std::array::from_fn(|_| WAYS.map(|(name, _)| Series::new(name, [])).into());
-    let gbps = |served: &Served| served.files * (1 << 20) as f64 * 8.0 / 1e9;
+    let gbps = |served: &Served| served.gbps;
     let of = |served: &[Served], what: &dyn Fn(&Served) -> f64| median(served.iter().map(what).collect());
     for (connections, served) in connections.iter().zip(&served) {
         for (way, (served, (name, _))) in served.iter().zip(WAYS).enumerate() {
