@@ -146,6 +146,14 @@ pub(crate) fn alternating(rules: &[String]) -> String {
     rules.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}, ")).collect()
 }
 
+/// Made rules for the IPFilter of a chain, most packets of which come to what is behind it: those for everybody permit, of the
+/// others every other one does.
+pub(crate) fn mostly_permitting(rules: &[String]) -> String {
+    let actions = ["allow", "deny"].into_iter().cycle();
+    let action = |rule: &str, action| if rule.contains("0.0.0.0/0") { "allow" } else { action };
+    rules.iter().zip(actions).map(|(rule, other)| format!("{} {rule}, ", action(rule, other))).collect()
+}
+
 /// Rules of no particular network: pairs of prefixes of which many say little, and services.
 pub(crate) fn made(count: usize) -> Vec<String> {
     let mut random = Rng::with_seed(1);

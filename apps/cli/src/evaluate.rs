@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Figures to measure, such as snf-7; `snf` is all of that paper
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Measure all of them, which takes about half an hour
+    /// Measure all of them, which takes an hour and a quarter
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Folder for results

@@ -259,9 +259,11 @@ impl OpenLoop {
         let &[count, lower, median, upper, p99, p999, mean, deviation] = &figures[..] else {
             return Err(format!("{meter} says {text}"));
         };
+        if count == 0.0 {
+            return Err(format!("no packet has come to '{meter}'"));
+        }
         let [lower, median, upper, p99, p999, mean, deviation] =
-            [lower, median, upper, p99, p999, mean, deviation]
-                .map(|nanoseconds| if count > 0.0 { nanoseconds / 1e3 } else { f64::NAN });
+            [lower, median, upper, p99, p999, mean, deviation].map(|nanoseconds| nanoseconds / 1e3);
         Ok(Latencies { quartiles: [lower, upper], median, p99, p999, mean, deviation })
     }
 
