@@ -20,6 +20,7 @@ use crate::floor::Floor;
 use crate::serde_params::Param;
 use crate::workers::once;
 use crate::{Pair, Row, Settings, median};
+pub(crate) use figures::Part;
 use figures::{Figures, Place};
 pub(crate) use tables::{is_one_of, tables};
 use traffic::FRAME;
@@ -62,6 +63,29 @@ struct Case {
     loops: u64,
 }
 
+impl Case {
+    fn new(settings: &Settings, cycles: u64, connections: u16) -> Case {
+        let packets = settings.packets.min(20_000);
+        let most = (settings.per_run as u64).min(MOST_CYCLES / (cycles + EACH));
+        Case { cycles, connections, packets, loops: most.div_ceil(packets as u64) }
+    }
+}
+
+/// One connection over a part of the workers that it is simulated for, and burst by burst.
+pub(crate) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
+    let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
+    let most = CYCLES[CYCLES.len() - 1];
+    let mut alone = |cycles| -> Result<Row, String> {
+        let rows = measured(Case::new(settings, cycles, 1), settings, &mut floor)?;
+        rows.into_iter().next().ok_or_else(|| "nothing measured".into())
+    };
+    let (idle, busy) = (alone(0)?, alone(most)?);
+    let cycle = (busy.ns_per_packet - idle.ns_per_packet).max(0.0) / most as f64;
+    let (_, [_, handing]) = ring::run(settings, &mut floor)?;
+    let costs = costs::measure(settings, handing)?;
+    Ok(Figures::new(settings, costs, cycle, idle.floor_ns)?.parts())
+}
+
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let with_work = CYCLES.map(|cycles| (cycles, 1));
     let with_flows = CONNECTIONS.map(|connections| (CYCLES[CYCLES.len() - 1], connections));
@@ -69,9 +93,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut cases = Vec::new();
     for (cycles, connections) in with_work.into_iter().chain(with_flows) {
-        let packets = settings.packets.min(20_000);
-        let most = (settings.per_run as u64).min(MOST_CYCLES / (cycles + EACH));
-        let case = Case { cycles, connections, packets, loops: most.div_ceil(packets as u64) };
+        let case = Case::new(settings, cycles, connections);
         rows.extend(measured(case, settings, &mut floor)?);
         cases.push(case);
     }

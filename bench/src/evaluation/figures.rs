@@ -135,6 +135,13 @@ pub const ALL: &[Figure] = &[
         run: sprayer::spreading,
     },
     Figure {
+        name: "sprayer-cores",
+        paper: "Sprayer, section 7",
+        about: "One connection over k of N workers, and burst by burst",
+        needs: &[],
+        run: sprayer::parts,
+    },
+    Figure {
         name: "sprayer-6b",
         paper: "Sprayer, Figures 6b and 7b",
         about: "Throughput of the kernel's own TCP through workers that share a connection",

@@ -3,6 +3,8 @@
 
 use sprayer::Policy;
 
+use element::Timestamp;
+
 use super::simulation::{Costs, Outcome, Packets, Setting, simulate};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
@@ -16,6 +18,10 @@ pub(super) const CONNECTIONS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 pub(super) const LOADS: [u64; 6] = [10, 30, 50, 70, 90, 200];
 /// The same of those that all workers can bear: for fairness.
 const FAIR_LOAD: f64 = 0.9;
+/// Pauses in microseconds behind which a connection goes on elsewhere; and packets that come then, of those that one worker can
+/// bear, in hundredths.
+const GAPS: [u64; 6] = [0, 2, 5, 10, 20, 50];
+const GAPS_LOAD: f64 = 0.7;
 /// What is compared.
 pub(super) const WAYS: [(&str, Option<Policy>); 3] =
     [("rss", None), ("spray", Some(Policy::Spray)), ("auto", Some(Policy::Auto))];
@@ -30,6 +36,21 @@ pub(super) struct Place {
     pub(super) workers: u64,
     pub(super) cycles: u64,
     pub(super) connections: u16,
+}
+
+/// What comes of one connection with the most work that is spread over a part of the workers, or burst by burst.
+pub(crate) struct Part {
+    pub(crate) workers: u64,
+    /// How many of them, where it is spread packet by packet,
+    pub(crate) cores: Option<u64>,
+    /// else the pause in microseconds.
+    pub(crate) gap: Option<u64>,
+    /// Million packets per second; with pauses, what comes.
+    pub(crate) mpps: f64,
+    /// The 99th percentile of latency, where packets come at a rate.
+    pub(crate) p99_us: f64,
+    /// Of a thousand packets those that leave behind a later one.
+    pub(crate) reordered: f64,
 }
 
 /// All that is needed to simulate.
@@ -74,6 +95,41 @@ impl Figures {
         rows
     }
 
+    /// One connection over a part of the workers, as fast as it goes, and burst by burst, at a rate that one worker bears.
+    pub(super) fn parts(&mut self) -> Vec<Part> {
+        let cycles = CYCLES[CYCLES.len() - 1];
+        let work = cycles as f64 * self.cycle;
+        let mut parts = Vec::new();
+        for workers in WORKERS {
+            let place = Place { workers, cycles, connections: 1 };
+            let part = |outcome: &Outcome, cores, gap| {
+                let p99 = outcome.latencies.get(outcome.latencies.len() * 99 / 100);
+                Part {
+                    workers,
+                    cores,
+                    gap,
+                    mpps: 1e3 * outcome.done.iter().sum::<u64>() as f64 / outcome.time,
+                    p99_us: p99.map_or(f64::NAN, |time| time / 1e3),
+                    reordered: 1e3 * outcome.reordered(),
+                }
+            };
+            for cores in (0..).map(|power| 1 << power).take_while(|cores| *cores <= workers) {
+                let packets = self.packets(cores, work);
+                let way = (Some(Policy::Spray), cores as usize);
+                let outcome = self.simulate(place, way, packets, work, None);
+                parts.push(part(&outcome, Some(cores), None));
+            }
+            for gap in GAPS {
+                let rate = GAPS_LOAD / (self.costs.own + work);
+                let packets = ((TIME * rate) as usize).clamp(256, self.most);
+                let way = (Some(Policy::Flowlets(Timestamp(1000 * gap as i64))), 0);
+                let outcome = self.simulate(place, way, packets, work, Some(rate));
+                parts.push(part(&outcome, None, Some(gap)));
+            }
+        }
+        parts
+    }
+
     /// The rate in each way.
     fn rates(&mut self, place: Place) -> [Row; WAYS.len()] {
         let work = place.cycles as f64 * self.cycle;
@@ -110,13 +166,14 @@ impl Figures {
     fn simulate(
         &mut self,
         place: Place,
-        policy: Option<Policy>,
+        (policy, cores): (Option<Policy>, usize),
         packets: usize,
         work: f64,
         rate: Option<f64>,
     ) -> Outcome {
         let (workers, connections) = (place.workers as usize, place.connections);
-        simulate(Setting { workers, policy, connections, packets, work, rate }, self.costs, &mut self.stock)
+        let setting = Setting { workers, policy, cores, connections, packets, work, rate };
+        simulate(setting, self.costs, &mut self.stock)
     }
 
     fn row(&self, name: &str, place: Place, way: &'static str, outcome: &Outcome) -> Row {
@@ -137,7 +194,7 @@ impl Figures {
         packets: usize,
         work: f64,
     ) -> Row {
-        let outcome = self.simulate(place, policy, packets, work, None);
+        let outcome = self.simulate(place, (policy, 0), packets, work, None);
         self.row("simulated-sprayer", place, way, &outcome)
     }
 
@@ -145,7 +202,7 @@ impl Figures {
         let work = place.cycles as f64 * self.cycle;
         let rate = load as f64 / 100.0 / (self.costs.own + work);
         let packets = ((TIME * rate) as usize).clamp(256, self.most);
-        let outcome = self.simulate(place, policy, packets, work, Some(rate));
+        let outcome = self.simulate(place, (policy, 0), packets, work, Some(rate));
         let quantile = |part: f64| {
             let at = (part * outcome.latencies.len() as f64) as usize;
             outcome.latencies.get(at).map_or(f64::NAN, |time| time / 1e3)
@@ -158,7 +215,7 @@ impl Figures {
     fn fairness(&mut self, place: Place, (way, policy): (&'static str, Option<Policy>)) -> Row {
         let work = place.cycles as f64 * self.cycle;
         let rate = FAIR_LOAD * place.workers as f64 / (self.costs.own + work);
-        let outcome = self.simulate(place, policy, self.packets(place.workers, work), work, Some(rate));
+        let outcome = self.simulate(place, (policy, 0), self.packets(place.workers, work), work, Some(rate));
         let row = self.row("simulated-sprayer-fairness", place, way, &outcome);
         Row { jain: Some(jain(&outcome.done)), ..row }
     }
@@ -236,6 +293,22 @@ mod tests {
         // Without work, one of 64 that spreads for all has nothing else to do, and deciding takes longer than taking turns.
         let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
         assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
+    }
+
+    #[test]
+    fn one_worker_and_long_pauses_keep_order() {
+        let parts = figures().parts();
+        let of = |workers: u64, cores, gap| {
+            parts.iter().find(|part| (part.workers, part.cores, part.gap) == (workers, cores, gap)).unwrap()
+        };
+        for workers in WORKERS {
+            let [one, two, all] = [1, 2, workers].map(|cores| of(workers, Some(cores), None));
+            assert!(one.reordered == 0.0 && all.reordered > 0.0, "{} {}", one.reordered, all.reordered);
+            assert!(two.mpps > 1.8 * one.mpps && all.mpps > two.mpps, "{} {}", one.mpps, two.mpps);
+            let [none, short, long] = [0, 5, 50].map(|gap| of(workers, None, Some(gap)));
+            assert!(short.reordered > 0.0 && long.reordered == 0.0, "{}", short.reordered);
+            assert!(none.p99_us < long.p99_us, "{} {}", none.p99_us, long.p99_us);
+        }
     }
 
     #[test]

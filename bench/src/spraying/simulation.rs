@@ -55,8 +55,10 @@ pub(crate) struct Costs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) workers: usize,
-    /// How packets are spread, if they are.
+    /// How packets are spread, if they are,
     pub(crate) policy: Option<Policy>,
+    /// and over how many of the workers those of one connection; over all if it is none.
+    pub(crate) cores: usize,
     pub(crate) connections: u16,
     /// Packets of all connections.
     pub(crate) packets: usize,
@@ -75,6 +77,23 @@ pub(crate) struct Outcome {
     pub(crate) done: Vec<u64>,
     /// Nanoseconds that packets took, in order of size, where they came at a rate.
     pub(crate) latencies: Vec<f64>,
+    /// When packets of the first connection were done, and which ones.
+    first: Vec<(f64, u32)>,
+}
+
+impl Outcome {
+    /// The part of the first connection's packets that were done behind a later one (RFC 4737, type-P-reordered).
+    pub(crate) fn reordered(&self) -> f64 {
+        let mut all = self.first.clone();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut last = 0;
+        let is_late = |&&(_, number): &&(f64, u32)| {
+            let is_late = number < last;
+            last = last.max(number);
+            is_late
+        };
+        all.iter().filter(is_late).count() as f64 / all.len().max(1) as f64
+    }
 }
 
 /// Packets that policies are asked about: so many of each connection.
@@ -112,7 +131,9 @@ impl Drop for Packets {
 #[derive(Clone, Copy)]
 struct Handed {
     connection: u16,
-    /// When it is in the ring,
+    /// Which one of it,
+    number: u32,
+    /// when it is in the ring,
     at: f64,
     /// and when it had come in.
     came: f64,
@@ -153,6 +174,8 @@ struct Simulation<'a> {
     loads: Arc<[Load]>,
     /// The bits of each time, which are in its order, and the worker.
     events: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Packets that have come of each connection.
+    came: Vec<u32>,
     outcome: Outcome,
 }
 
@@ -163,7 +186,8 @@ const START: f64 = 1e9;
 pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> Outcome {
     let owner = Rss::new(setting.workers);
     let loads: Arc<[Load]> = (0..setting.workers).map(|_| Load::default()).collect();
-    let spreading = setting.policy.map(|policy| Settings { policy, ..Settings::default() }.spreading());
+    let settings = |policy| Settings { policy, cores: setting.cores, ..Settings::default() };
+    let spreading = setting.policy.map(|policy| settings(policy).spreading());
     let worker = |me| Worker {
         next: Next::Take(0, 0),
         rings: vec![VecDeque::new(); setting.workers],
@@ -195,7 +219,8 @@ pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> O
     }
     let events = (0..setting.workers).map(|worker| Reverse((START.to_bits(), worker))).collect();
     let outcome = Outcome { done: vec![0; setting.connections.into()], ..Outcome::default() };
-    let mut simulation = Simulation { setting, costs, owner, stock, workers, loads, events, outcome };
+    let came = vec![0; setting.connections.into()];
+    let mut simulation = Simulation { setting, costs, owner, stock, workers, loads, events, came, outcome };
     while let Some(Reverse((now, worker))) = simulation.events.pop() {
         simulation.step(worker, f64::from_bits(now));
     }
@@ -251,7 +276,7 @@ impl Simulation<'_> {
             let costs = self.costs;
             let took =
                 count as f64 * (costs.take + costs.own - costs.source + costs.foreign + self.setting.work);
-            taken.into_iter().for_each(|handed| self.end(handed.connection, now + took, handed.came));
+            taken.into_iter().for_each(|handed| self.end(handed, now + took));
             return Some(took);
         }
     }
@@ -321,7 +346,9 @@ impl Simulation<'_> {
                     (now, worker.connections[worker.turn])
                 }
             };
-            packets.push((connection, came));
+            let number = self.came[usize::from(connection)];
+            self.came[usize::from(connection)] += 1;
+            packets.push(Handed { connection, number, at: now, came });
             let packet = self.stock.of[usize::from(connection)].pop();
             if let Some(Err(packet)) = packet.map(|packet| batch.push(packet)) {
                 self.stock.pool.free(packet);
@@ -339,20 +366,20 @@ impl Simulation<'_> {
                 to = batch.iter().map(worker_of).collect();
             }
         }
-        for (packet, (connection, _)) in batch.drain().zip(&packets) {
-            self.stock.of[usize::from(*connection)].push(packet);
+        for (packet, handed) in batch.drain().zip(&packets) {
+            self.stock.of[usize::from(handed.connection)].push(packet);
         }
         let given = to.iter().filter(|&&worker| worker != me).count();
         let handed_over = now + decision + given as f64 * (costs.source + costs.give);
         let took = handed_over - now + (count - given) as f64 * (costs.own + self.setting.work);
         self.workers[me].packets += (count - given) as u64;
-        for ((connection, came), to) in packets.into_iter().zip(to) {
+        for (packet, to) in packets.into_iter().zip(to) {
             if to == me {
-                self.end(connection, now + took, came);
+                self.end(packet, now + took);
                 continue;
             }
             let other = &mut self.workers[to];
-            other.rings[me].push_back(Handed { connection, at: handed_over, came });
+            other.rings[me].push_back(Handed { at: handed_over, ..packet });
             other.arrived += 1;
             if std::mem::take(&mut other.is_asleep) {
                 self.at(handed_over, to);
@@ -361,11 +388,14 @@ impl Simulation<'_> {
         took
     }
 
-    fn end(&mut self, connection: u16, at: f64, came: f64) {
-        self.outcome.done[usize::from(connection)] += 1;
+    fn end(&mut self, packet: Handed, at: f64) {
+        self.outcome.done[usize::from(packet.connection)] += 1;
         self.outcome.time = self.outcome.time.max(at);
         if self.setting.rate.is_some() {
-            self.outcome.latencies.push(at - came);
+            self.outcome.latencies.push(at - packet.came);
+        }
+        if packet.connection == 0 {
+            self.outcome.first.push((at, packet.number));
         }
     }
 }

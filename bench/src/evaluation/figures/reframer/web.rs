@@ -23,7 +23,7 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
     let time = |connections: usize| {
         Duration::from_secs(if run.is_small() { 2 } else { (connections as u64 / 40).max(8) })
     };
-    let rounds = |connections: usize| (run.settings.rounds * 512 / connections).clamp(1, run.settings.rounds);
+    let rounds = |connections: usize| (768 / connections).clamp(1, run.settings.rounds.min(3));
     let mut served: Vec<Vec<Vec<Served>>> =
         connections.iter().map(|_| WAYS.map(|_| Vec::new()).into()).collect();
     for round in 1..=run.settings.rounds {
