@@ -43,7 +43,9 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
     for windows in run.some(&[1, 4, 8, 16, 24]) {
         let load = workload.load(windows)?;
         let marked = workload.file("marked.pcap");
-        super::marked::mark_large(&load.capture, &marked)?;
+        // A hundredth of a window makes a flow large.
+        let large = (load.packets / windows / 100).max(2) as u32;
+        super::marked::mark_large(&load.capture, large, &marked)?;
         for (number, (name, front)) in ways.iter().enumerate() {
             run.step(&format!("{windows} windows, {name}"))?;
             let mut open_loop =

@@ -6,8 +6,6 @@ use std::path::Path;
 use capture::{Reader, Writer, WriterOptions};
 use wire::checksum;
 
-/// Packets from which on a flow is large.
-const LARGE: u32 = 100;
 /// The code point, in the byte where it stands.
 const CODE_POINT: u8 = 1 << 2;
 const IP: usize = 14;
@@ -24,8 +22,8 @@ fn flow(frame: &[u8]) -> Option<Flow> {
     Some(flow)
 }
 
-/// Writes a capture again with packets of large flows marked, and all others not.
-pub(super) fn mark_large(capture: &Path, output: &Path) -> Result<(), String> {
+/// Writes a capture again with packets of large flows, which have as many as `large`, marked, and all others not.
+pub(super) fn mark_large(capture: &Path, large: u32, output: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", capture.display());
     let mut packets: HashMap<Flow, u32> = HashMap::new();
     let mut reader = Reader::open(capture).map_err(|error| told(&error))?;
@@ -43,7 +41,7 @@ pub(super) fn mark_large(capture: &Path, output: &Path) -> Result<(), String> {
         frame.clear();
         frame.extend_from_slice(record.data);
         if let Some(flow) = flow(&frame) {
-            let is_large = packets.get(&flow).is_some_and(|&packets| packets >= LARGE);
+            let is_large = packets.get(&flow).is_some_and(|&packets| packets >= large);
             frame[IP + 1] = if is_large { CODE_POINT } else { 0 };
             // The header is complete and 20 bytes long.
             let _ = checksum::fill_ipv4(&mut frame[IP..IP + 20]);
@@ -69,7 +67,7 @@ mod tests {
             writer.write(0, frame.len() as u32, [&frame[..]]).unwrap();
         }
         writer.flush().unwrap();
-        mark_large(&from, &to).unwrap();
+        mark_large(&from, 100, &to).unwrap();
         let mut reader = Reader::open(&to).unwrap();
         let mut marks = Vec::new();
         while let Some(record) = reader.next().unwrap() {
