@@ -490,6 +490,9 @@ pub struct Effects {
     /// Whether the length that it looks at is that of the whole packet, also where payloads are left aside
     /// ([`crate::Cx::lengths`]).
     pub whole_length: bool,
+    /// Whether all that it reads and writes of the network header behind the fixed 20 bytes are options: bytes of an IPv4
+    /// header, as far as that says it reaches. Behind it nothing is written then, and nothing read matters.
+    pub keeps_to_header: bool,
     /// Why the cases do not tell the whole truth, if they do not.
     pub opaque: Option<&'static str>,
 }

@@ -224,7 +224,7 @@ impl Element for IpFragmenter {
             when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         cases.push(first);
-        let effects = Effects { emits: vec![later], ..Effects::cases(cases) };
+        let effects = Effects { emits: vec![later], keeps_to_header: true, ..Effects::cases(cases) };
         if self.honors { effects } else { effects.depending_on(Depends::Random) }
     }
 

@@ -159,7 +159,7 @@ impl Element for IpOutputCombo {
         }
         let mut copies = copies_of(self.colour, Annotations::PAINT);
         copies.when = group.when.not().and([copies.when]);
-        let effects = Effects { emits: vec![copies], ..Effects::cases(cases) };
+        let effects = Effects { emits: vec![copies], keeps_to_header: true, ..Effects::cases(cases) };
         effects.depending_on(Depends::Time)
     }
 

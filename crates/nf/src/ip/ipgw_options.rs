@@ -223,7 +223,7 @@ impl Element for IpgwOptions {
             bad.with(recorded).with(problem),
             handled,
         ];
-        Effects::cases(cases).depending_on(Depends::Time)
+        Effects { keeps_to_header: true, ..Effects::cases(cases) }.depending_on(Depends::Time)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

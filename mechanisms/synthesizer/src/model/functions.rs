@@ -32,12 +32,14 @@ struct Applied {
 }
 
 impl Functions {
-    /// The value of a function that looks at these fields of a packet, for packets of a condition.
+    /// The value of a function that looks at these fields of a packet, for packets of a condition; of the network header
+    /// perhaps only as far as it reaches.
     pub fn value(
         &self,
         d: &Diagrams,
         function: Term,
         reads: &[Field],
+        in_header: bool,
         condition: &Bit,
         packet: &Packet,
     ) -> Term {
@@ -47,7 +49,7 @@ impl Functions {
         let meets = |applied: &Applied| d.overlap(&applied.condition, condition);
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|&number| !meets(&all[number]));
-        let agrees = |number: &usize| all[*number].agrees(d, reads, condition, packet);
+        let agrees = |number: &usize| all[*number].agrees(d, reads, in_header, condition, packet);
         let number = order.into_iter().find(agrees).unwrap_or_else(|| {
             all.push(Applied { reads: reads.to_vec(), condition: d.no(), to: Vec::new() });
             all.len() - 1
@@ -61,11 +63,18 @@ impl Functions {
 
 impl Applied {
     /// Whether it is applied to the same wherever it is already applied to packets of the condition.
-    fn agrees(&self, d: &Diagrams, reads: &[Field], condition: &Bit, packet: &Packet) -> bool {
+    fn agrees(
+        &self,
+        d: &Diagrams,
+        reads: &[Field],
+        in_header: bool,
+        condition: &Bit,
+        packet: &Packet,
+    ) -> bool {
         self.reads == reads
             && self.to.iter().all(|(other, to)| {
                 let both = d.and(other, condition);
-                d.is_never(&both) || Packet::look_the_same(d, &both, to, packet, reads)
+                d.is_never(&both) || Packet::look_the_same(d, &both, [to, packet], reads, in_header)
             })
     }
 

@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use classify::IntervalSet;
 use element::Base;
 use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{anywhere, behind_ipv4, in_region, is_anywhere, real, region_of};
+use super::places::{anywhere, behind_ipv4, in_region, is_anywhere, real, region_of, start_of};
 use super::sums::{Sum, SumKey};
-use super::word::Word;
+use super::word::{Word, bits_in};
 
 /// What comes along with a packet, as numbered bytes: Click's 48 annotation bytes, then these.
 pub type Side = u8;
@@ -189,7 +190,35 @@ impl Packet {
 
     /// A byte.
     pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
-        self.watch(d, place);
+        self.watch(d, place, None);
+        self.named(d, place)
+    }
+
+    /// A byte of an IP header that starts `at` a place, for packets whose header reaches there; for others any.
+    pub(super) fn header_byte(&self, d: &Diagrams, at: i32, place: i32) -> Byte {
+        self.watch(d, place, Some(&self.header_reaches(d, at, place)));
+        self.named(d, place)
+    }
+
+    /// Where an IP header that starts `at` a place reaches beyond another place, as far as it says.
+    pub(super) fn header_reaches(&self, d: &Diagrams, at: i32, place: i32) -> Bit {
+        let behind = place - at;
+        if behind < IPV4_HEADER {
+            return d.yes();
+        }
+        let least = behind as u128 / 4 + 1;
+        bits_in(d, &self.byte(d, at)[4..], &IntervalSet::one(least, 15))
+    }
+
+    /// A byte of one of two packets of which all names are compared, or all merged.
+    pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
+        // What nobody has written in a region has to be what the frame has there.
+        if in_region(place) { self.byte(d, place) } else { self.named(d, place) }
+    }
+
+    /// A byte under one of its names. Where it may have another one, this is what that says for equal packets only: packets
+    /// that are equal under all names are equal, because what was written in a region stands above the frame in each.
+    fn named(&self, d: &Diagrams, place: i32) -> Byte {
         if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
             let bits = sum.bits(d, *key);
             let half = (place - key.field().start) as usize * 8;
@@ -209,7 +238,18 @@ impl Packet {
 
     /// Writes a byte.
     pub fn set_byte(&mut self, d: &Diagrams, place: i32, byte: Byte) {
-        self.watch(d, place);
+        self.watch(d, place, None);
+        self.write(d, place, byte);
+    }
+
+    /// Writes a byte of an IP header that starts `at` a place, for packets whose header reaches there.
+    fn set_header_byte(&mut self, d: &Diagrams, at: i32, place: i32, byte: &Byte) {
+        let reaches = self.header_reaches(d, at, place);
+        let old = self.header_byte(d, at, place);
+        self.write(d, place, std::array::from_fn(|i| d.choose(&reaches, &byte[i], &old[i])));
+    }
+
+    fn write(&mut self, d: &Diagrams, place: i32, byte: Byte) {
         // A checksum that is written like any other byte is nobody's any more.
         let keys: Vec<SumKey> =
             self.sums.keys().filter(|key| key.field().contains(&place)).copied().collect();
@@ -324,22 +364,39 @@ impl Packet {
         }
     }
 
-    /// Notes where a byte may have been written under another name: in a region and in the frame, or in two regions.
-    fn watch(&self, d: &Diagrams, place: i32) {
+    /// Notes where a byte may have been written under another name: in a region and in the frame, or in two regions. Where
+    /// only packets of some condition count, others may.
+    fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
         let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
         // Bytes in front of every header that has a region lie in no region, but for one that may be anywhere.
         let frontier = self.frontier();
         let overlaps = match region_of(place) {
-            None => written.any(|other| in_region(other) && (place >= frontier || is_anywhere(d, other))),
+            None => written.any(|other| match region_of(other) {
+                Some((region, _)) if d.is_anywhere(region) => true,
+                Some((region, offset)) => {
+                    let meets = |within| d.overlap(within, &starts_by(d, region, place));
+                    place >= frontier && (offset < 0 || within.is_none_or(meets))
+                }
+                None => false,
+            }),
             // In front of a region is the frame as it is; behind its start only what may be there counts.
             Some((region, offset)) => written.any(|other| match region_of(other) {
                 Some((other, _)) => other != region,
-                None => offset < 0 || other >= frontier || d.is_anywhere(region),
+                None => {
+                    let changed = || self.is_changed(d, other, &starts_by(d, region, other));
+                    offset < 0 || d.is_anywhere(region) || other >= frontier && changed()
+                }
             }),
         };
         if overlaps {
             d.note_overlap();
         }
+    }
+
+    /// Whether a place that was written holds something else than before, for packets of a condition.
+    fn is_changed(&self, d: &Diagrams, place: i32, condition: &Bit) -> bool {
+        let Some(byte) = self.bytes.get(&place) else { return true };
+        d.differences(byte, &self.unwritten(d, place)).any(|bit| d.overlap(condition, &bit))
     }
 
     /// The first place of the frame that may be behind an IP header.
@@ -395,6 +452,19 @@ impl Packet {
             self.side.insert(side, to_byte(byte, d));
         }
         0..0
+    }
+
+    /// Writes bytes of the network header, as far as that reaches.
+    pub fn set_header(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
+        let (Field::Bytes { base: Base::Network, offset, length }, Some(at)) = (field, self.headers[1])
+        else {
+            return self.set_field(d, field, bits);
+        };
+        let places = at + offset..at + offset + i32::from(*length);
+        for (place, byte) in places.clone().zip(bits.chunks(8)) {
+            self.set_header_byte(d, at, place, &to_byte(byte, d));
+        }
+        places
     }
 
     /// Moves the start to a place. A packet that ends before becomes empty.
@@ -496,12 +566,18 @@ impl Packet {
             Sum::differences(d, *key, a, b).iter().all(|different| !d.overlap(condition, different))
         };
         sides.into_iter().all(|side| same(&a.side(d, side), &b.side(d, side)))
-            && places.into_iter().all(|place| same(&a.byte(d, place), &b.byte(d, place)))
+            && places.into_iter().all(|place| same(&a.compared(d, place), &b.compared(d, place)))
             && sums.iter().all(equal_sum)
     }
 
     /// Whether a function of these fields sees the same of two packets, for all packets that came in of a condition.
-    pub fn look_the_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, reads: &[Field]) -> bool {
+    pub fn look_the_same(
+        d: &Diagrams,
+        condition: &Bit,
+        [a, b]: [&Packet; 2],
+        reads: &[Field],
+        in_header: bool,
+    ) -> bool {
         if a == b {
             return true;
         }
@@ -512,7 +588,13 @@ impl Packet {
             // Where the packet ends in the middle, those before the end are seen.
             Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
                 let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
-                Packet::show_the_same_byte(d, condition, [(a, place(a)), (b, place(b))])
+                let options = in_header && base == Base::Network && offset + more >= IPV4_HEADER;
+                match (place(a), place(b)) {
+                    (Some(x), Some(y)) if options => {
+                        Packet::show_the_same_option(d, condition, [(a, x), (b, y)])
+                    }
+                    (x, y) => Packet::show_the_same_byte(d, condition, [(a, x), (b, y)]),
+                }
             }),
             _ => {
                 let (x, y) = (a.field(d, field), b.field(d, field));
@@ -520,6 +602,22 @@ impl Packet {
                 same(&x.there, &y.there) && x.bits.iter().zip(&y.bits).all(|(x, y)| same(x, y))
             }
         })
+    }
+
+    /// Whether both are the same byte of the IP header, where that reaches there.
+    fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&Packet, i32); 2]) -> bool {
+        let [(a, x), (b, y)] = seen;
+        let [Some(left), Some(right)] = [a.headers[1], b.headers[1]] else { return false };
+        let [reaches, other] = [a.header_reaches(d, left, x), b.header_reaches(d, right, y)];
+        let within = d.and(condition, &reaches);
+        if d.overlap(condition, &d.xor(&reaches, &other)) {
+            return false;
+        }
+        let [bits, others] = [a.header_byte(d, left, x), b.header_byte(d, right, y)];
+        let [ends, ends_too] = [a.reaches(d, x + 1), b.reaches(d, y + 1)];
+        bits == others && ends == ends_too
+            || !d.overlap(&within, &d.xor(&ends, &ends_too))
+                && d.differences(&bits, &others).all(|bit| !d.overlap(&d.and(&within, &ends), &bit))
     }
 
     fn show_the_same_byte(d: &Diagrams, condition: &Bit, seen: [(&Packet, Option<i32>); 2]) -> bool {
@@ -583,7 +681,7 @@ impl Packet {
         merged.bytes.clear();
         for place in a.written().chain(b.written()) {
             if !merged.bytes.contains_key(&place) && !merged.sums.keys().any(|k| k.field().contains(&place)) {
-                merged.bytes.insert(place, choose(a.byte(d, place), b.byte(d, place)));
+                merged.bytes.insert(place, choose(a.compared(d, place), b.compared(d, place)));
             }
         }
         let sides: Vec<Side> = a.side.keys().chain(b.side.keys()).copied().collect();
@@ -643,6 +741,11 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
         }
     }
     packet
+}
+
+/// Where a region starts at a place of the frame or in front of it.
+fn starts_by(d: &Diagrams, region: usize, place: i32) -> Bit {
+    real(d, start_of(region)).at_most(d, &Word::constant(d, place.into()))
 }
 
 /// Eight bits as a byte.

@@ -249,7 +249,7 @@ impl<'u> Unit<'u> {
         let function = Term { name: format!("{} {what}", self.key), numbers, bits: Vec::new() };
         // What it reads follows from the stream then.
         let reads = if remembers && self.says_all { &[] } else { reads };
-        self.functions.value(d, function, reads, condition, packet)
+        self.functions.value(d, function, reads, self.effects.keeps_to_header, condition, packet)
     }
 
     /// Where a filter lets the packet in.
@@ -522,7 +522,10 @@ impl<'u> Unit<'u> {
                     }
                     value => self.value(d, field, value, condition, before, width),
                 };
-                written.extend(packet.set_field(d, field, &bits));
+                written.extend(match self.effects.keeps_to_header {
+                    true => packet.set_header(d, field, &bits),
+                    false => packet.set_field(d, field, &bits),
+                });
             }
         }
         self.act(d, before, condition, packet, rest, written, done);

@@ -9,12 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use classify::IntervalSet;
 use element::effects::Header;
 
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
-use super::word::bits_in;
 
 /// Which checksum: of which header, where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,12 +144,7 @@ impl SumKey {
 
     /// Where the checksum covers a word of the packet: IP headers are as long as they say.
     fn covers(self, d: &Diagrams, packet: &Packet, place: i32) -> Bit {
-        let behind = place - self.at;
-        if self.kind != IPV4 || behind < 20 {
-            return d.yes();
-        }
-        let least = behind as u128 / 4 + 1;
-        bits_in(d, &packet.byte(d, self.at)[4..], &IntervalSet::one(least, 15))
+        if self.kind == IPV4 { packet.header_reaches(d, self.at, place) } else { d.yes() }
     }
 
     /// Whether an IP header says another length than it did when it came in.
@@ -190,8 +183,12 @@ impl SumKey {
     }
 }
 
-fn word(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
-    packet.bits(d, place, 2)
+/// A word that a checksum covers, for packets in which it does.
+fn word(d: &Diagrams, key: SumKey, packet: &Packet, place: i32) -> Vec<Bit> {
+    match key.kind {
+        IPV4 => (place..place + 2).flat_map(|place| packet.header_byte(d, key.at, place)).collect(),
+        _ => packet.bits(d, place, 2),
+    }
 }
 
 fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
@@ -259,7 +256,7 @@ impl Sum {
     pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
         let mut accounted = BTreeMap::new();
         for place in packet.written_beside(key).filter_map(|place| key.word_of(place)) {
-            let now = word(d, packet, place);
+            let now = word(d, key, packet, place);
             if now != first(d, packet, place) {
                 accounted.insert(place, now);
             }
@@ -274,7 +271,7 @@ impl Sum {
         let mut sum = Sum::found(d, before, key);
         let words = places.iter().filter_map(|&place| key.word_of(place));
         let words: BTreeMap<i32, [Vec<Bit>; 2]> =
-            words.map(|place| (place, [word(d, before, place), word(d, now, place)])).collect();
+            words.map(|place| (place, [word(d, key, before, place), word(d, key, now, place)])).collect();
         sum.updates = sum.updates.and(d, key, &words);
         if words.iter().any(|(place, [old, _])| !sum.accounts_for(d, before, *place, old)) {
             // The difference goes on top of what is wrong already.
@@ -282,11 +279,11 @@ impl Sum {
             sum = Sum { origin, accounted: BTreeMap::new(), updates: sum.updates };
         }
         for place in places.iter().filter_map(|&place| key.word_of(place)) {
-            let value = word(d, now, place);
+            let value = word(d, key, now, place);
             if let Origin::Written(_) = sum.origin {
                 let old = match sum.accounted.get(&place) {
                     Some(accounted) => accounted[16..].to_vec(),
-                    None => word(d, before, place),
+                    None => word(d, key, before, place),
                 };
                 let unchanged = old == value;
                 sum.accounted.insert(place, [value, old].concat());
@@ -347,10 +344,10 @@ impl Sum {
         for place in places {
             let accounted = match sum.accounted.get(&place) {
                 Some(accounted) => accounted[..16].to_vec(),
-                None if matches!(sum.origin, Origin::Written(_)) => word(d, packet, place),
+                None if matches!(sum.origin, Origin::Written(_)) => word(d, key, packet, place),
                 None => first(d, packet, place),
             };
-            let now = word(d, packet, place);
+            let now = word(d, key, packet, place);
             if now != accounted {
                 pending.push(Wrong { place, now, accounted });
             }

@@ -178,7 +178,11 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         {
             continue;
         }
-        let (x, y) = (a.byte(d, left), b.byte(d, right));
+        let (x, y) = if aligned {
+            (a.compared(d, left), b.compared(d, right))
+        } else {
+            (a.byte(d, left), b.byte(d, right))
+        };
         if x != y {
             let within = within(offset);
             for difference in d.differences(&x, &y) {
