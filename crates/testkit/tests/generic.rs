@@ -1,6 +1,7 @@
 //! Tests that run over every registered element.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -173,40 +174,72 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// Positions in the slot that a field covers in a packet.
-fn positions(
-    field: &Field,
+/// How a packet lies in its slot.
+struct View {
     start: usize,
     length: usize,
-    headers: &[Option<isize>; 3],
-) -> Vec<(usize, usize)> {
-    let clip = |from: isize, n: usize| {
-        let from = from + start as isize;
-        vec![(from.max(0) as usize, (from + n as isize).max(0) as usize)]
-    };
-    match field {
-        Field::Payload => vec![(0, start + length)],
-        Field::Bytes { base, offset, length } => {
-            let origin = match base {
-                Base::Data => Some(0),
-                Base::Mac => headers[0],
-                Base::Network => headers[1],
-                Base::Transport => headers[2],
-            };
-            origin.map_or(Vec::new(), |origin| clip(origin + *offset as isize, *length as usize))
+    headers: [Option<isize>; 3],
+    /// Where the IPv4 header ends, as far as it says, for elements that keep to it.
+    header_ends: Option<isize>,
+}
+
+impl View {
+    fn new(bytes: &[u8], start: usize, headers: [Option<isize>; 3], keeps_to_header: bool) -> View {
+        let ends = |network: isize| {
+            let first = bytes.get(usize::try_from(network).ok()?)?;
+            Some(network + isize::from(first & 15) * 4)
+        };
+        let header_ends = headers[1].filter(|_| keeps_to_header).and_then(ends);
+        View { start, length: bytes.len(), headers, header_ends }
+    }
+
+    fn of_input(input: &Input, keeps_to_header: bool) -> View {
+        View::new(&input.bytes, HEADROOM, input.headers, keeps_to_header)
+    }
+
+    /// Positions in the slot that a field covers.
+    fn positions(&self, field: &Field) -> Range<usize> {
+        let from_start = |from: isize, to: isize| {
+            let place = |offset: isize| (offset + self.start as isize).max(0) as usize;
+            place(from)..place(to)
+        };
+        match field {
+            Field::Payload => 0..self.start + self.length,
+            Field::Bytes { base, offset, length } => {
+                let origin = match base {
+                    Base::Data => Some(0),
+                    Base::Mac => self.headers[0],
+                    Base::Network => self.headers[1],
+                    Base::Transport => self.headers[2],
+                };
+                let Some(origin) = origin else { return 0..0 };
+                let from = origin + *offset as isize;
+                let to = from + *length as isize;
+                match self.header_ends {
+                    Some(end) if *base == Base::Network => from_start(from, to.min(end.max(origin + 20))),
+                    _ => from_start(from, to),
+                }
+            }
+            _ => 0..0,
         }
-        _ => Vec::new(),
     }
 }
 
-fn covers(fields: &[Field], position: usize, views: &[(usize, usize, [Option<isize>; 3])]) -> bool {
-    fields.iter().any(|field| {
-        views.iter().any(|(start, length, headers)| {
-            positions(field, *start, *length, headers)
-                .iter()
-                .any(|&(from, to)| (from..to).contains(&position))
-        })
-    })
+fn covers(fields: &[Field], position: usize, views: &[View]) -> bool {
+    fields.iter().any(|field| views.iter().any(|view| view.positions(field).contains(&position)))
+}
+
+#[test]
+fn who_keeps_to_a_header_leaves_alone_what_is_behind() {
+    let mut bytes = vec![0; 80];
+    bytes[14] = 0x47;
+    let options = [Field::Bytes { base: Base::Network, offset: 20, length: 40 }];
+    let covered = |keeps_to_header| {
+        let view = [View::new(&bytes, HEADROOM, [Some(0), Some(14), None], keeps_to_header)];
+        (0..80).filter(|place| covers(&options, HEADROOM + place, &view)).collect::<Vec<_>>()
+    };
+    assert_eq!(covered(false), (34..74).collect::<Vec<_>>());
+    assert_eq!(covered(true), (34..42).collect::<Vec<_>>());
 }
 
 fn annotation_covered(fields: &[Field], place: usize) -> bool {
@@ -219,8 +252,10 @@ fn annotation_covered(fields: &[Field], place: usize) -> bool {
 }
 
 /// What a packet that came out has of its input, and where it differs without being declared.
-fn undeclared_change(input: &Input, seen: &Seen, writes: &[Field]) -> Option<String> {
-    let views = [(HEADROOM, input.bytes.len(), input.headers), (seen.start, seen.bytes.len(), seen.headers)];
+fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<String> {
+    let writes = &effects.writes();
+    let keeps = effects.keeps_to_header;
+    let views = [View::of_input(input, keeps), View::new(&seen.bytes, seen.start, seen.headers, keeps)];
     let has = |field: &Field| writes.contains(field);
     if seen.start != HEADROOM && !has(&Field::HeaderOffset(Base::Data)) {
         return Some(format!("start moved to {}", seen.start));
@@ -262,22 +297,22 @@ fn nothing_changes_that_is_not_declared_as_written() {
 }
 
 fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    let writes = effects.writes();
     let inputs = inputs_for(sample, 1);
     let (_, seen) = sample.run(Run::default(), inputs.clone())?;
     for packet in seen.iter().filter(|packet| packet.id > 0) {
         let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
         let input = &inputs[number][place];
-        if let Some(what) = undeclared_change(input, packet, &writes) {
-            return Err(format!("packet {place}: {what} changed; declared: {writes:?}"));
+        if let Some(what) = undeclared_change(input, packet, effects) {
+            return Err(format!("packet {place}: {what} changed; declared: {:?}", effects.writes()));
         }
     }
     Ok(())
 }
 
 /// Changes something in a packet that the element says it does not read.
-fn disturb(input: &mut Input, reads: &[Field], random: &mut fastrand::Rng) {
-    let views = [(HEADROOM, input.bytes.len(), input.headers)];
+fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
+    let reads = &effects.reads();
+    let views = [View::of_input(input, effects.keeps_to_header)];
     for _ in 0..4 {
         if input.bytes.is_empty() {
             break;
@@ -303,7 +338,6 @@ fn nothing_depends_on_what_is_not_declared_as_read() {
 
 fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
     // Copies of several outputs of the same packet are told apart by their order.
-    let (reads, writes) = (effects.reads(), effects.writes());
     if effects.opaque.is_some() || sample.shape.0 == 0 {
         return Ok(());
     }
@@ -313,17 +347,17 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..8 {
         let mut disturbed = inputs.clone();
-        disturbed.iter_mut().flatten().for_each(|input| disturb(input, &reads, &mut random));
+        disturbed.iter_mut().flatten().for_each(|input| disturb(input, effects, &mut random));
         let (_, seen) = sample.run(Run::default(), disturbed.clone())?;
         let fate = |s: &Seen| (s.sink, s.id, s.start, s.bytes.len(), s.headers);
         if !seen.iter().map(fate).eq(plain.iter().map(fate)) {
             let first = seen.iter().zip(&plain).find(|(a, b)| fate(a) != fate(b));
-            return Err(format!("other fate or shape: {first:?}; declared reads: {reads:?}"));
+            return Err(format!("other fate or shape: {first:?}; declared reads: {:?}", effects.reads()));
         }
         for packet in seen.iter().filter(|packet| packet.id > 0) {
             let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
             let input = &disturbed[number][place];
-            if let Some(what) = undeclared_change(input, packet, &writes) {
+            if let Some(what) = undeclared_change(input, packet, effects) {
                 return Err(format!("packet {place}, disturbed: {what} changed"));
             }
         }
