@@ -31,11 +31,13 @@ const ELEMENTS: &[&str] = &[
     "StoreData(0, \\<45>)",
     "StoreData(0, \\<46>)",
     "StoreData(0, \\<47>)",
+    "StoreData(16, \\<0007>)",
     "StoreData(20, \\<0007>)",
     "StoreData(22, \\<0009>)",
     "StoreData(24, \\<0007>)",
     "StoreData(26, \\<01>)",
     "StripIPHeader -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Strip(14) -> UnstripIPHeader",
+    "Classifier(16/0007)",
     "Classifier(20/0007)",
     "Classifier(24/07)",
     "Classifier(28/0a)",
@@ -82,6 +84,17 @@ fn packets() -> Vec<Vec<u8>> {
         &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     let mut all = Vec::new();
+    // Headers that say less than there is, with checksums of what is there and of what they say: ports are where addresses are.
+    for words in [4, 3, 0] {
+        let mut short = packet(&[], 6, &[0; 20]);
+        short[14] = 0x40 | words;
+        short[30..32].copy_from_slice(&[0, 7]);
+        all.push(short.clone());
+        short[24..26].fill(0);
+        let sum = checksum(&short[14..14 + 4 * usize::from(words)]);
+        short[24..26].copy_from_slice(&sum);
+        all.push(short);
+    }
     for options in options {
         for ports in [[0, 7, 0, 9], [0, 9, 0, 7], [7, 7, 4, 0]] {
             let behind = [&ports[..], &[0, 20, 0, 0, 7, 7, 4, 0, 0, 0, 0, 0, 10, 0, 0, 1]].concat();
@@ -169,4 +182,13 @@ fn options_may_be_where_ports_are() {
     }
     assert!(!are_equivalent(&[mirror, longer, options], &[longer, options, mirror]));
     assert!(!are_equivalent(&[longer, options, mirror], &[longer, mirror, options]));
+}
+
+/// A header that says less than the shortest one has addresses where ports are looked for.
+#[test]
+fn ports_may_be_where_addresses_are() {
+    let (address, port) = ("StoreData(16, \\<0007>)", "IPClassifier(src tcp port 7)");
+    assert!(!are_equivalent(&[address, port], &[port, address]));
+    let checked = ["CheckIPHeader", address, port];
+    assert!(are_equivalent(&checked, &["CheckIPHeader", port, address]));
 }

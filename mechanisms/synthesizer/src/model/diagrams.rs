@@ -71,11 +71,12 @@ pub struct Diagrams {
     deadline: Cell<Option<Instant>>,
 }
 
-#[derive(PartialEq, Eq)]
 struct Region {
     start: Word,
     /// Whether it may start at any place.
     is_anywhere: bool,
+    /// The first place of the frame at which it may start, for packets that have it.
+    least: i32,
 }
 
 #[derive(Default)]
@@ -437,22 +438,27 @@ impl Diagrams {
         self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
     }
 
-    /// The place at which a region starts that stands there in the frame, behind an IP header.
-    pub fn region_at(&self, start: Word) -> i32 {
-        self.region_of(Region { start, is_anywhere: false })
+    /// The place at which a region starts that stands there in the frame, behind an IP header. In packets that have it, it
+    /// does not start before `least`.
+    pub fn region_at(&self, start: Word, least: i32) -> i32 {
+        self.region_of(Region { start, is_anywhere: false, least })
     }
 
     /// The same for a region that may be anywhere, also in front of headers and behind the end.
     pub fn region_anywhere(&self, start: Word) -> i32 {
-        self.region_of(Region { start, is_anywhere: true })
+        self.region_of(Region { start, is_anywhere: true, least: i32::MIN })
     }
 
     fn region_of(&self, region: Region) -> i32 {
         let mut regions = self.regions.borrow_mut();
-        let number = regions.iter().position(|other| *other == region).unwrap_or_else(|| {
+        let is_same =
+            |other: &Region| (&other.start, other.is_anywhere) == (&region.start, region.is_anywhere);
+        let Some(number) = regions.iter().position(is_same) else {
             regions.push(region);
-            regions.len() - 1
-        });
+            return start_of(regions.len() - 1);
+        };
+        // Elements may have marked it behind different headers.
+        regions[number].least = regions[number].least.min(region.least);
         start_of(number)
     }
 
@@ -464,6 +470,11 @@ impl Diagrams {
     /// Whether a region may start at any place.
     pub fn is_anywhere(&self, number: usize) -> bool {
         self.regions.borrow().get(number).is_some_and(|region| region.is_anywhere)
+    }
+
+    /// The first place of the frame at which a region may start.
+    pub fn least_start(&self, number: usize) -> i32 {
+        self.regions.borrow().get(number).map_or(i32::MIN, |region| region.least)
     }
 
     /// How many regions there are.

@@ -13,7 +13,7 @@ use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{anywhere, behind_ipv4, in_region, is_anywhere, real, region_of, start_of};
+use super::places::{IPV4_HEADER, anywhere, behind_ipv4, in_region, is_anywhere, real, region_of, start_of};
 use super::sums::{Sum, SumKey};
 use super::word::{Word, bits_in};
 
@@ -26,9 +26,6 @@ pub const TIME: Side = 48;
 pub const KIND: Side = 56;
 /// The number of the input or device.
 pub const INPUT: Side = 57;
-
-/// The shortest IPv4 header.
-const IPV4_HEADER: i32 = 20;
 
 /// Places in a packet's first slot, where headers are marked.
 const SLOT: RangeInclusive<i32> = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
@@ -368,14 +365,12 @@ impl Packet {
     /// only packets of some condition count, others may.
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
         let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
-        // Bytes in front of every header that has a region lie in no region, but for one that may be anywhere.
-        let frontier = self.frontier();
+        // Bytes in front of where a region may start do not lie in it.
         let overlaps = match region_of(place) {
             None => written.any(|other| match region_of(other) {
-                Some((region, _)) if d.is_anywhere(region) => true,
                 Some((region, offset)) => {
                     let meets = |within| d.overlap(within, &starts_by(d, region, place));
-                    place >= frontier && (offset < 0 || within.is_none_or(meets))
+                    offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
                 }
                 None => false,
             }),
@@ -384,7 +379,7 @@ impl Packet {
                 Some((other, _)) => other != region,
                 None => {
                     let changed = || self.is_changed(d, other, &starts_by(d, region, other));
-                    offset < 0 || d.is_anywhere(region) || other >= frontier && changed()
+                    offset < 0 || other >= d.least_start(region) && changed()
                 }
             }),
         };

@@ -51,10 +51,13 @@ pub fn real(d: &Diagrams, place: i32) -> Word {
     }
 }
 
+/// The shortest IPv4 header.
+pub const IPV4_HEADER: i32 = 20;
+
 /// Where the region starts that is behind an IPv4 header of the packet that came in.
 pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
     let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
-    d.region_at(length.plus(d, &Word::constant(d, network.into())))
+    d.region_at(length.plus(d, &Word::constant(d, network.into())), network + IPV4_HEADER)
 }
 
 /// Bits of a place that may be any, with a sign: beyond all packets, too.

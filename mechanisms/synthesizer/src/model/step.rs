@@ -387,12 +387,14 @@ impl<'u> Unit<'u> {
                 };
                 let mut told_apart = condition.clone();
                 if !d.is_exact() && place.known(d).is_none() {
-                    // Behind an IP header is a region; what would be inside of one is told apart.
-                    let behind = Word::constant(d, before.frontier().into()).at_most(d, &place);
+                    // Behind an IP header is a region; what would be inside of one is told apart, also of one that is marked
+                    // by the same case.
+                    let frontier = packet.frontier();
+                    let behind = Word::constant(d, frontier.into()).at_most(d, &place);
                     let in_region = d.and(condition, &behind);
                     told_apart = d.and_not(condition, &behind);
                     if !d.is_never(&in_region) {
-                        go_on(in_region, d.region_at(place.clone()));
+                        go_on(in_region, d.region_at(place.clone(), frontier));
                     }
                 }
                 if d.is_never(&told_apart) {
