@@ -28,7 +28,7 @@
 
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{
-    Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Target, wire_field,
+    Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
@@ -98,6 +98,14 @@ fn copy_options(options: &[u8], to: &mut Vec<u8>) {
         to.extend_from_slice(option.data);
     }
     to.resize(to.len().next_multiple_of(4), option::END);
+}
+
+/// Bytes of a first fragment: as many as there is room for, of which those behind the header are a multiple of eight.
+fn first_total(mtu: u32) -> Number {
+    let words = i64::from(mtu / 4);
+    // Headers are counted in words of four bytes, so that one more of these may be too many.
+    let (least, odd) = if words % 2 == 0 { (words, -4) } else { (words - 1, 4) };
+    Number::constant(4 * least).plus(odd, wire_field::IP_VERSION_IHL, 1)
 }
 
 impl Fragmenting for IpFragmenter {
@@ -204,10 +212,17 @@ impl Element for IpFragmenter {
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Filter::AtMost(Number::constant(0), payload).not();
         let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
+        // Which of its packets are longer than another fragmenter's limit is known in front of that.
+        let first_total = || first_total(self.mtu);
+        let length = first_total().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
+        let flags = Value::Bits {
+            mask: (MORE_FRAGMENTS | DONT_FRAGMENT).to_be_bytes().to_vec(),
+            value: MORE_FRAGMENTS.to_be_bytes().to_vec(),
+        };
         let mut first = otherwise(vec![
-            pure(wire_field::IP_LENGTH, "first fragment's length", &reads),
-            pure(wire_field::IP_FRAGMENT, "more fragments", &reads),
-            Action::Resize(reads.to_vec()),
+            Action::Set(wire_field::IP_LENGTH, Value::Number(first_total())),
+            Action::Set(wire_field::IP_FRAGMENT, flags),
+            Action::Set(Field::Length, Value::Number(length)),
         ]);
         if !self.honors {
             first = first.with(pure(wire_field::IP_ID, "random identification", &reads));
@@ -240,6 +255,25 @@ impl Element for IpFragmenter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_fragments_are_as_long_as_declared() {
+        for mtu in 68..1600u32 {
+            let total = first_total(mtu);
+            for words in 5..=15u32 {
+                let header = 4 * words;
+                let told: i64 = total
+                    .terms
+                    .iter()
+                    .map(|(factor, _, mask)| factor * (i64::from(words) & *mask as i64))
+                    .sum();
+                let room = mtu.saturating_sub(header) & !7;
+                if room >= 8 {
+                    assert_eq!(total.constant + told, i64::from(header + room), "{mtu} {header}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn later_fragments_have_the_options_that_are_to_be_copied() {
