@@ -2,7 +2,7 @@
 //! its own (Properties 1 and 2 of the paper: what state decides stays one question, whose answer belongs to the flow).
 
 use classify::IntervalSet;
-use element::effects::{Filter, Target, wire_field};
+use element::effects::{Action, Field, Filter, Target, wire_field};
 
 use super::formula::{Formula, Known};
 use super::packet::{Byte, Packet, Place};
@@ -102,11 +102,16 @@ impl Walk<'_> {
                 self.steps.len() - 1
             }
         } as u16;
-        let packet = match carry_out(&way.packet, case, known, Some(number_of_step)) {
+        let mut packet = match carry_out(&way.packet, case, known, Some(number_of_step)) {
             Err(Stop::Alone) => return self.hand_over(port, way, why),
             Err(Stop::Needs(condition)) => return self.part(port, way, known, number, condition),
             Ok(packet) => packet,
         };
+        for action in &case.actions {
+            if let Action::Set(Field::Annotation { offset, length }, _) = action {
+                packet.rewritten.extend(*offset..offset.saturating_add(*length));
+            }
+        }
         let mut path = way.path.clone();
         let (start, cut) = (way.packet.start, super::leaf::end(&way.packet).is_some());
         path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });

@@ -152,6 +152,8 @@ pub struct Packet {
     pub bytes: BTreeMap<i32, Byte>,
     /// Annotations that were written.
     pub annotations: BTreeMap<u8, Byte>,
+    /// Those that elements with state write, whatever has been written since.
+    pub rewritten: BTreeSet<u8>,
     /// The packet type, where it is known.
     pub kind: Option<u8>,
     /// The input that it came from, where it is known.
@@ -183,6 +185,7 @@ impl Packet {
             end: Sum::of(Question::Length),
             bytes: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            rewritten: BTreeSet::new(),
             kind: None,
             port: None,
             framed: false,
