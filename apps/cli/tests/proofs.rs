@@ -11,10 +11,7 @@ const OPEN: &[(&str, &str)] = &[
     ("configs/load-balancer.click", "handlers are written when packets have come"),
     // Payloads that are left aside make other packets of all: there is no room, or no time where that comes first.
     ("configs/all.click", ""),
-    // A translator behind IP options and many rules takes more time than there is.
-    ("tests/chains/acl_713.prop", ""),
-    ("tests/chains/acl_8550.prop", ""),
-    // So do more than two translators in a row.
+    // More than two translators in a row take more time than there is.
     ("tests/chains/napt_3.prop", ""),
     ("tests/chains/napt_4.prop", ""),
     ("tests/chains/napt_5.prop", ""),
@@ -22,17 +19,6 @@ const OPEN: &[(&str, &str)] = &[
     ("tests/chains/napt_7.prop", ""),
     ("tests/chains/napt_8.prop", ""),
     ("tests/chains/napt_dpdk_8.prop", ""),
-    ("tests/chains/router_10.prop", ""),
-];
-
-/// What has a translator in front of several IPFragmenters: with flows on lease from it, it is not found out that packets to be
-/// fragmented come to them in the same order, so that it is proven without leases.
-const WITHOUT_LEASES: &[&str] = &[
-    "napt_3if",
-    "motivating",
-    "tests/chains/acl_251",
-    "tests/chains/napt_2.prop",
-    "tests/chains/napt_dpdk_2",
 ];
 
 /// Seconds after which what is not proven is given up.
@@ -102,9 +88,6 @@ fn is_in(list: &[&str], file: &Path) -> bool {
 fn proof(file: &Path, folder: &Path, seconds: &str) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("synthesize").arg(file).args(["--seconds", seconds]).current_dir(folder);
-    if WITHOUT_LEASES.iter().any(|part| file.to_string_lossy().contains(part)) {
-        command.arg("--no-leases");
-    }
     let output = command.output().unwrap();
     match String::from_utf8_lossy(&output.stdout).lines().last() {
         Some("Proven to do the same as the configuration.") => Ok(()),
