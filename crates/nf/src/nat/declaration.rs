@@ -6,7 +6,7 @@ use element::effects::{
     Value, wire_field,
 };
 use element::{Base, DropReason};
-use wire::ip_protocol;
+use wire::{ip_protocol, ipv4};
 
 use crate::editing::{annotation, bytes, is_marked, needs, rest_from, when, within};
 
@@ -42,8 +42,14 @@ fn reaches(bytes: usize) -> Filter {
     Filter::AtMost(Number::constant(bytes as i64), rest_from(Base::Transport))
 }
 
+/// The transport header stands behind the fixed part of the IP header.
+fn stands_behind() -> Filter {
+    let end = Number::of(Field::HeaderOffset(Base::Network)).plus_constant(ipv4::Header::LEN as i64);
+    Filter::AtMost(end, Number::of(Field::HeaderOffset(Base::Transport)))
+}
+
 fn is_first() -> Filter {
-    within(wire_field::IP_FRAGMENT, wire::ipv4::FRAGMENT_OFFSET.into(), 0, 0)
+    within(wire_field::IP_FRAGMENT, ipv4::FRAGMENT_OFFSET.into(), 0, 0)
 }
 
 /// Packets of protocols that the translator is for, with whatever it is to find behind the IP header.
@@ -54,7 +60,7 @@ fn is_meant(flavour: Flavour) -> Filter {
 
 /// Those of them that it can read.
 fn is_readable(flavour: Flavour) -> Filter {
-    let mut all = vec![reaches(flavour.least())];
+    let mut all = vec![stands_behind(), reaches(flavour.least())];
     if flavour.is_ping() {
         let kind = |kind: u8| Filter::equals(bytes(Base::Transport, 0, 1), kind.into());
         let queries = flavour.queries().iter();
@@ -74,7 +80,7 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     let has_ports = flavour.has_ports();
     let whole = |protocol, least| {
         let behind = is_protocol(protocol).and([reaches(least)]);
-        if has_ports { behind } else { behind.and([is_first(), is_marked(Base::Transport)]) }
+        if has_ports { behind } else { behind.and([is_first(), is_marked(Base::Transport), stands_behind()]) }
     };
     let mut shapes = vec![shape(whole(ip_protocol::TCP, TCP_SUMMED), has_ports, &[Header::Tcp])];
     if flavour != Flavour::Tcp {

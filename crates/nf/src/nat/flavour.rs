@@ -78,6 +78,13 @@ fn header(packet: &Packet) -> Option<&ipv4::Header> {
     ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok().map(|(ip, _)| ip)
 }
 
+/// Whether the transport header stands behind the fixed part of the IP header. If not, that says less than its own length, and
+/// there are addresses where ports would be.
+fn stands_behind(packet: &Packet) -> bool {
+    let marked = packet.offset(Base::Network).zip(packet.offset(Base::Transport));
+    marked.is_some_and(|(network, transport)| transport >= network + ipv4::Header::LEN as isize)
+}
+
 /// Bytes of a TCP header up to and with its checksum.
 pub(super) const TCP_SUMMED: usize = 18;
 /// Bytes that packets with ports must have behind the IP header.
@@ -157,7 +164,7 @@ impl Flavour {
             return Err(DropReason::NoHeader);
         }
         let transport = packet.header(Base::Transport).unwrap_or_default();
-        if transport.len() < self.least() {
+        if transport.len() < self.least() || !stands_behind(packet) {
             return Err(DropReason::Unsuitable);
         }
         let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
@@ -284,7 +291,7 @@ impl Flavour {
         ip.checksum.set(change.of_addresses().apply(ip.checksum.get()));
         let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
         let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
-        if !is_first {
+        if !is_first || !stands_behind(packet) {
             return Told::Nothing;
         }
         let Some(transport) = packet.header_mut(Base::Transport) else { return Told::Nothing };

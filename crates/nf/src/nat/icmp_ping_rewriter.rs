@@ -3,8 +3,8 @@
 //!
 //! An echo request gets the addresses of its mapping, and the source port as identifier; its reply is changed back. Checksums
 //! are updated (RFC 1624). What becomes of requests that no mapping is for is said for each input as for IPRewriter; replies
-//! that no mapping is for leave by the output of `pass`, or are dropped, and so are other packets and fragments behind the
-//! first. Header annotations must be set.
+//! that no mapping is for leave by the output of `pass`, or are dropped, and so are other packets, fragments behind the
+//! first, and packets whose IP header says less than its 20 bytes. Header annotations must be set.
 //!
 //! ## Usage
 //! `ICMPPingRewriter(INPUTSPEC, ... [, KEYWORDS])`

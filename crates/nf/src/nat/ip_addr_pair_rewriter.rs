@@ -11,7 +11,7 @@
 //!   free, or, with `#` behind it, the next one.
 //!
 //! The network header annotation must be set, and the transport header annotation for TCP and UDP checksums to be updated.
-//! Fragments are translated like other packets.
+//! Fragments are translated like other packets. Behind an IP header that says less than its 20 bytes no checksum is looked for.
 //!
 //! ## Usage
 //! `IPAddrPairRewriter(INPUTSPEC, ... [, KEYWORDS])`

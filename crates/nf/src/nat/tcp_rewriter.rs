@@ -15,8 +15,9 @@
 //! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
 //! - `ELEMENT`: as a RoundRobinIPMapper or SourceIPHashMapper says.
 //!
-//! Header annotations must be set. Packets of other protocols, fragments behind the first, and packets
-//! that end within 8 bytes behind the IP header leave by the output of `pass`, or are dropped.
+//! Header annotations must be set. Packets of other protocols, fragments behind the first, packets
+//! that end within 8 bytes behind the IP header, and those whose IP header says less than its 20 bytes leave by the output of
+//! `pass`, or are dropped.
 //!
 //! Sequence numbers stay as they are, unless an FTPPortMapper has changed the length of a line: then those behind it, and
 //! the acknowledgments of the other side, selective ones too, are changed by what the line has grown.

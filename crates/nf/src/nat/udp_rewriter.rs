@@ -15,8 +15,9 @@
 //! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
 //! - `ELEMENT`: as a RoundRobinIPMapper or SourceIPHashMapper says.
 //!
-//! Header annotations must be set. Packets other than UDP, TCP and DCCP, fragments behind the first, and packets
-//! that end within 8 bytes behind the IP header leave by the output of `pass`, or are dropped.
+//! Header annotations must be set. Packets other than UDP, TCP and DCCP, fragments behind the first, packets
+//! that end within 8 bytes behind the IP header, and those whose IP header says less than its 20 bytes leave by the output of
+//! `pass`, or are dropped.
 //!
 //! The protocol does not count: a TCP packet is translated as a UDP packet with the same addresses and ports. Checksums of DCCP
 //! stay as they are.
