@@ -11,7 +11,7 @@ use engine::{Configured, Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, classify, evaluation, juggling, locality, sessions, source, spraying};
+use crate::{Pair, Row, Settings, classify, evaluation, juggling, locality, sessions, source, spraying, synthesis};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -441,9 +441,16 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
         }
         // Any chain, for a look at one element.
         chain if chain.contains("->") => chain,
-        other => return Err(format!("no benchmark '{other}' to count instructions of")),
+        other => {
+            let form = synthesis::form_of(other)
+                .ok_or_else(|| format!("no benchmark '{other}' to count instructions of"))?;
+            return drive_to_the_end(form(settings.packets)?, packets);
+        }
     };
-    let mut worker = worker(settings.packets, 64, start, chain)?;
+    drive_to_the_end(worker(settings.packets, 64, start, chain)?, packets)
+}
+
+fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {
     drive(&mut worker, packets)?;
     worker.finish().map_err(|errors| errors.join("; "))
 }

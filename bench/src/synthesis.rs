@@ -75,6 +75,31 @@ impl Kind {
     }
 }
 
+/// What makes a worker for one form of a chain, given a number of packets in memory.
+type Form = Box<dyn FnOnce(usize) -> Result<engine::Worker, String>>;
+
+/// A chain by its name and form, such as `routers-10` and `routers-10-synthesized`; also `translators-N`, `provider-RULES` and
+/// `motivating`.
+pub(crate) fn form_of(name: &str) -> Option<Form> {
+    let (name, form) = match name.strip_suffix("-synthesized") {
+        Some(name) => (name, 1),
+        None => (name, 0),
+    };
+    let (kind, count) = name.split_once('-').unwrap_or((name, "0"));
+    let count = count.parse().ok()?;
+    let case = match kind {
+        "routers" => Case::in_a_row(Kind::Routers, count),
+        "translators" => Case::in_a_row(Kind::Translators, count),
+        "provider" => Case::made(count, count),
+        "motivating" => Case::motivating(),
+        _ => return None,
+    };
+    Some(Box::new(move |packets| {
+        let Forms { texts, _patterns } = case.forms(packets)?;
+        running(texts[form].1.clone(), engine::Options::default())
+    }))
+}
+
 /// A chain, and what goes through it.
 pub(crate) struct Case {
     name: &'static str,
