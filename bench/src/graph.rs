@@ -9,9 +9,12 @@ use element::steering::Spreading;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal, Stream};
 use engine::{Configured, Options, Plan, Worker};
 
+use crate::exit::EXIT;
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, classify, evaluation, juggling, locality, sessions, source, spraying, synthesis};
+use crate::{
+    Pair, Row, Settings, classify, evaluation, juggling, locality, sessions, source, spraying, synthesis,
+};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -389,7 +392,7 @@ pub(crate) fn configured_spread(
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
         .with(synthesizer::CLASSES)
-        .with(&[&FRAMES, &sessions::FLOWS])
+        .with(&[&FRAMES, &EXIT, &sessions::FLOWS])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)

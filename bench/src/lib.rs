@@ -8,6 +8,7 @@ mod classify;
 mod devices;
 mod elements;
 pub mod evaluation;
+mod exit;
 mod floor;
 mod graph;
 mod juggling;

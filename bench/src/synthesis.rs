@@ -105,7 +105,7 @@ pub(crate) struct Case {
     name: &'static str,
     /// What is counted, and how much of it there is.
     count: (&'static str, usize),
-    /// Its elements, behind the source of packets.
+    /// Its elements, behind the source of packets and in front of where they leave.
     pub(crate) chain: String,
     /// Flows, which are of these rules or patterns as many of each, in no order, or one after the other if there are none.
     flows: usize,
@@ -123,7 +123,7 @@ impl Case {
     pub(crate) fn in_a_row(kind: Kind, n: usize) -> Case {
         let function = if kind == Kind::Routers { router } else { translator };
         let chain: Vec<String> = (0..n).map(function).collect();
-        Case::new(kind.name(), ("functions", n), format!("{} -> Discard", chain.join(" -> Cable -> ")))
+        Case::new(kind.name(), ("functions", n), chain.join(" -> Cable -> "))
     }
 
     /// The motivating example of the paper.
@@ -160,7 +160,8 @@ impl Case {
 
     /// The texts of both forms behind what gives packets, which has what it reads beside it for as long as it is needed.
     pub(crate) fn forms(&self, packets: usize) -> Result<Forms, String> {
-        self.behind(packets, |frames| text_in_bursts(frames, Start::Frame, self.burst, &self.chain))
+        let chain = format!("{} -> BenchmarkExit", self.chain);
+        self.behind(packets, |frames| text_in_bursts(frames, Start::Frame, self.burst, &chain))
     }
 
     fn behind(&self, packets: usize, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
@@ -179,8 +180,7 @@ impl Case {
 
     /// The texts of both forms with packets that arrive at a rate, and `latency` to tell how long they are under way.
     pub(crate) fn metered(&self, packets: usize) -> Result<Forms, String> {
-        let chain = self.chain.strip_suffix("Discard").ok_or("a chain that ends elsewhere")?;
-        let chain = format!("{chain} latency :: BenchmarkLatency -> Discard");
+        let chain = format!("{} -> latency :: BenchmarkLatency -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| open_loop::text(frames, Start::Frame, self.burst, &chain))
     }
 
@@ -270,14 +270,14 @@ fn motivating() -> String {
         "rx0 :: Counter -> Strip(14) -> MarkIPHeader -> kinds :: IPClassifier(udp, tcp, -);
         rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0, pattern 192.0.2.1 1024-65535 - - 0 0, drop);
         kinds[0], kinds[1], kinds[2] => [0] rw, [1] rw, [2] rw;
+        servers :: RoundRobinIPMapper(- - 198.51.100.1 - 0 0, - - 198.51.100.2 - 0 0);
         rw -> GetIPAddress(16) -> rt :: RadixIPLookup(192.0.2.1 0, 10.0.0.0/24 1, 0.0.0.0/0 2);
         rt[0], rt[1] => Discard, Discard;
         rt[2] -> DropBroadcasts -> FixIPSrc(192.0.2.1) -> {}
         -> Cable -> rx1 :: Counter -> Strip(14) -> MarkIPHeader
         -> filter :: IPFilter(allow src net 192.0.2.0/24 && udp, deny all) -> {}
         -> Cable -> rx2 :: Counter -> Strip(14) -> MarkIPHeader
-        -> balance :: IPRewriter(servers) -> {} -> Discard;
-        servers :: RoundRobinIPMapper(- - 198.51.100.1 - 0 0, - - 198.51.100.2 - 0 0)",
+        -> balance :: IPRewriter(servers) -> {}",
         out(0),
         out(1),
         out(2)
@@ -297,7 +297,7 @@ fn provider(rules: &[String]) -> String {
         -> Cable -> rx1 :: Counter -> Strip(14) -> MarkIPHeader -> GetIPAddress(16)
         -> rt :: RadixIPLookup(204.152.0.0/16 0, 0.0.0.0/0 0) -> {}
         -> Cable -> rx2 :: Counter -> Strip(14) -> MarkIPHeader
-        -> IPRewriter(pattern 192.0.2.9 1024-65535 - - 0 0, MAPPING_CAPACITY 1000000) -> {} -> Discard",
+        -> IPRewriter(pattern 192.0.2.9 1024-65535 - - 0 0, MAPPING_CAPACITY 1000000) -> {}",
         rules.join(", "),
         between(0),
         between(1),

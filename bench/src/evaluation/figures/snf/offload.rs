@@ -53,8 +53,7 @@ impl Files {
         let patterns = classify::made(rules);
         let permissions: Vec<String> = patterns.iter().map(|pattern| format!("allow {pattern}")).collect();
         let case = Case::provider(&permissions, &patterns, rules);
-        let chain = case.chain.strip_suffix("Discard").ok_or("a chain that ends elsewhere")?;
-        let text = format!("{receive} -> {chain} Queue(4000) -> ToDevice(nf1); {READY}");
+        let text = format!("{receive} -> {} -> Queue(4000) -> ToDevice(nf1); {READY}", case.chain);
         self.write(&format!("{rules}.click"), &text)
     }
 
