@@ -291,6 +291,25 @@ impl Packet {
         }
     }
 
+    /// The bytes in the first slot from the packet's first one on, with those behind its end, which mean nothing: for reading
+    /// and writing a fixed number of bytes at a time, of which those that count are known to be there.
+    #[inline]
+    pub fn window(&self) -> &[u8] {
+        let meta = self.meta();
+        let start = meta.values.start as usize;
+        // SAFETY: `start` never exceeds the slot, whose bytes are initialised memory that the handle owns.
+        unsafe { slice::from_raw_parts(meta.base.as_ptr().add(start), SLOT_STRIDE - start) }
+    }
+
+    /// The same, writable. Bytes behind the packet's end have to stay as they are.
+    #[inline]
+    pub fn window_mut(&mut self) -> &mut [u8] {
+        let meta = self.meta();
+        let start = meta.values.start as usize;
+        // SAFETY: as in `window`, and the borrow is exclusive.
+        unsafe { slice::from_raw_parts_mut(meta.base.as_ptr().add(start), SLOT_STRIDE - start) }
+    }
+
     /// The bytes in the first slot that have been part of the packet, stripped ones included.
     #[inline]
     pub(crate) fn own_bytes(&self) -> &[u8] {

@@ -22,7 +22,7 @@ use super::{Sum, fold};
 /// in all cases: never the "negative zero" 0xffff unless all the data are zero.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta(
-    /// A sum of words that is folded only in the end. Each change adds less than 2^18, so 2^46 of them fit.
+    /// A sum of words that is folded only in the end. Each change adds less than 2^34, so 2^30 of them fit.
     u64,
 );
 
@@ -38,6 +38,14 @@ impl Delta {
     pub fn u32(old: u32, new: u32) -> Self {
         let words = |number: u32| u64::from(number >> 16) + u64::from(number & 0xffff);
         Delta(words(!old) + words(new))
+    }
+
+    /// Four words change, as a big-endian number.
+    #[inline]
+    pub fn u64(old: u64, new: u64) -> Self {
+        // Halves add up to what their words do: 2^16 counts as 1.
+        let halves = |number: u64| (number >> 32) + (number & 0xffff_ffff);
+        Delta(halves(!old) + halves(new))
     }
 
     /// A run of bytes changes, e.g. an IPv6 address; both slices start at an even offset.
@@ -56,6 +64,12 @@ impl Delta {
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
         !fold(u64::from(!checksum) + self.0)
+    }
+
+    /// The same, but that a change that adds up to nothing leaves even ffff as it was, which is right for no data.
+    #[inline]
+    pub fn apply_to_any(self, checksum: u16) -> u16 {
+        if checksum == 0xffff && self.is_nothing() { checksum } else { self.apply(checksum) }
     }
 
     /// The new checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written as
@@ -84,6 +98,7 @@ impl Add for Delta {
 
 #[cfg(test)]
 mod tests {
+    use proptest::array::uniform4;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -127,6 +142,25 @@ mod tests {
 
             let bytes = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
             prop_assert_eq!(Delta::bytes(&bytes(&old), &bytes(&new)).apply(full(&old)), full(&new));
+        }
+
+        #[test]
+        fn four_words_are_four_words(fixed in 1u16.., old in uniform4(any_word()), new in uniform4(any_word())) {
+            let number = |words: [u16; 4]| words.iter().fold(0, |number, word| number << 16 | u64::from(*word));
+            let one_by_one = old.iter().zip(new).fold(Delta::default(), |sum, (old, new)| sum + Delta::u16(*old, new));
+            let at_once = Delta::u64(number(old), number(new));
+            prop_assert_eq!(at_once.is_nothing(), one_by_one.is_nothing());
+            if !at_once.is_nothing() {
+                prop_assert_eq!(at_once.apply(fixed), one_by_one.apply(fixed));
+            }
+        }
+
+        #[test]
+        fn nothing_leaves_any_checksum_as_it_is(checksum in any_word(), old in any_word(), new in any_word()) {
+            let change = Delta::u16(old, new);
+            let expected = if change.is_nothing() { checksum } else { change.apply(checksum) };
+            prop_assert_eq!(change.apply_to_any(checksum), expected);
+            prop_assert_eq!((Delta::u16(old, new) + Delta::u16(new, old)).apply_to_any(checksum), checksum);
         }
 
         #[test]
