@@ -45,11 +45,12 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Counts;
 use element::lease::Leasing;
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Tally, Timestamp, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp,
+    manual,
 };
-use packet::BATCH_CAPACITY;
 
-use crate::program::flows::{Flows, ROW};
+use crate::program::flows::Flows;
+use crate::program::groups::Groups;
 use crate::program::run::{OTHERWISE, Runner, Scratch};
 use crate::program::{Exit, Program, Step, declare, text};
 
@@ -103,7 +104,6 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         counts: vec![Count::default(); program.classes.len()],
         rules: program.lists.iter().map(|list| RuleCounts::new(list.rules.len())).collect(),
         passed: vec![0; program.classes.len()],
-        starts: program.classes.iter().map(|class| class.start as isize).collect(),
         ends: program.classes.iter().map(|class| class.exit).collect(),
         program: Arc::new(program),
         runner: None,
@@ -113,7 +113,6 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         scratch: Scratch::default(),
         sorted: (0..args.outputs()).map(|_| None).collect(),
         order: (0..args.outputs()).collect(),
-        exits: Vec::with_capacity(BATCH_CAPACITY),
         is_outdated: false,
     }))
 }
@@ -130,14 +129,18 @@ struct Count {
 }
 
 impl Count {
+    /// Adds packets of one batch.
     #[inline]
-    fn add(&mut self, bytes: usize, cut: usize, now: Timestamp) {
+    fn add(&mut self, packets: u64, bytes: u64, cut: u64, now: Timestamp) {
+        if packets == 0 {
+            return;
+        }
         if self.packets == 0 {
             self.first = now;
         }
-        self.packets += 1;
-        self.bytes += bytes as u64;
-        self.cut += cut as u64;
+        self.packets += packets;
+        self.bytes += bytes;
+        self.cut += cut;
         self.last = now;
     }
 }
@@ -169,8 +172,6 @@ impl RuleCounts {
 
 struct Synthesized {
     program: Arc<Program>,
-    /// By class: where packets start then.
-    starts: Vec<isize>,
     /// By class: where packets go.
     ends: Vec<Exit>,
     runner: Option<Runner>,
@@ -188,7 +189,6 @@ struct Synthesized {
     sorted: Vec<Option<Batch>>,
     /// In which order outputs get packets.
     order: Vec<usize>,
-    exits: Vec<Exit>,
     is_outdated: bool,
 }
 
@@ -216,48 +216,53 @@ impl Element for Synthesized {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let otherwise = Exit::Output(self.program.otherwise);
-        let Some(runner) = self.runner.as_mut().filter(|_| !self.is_outdated) else {
+        let Synthesized { program, runner, scratch, flows, counts, is_outdated, .. } = &mut *self;
+        let Some(runner) = runner.as_mut().filter(|_| !*is_outdated) else {
             return send(cx, batch, otherwise, false);
         };
         let now = cx.now();
-        if let Some(flows) = &mut self.flows {
+        if let Some(flows) = flows {
             flows.find(runner, &batch, now);
-            runner.classify(&batch, Some(flows), &mut self.scratch);
-            flows.settle(runner, &batch, &mut self.scratch, now);
+            runner.classify(&batch, Some(flows), scratch);
+            flows.settle(runner, &batch, scratch, now);
         } else {
-            runner.classify(&batch, None, &mut self.scratch);
+            runner.classify(&batch, None, scratch);
         }
-        self.exits.clear();
-        let mut same = true;
-        for (place, (packet, class)) in batch.iter_mut().zip(&mut self.scratch.classes).enumerate() {
-            let leased = self.flows.as_ref().map_or([0; ROW], |flows| flows.values(place));
-            let length = packet.len();
-            let exit = match *class {
-                OTHERWISE => otherwise,
-                number if !runner.operate(number, packet, now, &leased) => {
-                    *class = OTHERWISE;
-                    otherwise
-                }
-                class => {
-                    let end = packet.len().saturating_add_signed(self.starts[class as usize]);
-                    self.counts[class as usize].add(length, end, now);
-                    self.ends[class as usize]
-                }
+        let Scratch { classes, groups, .. } = scratch;
+        groups.sort(classes, counts.len());
+        while let Some(class) = groups.take() {
+            let Some(operation) = runner.operation(class) else { continue };
+            let Groups { places, refused, .. } = &mut *groups;
+            let length = |places: &[u8], batch: &[Packet]| -> u64 {
+                places.iter().map(|place| batch[usize::from(*place)].len() as u64).sum()
             };
-            same &= self.exits.first().is_none_or(|first| *first == exit);
-            self.exits.push(exit);
+            let before = if operation.cuts() { length(places, &batch) } else { 0 };
+            operation.carry_out(&mut batch, places, flows.as_ref(), now, refused);
+            for &place in refused.iter() {
+                classes[usize::from(place)] = OTHERWISE;
+            }
+            // How far they reach from where they came in.
+            let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
+            let cut = length(places, &batch).saturating_add_signed(moved);
+            let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
+            counts[class as usize].add(places.len() as u64, bytes, cut, now);
         }
+        let ends = &self.ends;
+        let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
         // What goes to the elements is asked about its rules there.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
                 self.rules[list as usize].add(rule, now);
             }
         }
-        if let (true, Some(&exit)) = (same, self.exits.first()) {
-            return send(cx, batch, exit, self.tells);
+        let classes = &self.scratch.classes;
+        if let Some(&first) = classes.first()
+            && classes.iter().all(|class| *class == first || exit(*class) == exit(first))
+        {
+            return send(cx, batch, exit(first), self.tells);
         }
-        for (packet, &exit) in batch.drain().zip(&self.exits) {
-            match exit {
+        for (packet, &class) in batch.drain().zip(classes) {
+            match exit(class) {
                 Exit::Drop(_) if self.tells => cx.end_for_others(packet),
                 Exit::Drop(reason) => cx.drop(packet, reason),
                 Exit::Output(output) => {

@@ -15,6 +15,7 @@ pub mod diagram;
 pub mod formula;
 pub mod leaf;
 pub mod leased;
+pub mod live;
 pub mod packet;
 pub mod rules;
 pub mod step;
@@ -29,6 +30,7 @@ use crate::model::chain::{Chain, Port};
 use crate::model::packet::headers_of;
 use crate::program::{Class, Exit, List, Passed, Program, Step};
 use leaf::To;
+use live::Live;
 use packet::{Byte, Packet, Place};
 use walk::{Handed, Limits, TooMany, Walked, walk};
 
@@ -65,6 +67,7 @@ pub struct Synthesis {
 pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
     let mut alone = limits.alone.clone();
     let mut synthesis = Synthesis::default();
+    let live = Live::new(chain);
     let mut work: Vec<Start> = Vec::new();
     let mut begun = BTreeSet::new();
     let mut begin = |work: &mut Vec<Start>, start: Start| {
@@ -123,7 +126,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 begin(&mut work, Start::behind(from, headers, leases));
             });
         }
-        if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
+        if let Some(stretch) = stretch(chain, &live, from, to, &packet, is_certain, walked) {
             let longest =
                 stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
             if longest + stretch.program.lists.len() >= limits.least {
@@ -281,6 +284,7 @@ fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
 /// The program of what was found out; `None` if it takes packets past no element.
 fn stretch(
     chain: &Chain,
+    live: &Live,
     from: Port,
     to: Port,
     incoming: &Packet,
@@ -300,7 +304,7 @@ fn stretch(
         .collect();
     used.sort_unstable();
     used.dedup();
-    let mut elements = Names { chain, numbers: BTreeMap::new(), names: Vec::new() };
+    let mut elements = Names { chain, live, numbers: BTreeMap::new(), names: Vec::new() };
     // The output that most classes take stands first: it is the engine's shortest way.
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
@@ -376,6 +380,7 @@ fn stretch(
 
 struct Names<'c> {
     chain: &'c Chain,
+    live: &'c Live,
     numbers: BTreeMap<usize, u32>,
     names: Vec<String>,
 }
@@ -399,6 +404,12 @@ fn class_of(
 ) -> Class {
     let packet = &leaf.packet;
     let is_dropped = matches!(leaf.to, To::Drop(_));
+    // Who drops packets looks at nothing of them.
+    let live = elements.live;
+    let is_seen = |byte| match leaf.to {
+        To::Port((node, _)) => live.is_seen(node, byte),
+        To::Drop(_) => false,
+    };
     let exit = match leaf.to {
         To::Port(port) => Exit::Output(outputs.iter().position(|other| *other == port).unwrap_or_default()),
         To::Drop(reason) => Exit::Drop(reason),
@@ -424,7 +435,7 @@ fn class_of(
         port: packet.port,
         framed: packet.framed,
         stamped: packet.stamped,
-        writes: leaf::writes(packet, incoming),
+        writes: leaf::writes(packet, incoming, &is_seen),
         checksum: leaf::checksum(packet),
         transport_checksum: leaf::transport_checksum(packet),
         exit,

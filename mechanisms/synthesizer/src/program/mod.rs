@@ -7,10 +7,13 @@
 
 pub mod declare;
 pub mod flows;
-mod operation;
+pub mod groups;
+mod lane;
+pub mod operation;
 pub mod question;
 pub mod run;
 pub mod text;
+mod trail;
 pub mod unfold;
 
 use std::collections::BTreeMap;
@@ -240,6 +243,15 @@ impl Value {
             Value::Constant(bytes) => bytes.len(),
             Value::Copy(_, length) | Value::Plus(_, length, _) => usize::from(*length),
             Value::Masked(..) => 1,
+        }
+    }
+
+    /// What it is made from, and how many bytes that are.
+    pub fn from(&self) -> Option<(Place, usize)> {
+        match self {
+            Value::Constant(_) => None,
+            Value::Copy(from, length) | Value::Plus(from, length, _) => Some((*from, usize::from(*length))),
+            Value::Masked(from, ..) => Some((*from, 1)),
         }
     }
 }

@@ -1,4 +1,6 @@
 //! What is done to packets of a class: everything that is read first, then each write once, then the checksums.
+//!
+//! Writes are compiled to lanes ([`super::lane`]), eight bytes each.
 
 use element::effects::Header;
 use element::{Base, Packet, Timestamp};
@@ -6,36 +8,52 @@ use packet::{Annotations, PacketKind};
 use wire::LinkType;
 use wire::checksum::{Delta, Sum as OnesSum};
 
+use super::flows::{Flows, NO_ROW, ROW};
+use super::lane::{Gathered, Lanes, gather, word_mut};
 use super::question::Sum;
 use super::run::value;
 use super::{Checksum, Class, TransportChecksum, Value, Write};
 use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 use crate::verify::run::kind_of;
 
-/// The bytes that values other than constants may take in one class.
+/// Packets that are written to at once.
+const AT_ONCE: usize = 16;
+
+/// The bytes that values other than constants may take in the annotations of one class.
 const MOST_MOVED: usize = 64;
 
+/// What is done to packets of one class.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Operation {
+pub struct Operation {
     start: i32,
     front: i32,
     end: Option<Sum>,
+    /// Where network and transport header are marked, where that is in the packet, and other marks.
+    marks: Option<(u16, u16)>,
     headers: Vec<(Base, Option<i32>)>,
     kind: Option<PacketKind>,
     port: Option<u8>,
     framed: bool,
     stamped: bool,
-    writes: Vec<Write>,
+    lanes: Lanes,
     annotations: Vec<Write>,
-    /// Whether a value is made from what came in.
+    /// Whether annotations get what came in.
     moves: bool,
     checksum: Option<Checksum>,
     transport_checksum: Option<TransportChecksum>,
-    /// Bytes that the packet has to have in its first slot.
+    /// Whether something of this has to be made of each packet before it is written to.
+    is_single: bool,
+    /// Bytes that the packet has to have in its first slot, and those that have to be there, behind its end if need be.
     needs: usize,
+    reach: usize,
 }
 
 impl Operation {
+    /// What is done to packets that are left to the elements.
+    fn none() -> Operation {
+        Operation { needs: usize::MAX, ..Operation::default() }
+    }
+
     /// Compiles the operation of a class. `is_read` says of an annotation byte whether anybody looks at it, `leased` where a
     /// byte of the values that a flow on lease gets is to be found.
     ///
@@ -69,28 +87,18 @@ impl Operation {
         };
         let mut needs = i64::from(class.start);
         let mut moved = 0;
+        let mut writes = Vec::new();
         for write in &class.writes {
-            let Some(write) = &found(write, leased) else {
-                // Packets of such flows are left to the elements.
-                return Ok(Operation { needs: usize::MAX, ..Operation::default() });
-            };
+            let Some(write) = found(write, leased) else { return Ok(Operation::none()) };
             needs = needs.max(reach(write.place, write.value.length()));
-            let from = match &write.value {
-                Value::Constant(_) => None,
-                Value::Copy(from, length) | Value::Plus(from, length, _) => {
-                    Some((*from, usize::from(*length)))
-                }
-                Value::Masked(from, ..) => Some((*from, 1)),
-            };
-            if let Some((from, length)) = from {
+            if let Some((from, length)) = write.value.from() {
                 needs = needs.max(reach(from, length));
-                moved += length;
                 if matches!(from, Place::Byte(place) if place < 0) {
                     return Err("it reads in front of the packet".into());
                 }
             }
             match write.place {
-                Place::Byte(_) => operation.writes.push(write.clone()),
+                Place::Byte(_) => writes.push(write),
                 Place::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
                     if usize::from(places.end) > Annotations::SIZE {
@@ -104,7 +112,10 @@ impl Operation {
                                 add_byte(&mut operation.annotations, place, *byte);
                             }
                         }
-                        _ if places.into_iter().any(is_read) => operation.annotations.push(write.clone()),
+                        _ if places.into_iter().any(is_read) => {
+                            moved += write.value.length();
+                            operation.annotations.push(write);
+                        }
                         _ => {}
                     }
                 }
@@ -121,134 +132,230 @@ impl Operation {
             }
             needs = needs.max(i64::from(header + IPV4));
         }
-        if let Some(Checksum::Updated { header, words }) = &class.checksum
-            && (words.len() > Words::default().len()
-                || words.iter().any(|word| {
-                    *word < 0 || !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0
-                }))
-        {
-            return Err("it sums up what is not in the header".into());
+        let mut words: [&[i32]; 2] = [&[], &[]];
+        if let Some(Checksum::Updated { header, words: of_header }) = &class.checksum {
+            let is_outside =
+                |word: &i32| *word < 0 || !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0;
+            if of_header.iter().any(is_outside) {
+                return Err("it sums up what is not in the header".into());
+            }
+            words[0] = of_header;
         }
         if let Some(sum) = &class.transport_checksum {
             let places = sum.words.iter().copied().chain([sum.place()]);
-            if sum.words.len() > Words::default().len() || places.clone().any(|place| place < 0) {
+            if places.clone().any(|place| place < 0) {
                 return Err("it sums up what is not in the packet".into());
             }
             let last = places.max().unwrap_or_default();
             needs = needs.max(i64::from(last) + 2);
+            words[1] = &sum.words;
         }
+        let Some(lanes) = Lanes::new(&writes, words, class.front())? else {
+            return Ok(Operation::none());
+        };
+        operation.mark_both(needs - i64::from(class.start));
+        operation.is_single = operation.end.is_some() || operation.moves || lanes.gathers();
+        operation.reach = lanes.reach().saturating_sub(class.front().unsigned_abs() as usize);
+        operation.lanes = lanes;
         operation.needs = usize::try_from(needs).unwrap_or(0);
         Ok(operation)
     }
 
-    #[inline]
-    pub(super) fn carry_out(&self, packet: &mut Packet, now: Timestamp, leased: &[u8]) -> bool {
-        let Operation { start, front, writes, annotations, checksum, transport_checksum, .. } = self;
-        let (start, front) = (*start, *front);
-        if packet.data().len() < self.needs || packet.headroom() < front.unsigned_abs() as usize {
-            return false;
+    /// Marks network and transport header at once, if both are to be, in so many bytes that packets have.
+    fn mark_both(&mut self, length: i64) {
+        let place = |base: Base| {
+            let mark = self.headers.iter().find(|(other, _)| *other == base).and_then(|(_, place)| *place);
+            mark.filter(|place| (0..=length).contains(&i64::from(*place)))
+                .and_then(|place| u16::try_from(place).ok())
+        };
+        self.marks = place(Base::Network).zip(place(Base::Transport)).filter(|_| self.end.is_none());
+        if self.marks.is_some() {
+            self.headers.retain(|(base, _)| *base == Base::Mac);
         }
+    }
+
+    /// Does to packets of a batch what their class says, with the values that their flows get if these are on lease. Those whose
+    /// first slot lacks the bytes or the room are refused, and nothing is done to them: they are moved from `places` to `refused`.
+    pub fn carry_out(
+        &self,
+        packets: &mut [Packet],
+        places: &mut Vec<u8>,
+        flows: Option<&Flows>,
+        now: Timestamp,
+        refused: &mut Vec<u8>,
+    ) {
+        let row = |place: u8| flows.map_or(&NO_ROW, |flows| flows.row(place.into()));
+        self.carry_out_with(packets, places, row, now, refused);
+    }
+
+    /// The same with what stands with the flow of a packet.
+    fn carry_out_with<'r>(
+        &self,
+        packets: &mut [Packet],
+        places: &mut Vec<u8>,
+        row: impl Fn(u8) -> &'r [u8; ROW] + Copy,
+        now: Timestamp,
+        refused: &mut Vec<u8>,
+    ) {
+        refused.clear();
+        places.retain(|&place| {
+            let packet = &packets[usize::from(place)];
+            let fits = (packet.data().len() >= self.needs)
+                & (packet.window().len() >= self.reach)
+                & (packet.headroom() >= self.front.unsigned_abs() as usize);
+            if !fits {
+                refused.push(place);
+            }
+            fits
+        });
+        for places in places.chunks(if self.is_single { 1 } else { AT_ONCE }) {
+            self.carry_out_some(packets, places, row, now);
+        }
+    }
+
+    /// The same for a few packets, all of which have what it takes: step by step, each for all of them.
+    fn carry_out_some<'r>(
+        &self,
+        packets: &mut [Packet],
+        places: &[u8],
+        row: impl Fn(u8) -> &'r [u8; ROW],
+        now: Timestamp,
+    ) {
+        let Operation { start, front, checksum, transport_checksum, .. } = self;
+        let (start, front) = (*start, *front);
         // What is read is what came in: first all of it, then writes.
-        let mut moved = [0; MOST_MOVED];
-        let mut used = 0;
-        if self.moves {
-            for write in writes.iter().chain(annotations) {
-                used += gather(&write.value, packet, leased, &mut moved[used..]);
+        let single = match places {
+            [place] if self.is_single => Some(Single::of(self, &packets[usize::from(*place)], row(*place))),
+            _ => None,
+        };
+        // What lies in front of the packet afterwards is written before it is taken off.
+        if front != 0 {
+            for &place in places {
+                let is_longer = packets[usize::from(place)].unstrip(front.unsigned_abs() as usize);
+                debug_assert!(is_longer, "that there is room was asked before");
             }
         }
-        let old = match checksum {
-            Some(Checksum::Updated { words, .. }) => words_of(packet, words, 0),
-            _ => Words::default(),
-        };
-        let old_transport = match transport_checksum {
-            Some(sum) => words_of(packet, &sum.words, 0),
-            None => Words::default(),
-        };
-        let end = self.end.as_ref().map(|sum| value(sum, packet));
-        // What lies in front of the packet afterwards is written before it is taken off.
-        let is_longer = packet.unstrip(front.unsigned_abs() as usize);
-        debug_assert!(is_longer, "that there is room was asked before");
-        let data = packet.data_mut();
-        let mut used = 0;
-        for Write { place, value } in writes {
-            let Place::Byte(place) = place else { continue };
-            let place = (place - front) as usize;
-            let to = &mut data[place..place + value.length()];
-            match value {
-                Value::Constant(bytes) => put(to, bytes),
-                value => {
-                    put(to, &moved[used..used + value.length()]);
-                    used += value.length();
+        let mut changes = [[Delta::default(); 2]; AT_ONCE];
+        let gathered = single.as_ref().and_then(|single| single.gathered.as_ref());
+        self.lanes.write(packets, places, row, gathered, &mut changes);
+        match checksum {
+            Some(Checksum::Updated { header, .. }) => {
+                for (&place, [change, _]) in places.iter().zip(&changes) {
+                    if let Some(sum) = word_mut(&mut packets[usize::from(place)], header + IPV4_SUM - front) {
+                        *sum = change.apply_to_any(u16::from_be_bytes(*sum)).to_be_bytes();
+                    }
                 }
             }
-        }
-        match checksum {
-            Some(Checksum::Updated { header, words }) => {
-                let new = words_of(packet, words, front);
-                let change = change(&old, &new, words.len());
-                let place = (header + IPV4_SUM - front) as usize;
-                let sum = &mut packet.data_mut()[place..place + 2];
-                let old = u16::from_be_bytes([sum[0], sum[1]]);
-                let new = if change.is_nothing() { old } else { change.apply(old) };
-                sum.copy_from_slice(&new.to_be_bytes());
-            }
             Some(Checksum::Recomputed { header }) => {
-                let first = (header - front) as usize;
-                let place = first + IPV4_SUM as usize;
-                let data = packet.data_mut();
-                data[place..place + 2].fill(0);
-                let sum = OnesSum::new().bytes(&data[first..first + IPV4 as usize]).checksum().to_be_bytes();
-                data[place..place + 2].copy_from_slice(&sum);
+                for &place in places {
+                    let first = (header - front) as usize;
+                    let Some(header) =
+                        packets[usize::from(place)].data_mut().get_mut(first..first + IPV4 as usize)
+                    else {
+                        continue;
+                    };
+                    let place = IPV4_SUM as usize;
+                    header[place..place + 2].fill(0);
+                    let sum = OnesSum::new().bytes(header).checksum().to_be_bytes();
+                    header[place..place + 2].copy_from_slice(&sum);
+                }
             }
             None => {}
         }
         if let Some(sum) = transport_checksum {
-            let new = words_of(packet, &sum.words, front);
-            let change = change(&old_transport, &new, sum.words.len());
-            let place = (sum.place() - front) as usize;
-            let bytes = &mut packet.data_mut()[place..place + 2];
-            let old = u16::from_be_bytes([bytes[0], bytes[1]]);
-            // Of an update by nothing, not even the other zero is left.
-            let new = match sum.protocol {
-                _ if change.is_nothing() => old,
-                Header::Udp => change.apply_udp(old),
-                _ => change.apply(old),
-            };
-            bytes.copy_from_slice(&new.to_be_bytes());
+            for (&place, [_, change]) in places.iter().zip(&changes) {
+                let Some(bytes) = word_mut(&mut packets[usize::from(place)], sum.place() - front) else {
+                    continue;
+                };
+                let new = match (sum.protocol, u16::from_be_bytes(*bytes)) {
+                    // UDP's zero stays, and its other one where nothing has changed.
+                    (Header::Udp, old) if old != 0xffff || !change.is_nothing() => change.apply_udp(old),
+                    (_, old) => change.apply_to_any(old),
+                };
+                *bytes = new.to_be_bytes();
+            }
         }
-        let is_shorter = packet.strip((start - front) as usize);
-        debug_assert!(is_shorter, "that there are so many bytes was asked before");
-        if let Some(end) = end {
-            packet.truncate(usize::try_from(end - i64::from(start)).unwrap_or(0));
+        for &place in places {
+            let packet = &mut packets[usize::from(place)];
+            if start != front {
+                let is_shorter = packet.strip((start - front) as usize);
+                debug_assert!(is_shorter, "that there are so many bytes was asked before");
+            }
+            if let Some(end) = single.as_ref().and_then(|single| single.end) {
+                packet.truncate(usize::try_from(end - i64::from(start)).unwrap_or(0));
+            }
+            if let Some((network, transport)) = self.marks {
+                packet.set_headers(network.into(), transport.into());
+            }
+            for (base, place) in &self.headers {
+                packet.set_offset(*base, place.map(|place| place as isize));
+            }
+            if let Some(kind) = self.kind {
+                packet.set_kind(kind);
+            }
+            if let Some(port) = self.port {
+                packet.set_port(port);
+            }
+            if self.framed {
+                packet.set_link(LinkType::Ethernet.number());
+            }
+            if self.stamped {
+                packet.set_time(now);
+            }
+            self.annotate(packet, single.as_ref().and_then(|single| single.noted.as_ref()));
         }
-        for (base, place) in &self.headers {
-            packet.set_offset(*base, place.map(|place| place as isize));
-        }
-        if let Some(kind) = self.kind {
-            packet.set_kind(kind);
-        }
-        if let Some(port) = self.port {
-            packet.set_port(port);
-        }
-        if self.framed {
-            packet.set_link(LinkType::Ethernet.number());
-        }
-        if self.stamped {
-            packet.set_time(now);
-        }
-        for Write { place, value } in annotations {
+    }
+
+    /// Writes annotations.
+    #[inline]
+    fn annotate(&self, packet: &mut Packet, noted: Option<&[u8; MOST_MOVED]>) {
+        let mut used = 0;
+        for Write { place, value } in &self.annotations {
             let Place::Annotation(place) = place else { continue };
             let place = usize::from(*place);
             let to = &mut packet.annotations_mut().bytes_mut()[place..place + value.length()];
             match value {
-                Value::Constant(bytes) => put(to, bytes),
+                Value::Constant(bytes) => to.copy_from_slice(bytes),
                 value => {
-                    put(to, &moved[used..used + value.length()]);
+                    if let Some(noted) = noted {
+                        to.copy_from_slice(&noted[used..used + value.length()]);
+                    }
                     used += value.length();
                 }
             }
         }
-        true
+    }
+
+    /// Where packets end afterwards, if not where they did.
+    pub fn cuts(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// What annotations get of what came in.
+    fn note(&self, packet: &Packet, leased: &[u8; ROW]) -> [u8; MOST_MOVED] {
+        let mut noted = [0; MOST_MOVED];
+        let mut used = 0;
+        for Write { value, .. } in &self.annotations {
+            used += gather(value, packet, leased, &mut noted[used..]);
+        }
+        noted
+    }
+}
+
+/// What is made of a packet as it came in, before it is written to.
+struct Single {
+    end: Option<i64>,
+    noted: Option<[u8; MOST_MOVED]>,
+    gathered: Option<Gathered>,
+}
+
+impl Single {
+    fn of(operation: &Operation, packet: &Packet, leased: &[u8; ROW]) -> Single {
+        Single {
+            end: operation.end.as_ref().map(|sum| value(sum, packet)),
+            noted: operation.moves.then(|| operation.note(packet, leased)),
+            gathered: operation.lanes.gathers().then(|| operation.lanes.gather(packet, leased)),
+        }
     }
 }
 
@@ -284,85 +391,162 @@ fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
     writes.push(Write { place: Place::Annotation(place), value: Value::Constant(vec![byte]) });
 }
 
-/// Copies a few bytes; both have one length. A call to copy them would cost more than they do.
-#[inline(always)]
-fn put(to: &mut [u8], from: &[u8]) {
-    match (to, from) {
-        ([to], [from]) => *to = *from,
-        (to, from) if from.len() == 4 && to.len() == 4 => {
-            if let Some(bytes) = from.first_chunk::<4>() {
-                to.copy_from_slice(bytes);
+#[cfg(test)]
+mod tests {
+    use packet::Pool;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::program::{Exit, Value};
+
+    /// Where the IPv4 header starts.
+    const IP: i32 = 14;
+    /// Places to write to, each as long as a sum that is written where it stood may be, and more.
+    const PLACES: [(i32, u8); 9] =
+        [(-6, 6), (0, 14), (15, 1), (22, 1), (26, 4), (30, 4), (34, 2), (36, 2), (41, 5)];
+
+    fn value(place: i32, length: u8) -> impl Strategy<Value = Value> {
+        let elsewhere = (0i32..32).prop_map(Place::Byte);
+        let leased = (0..ROW as u8 - length).prop_map(|at| Place::Leased(0, at));
+        let annotation = (0..48 - length).prop_map(Place::Annotation);
+        let here = Just(Place::Byte(place.max(0)));
+        let in_place = match length {
+            1..=4 => Value::Plus(Place::Byte(place.max(0)), length, -1),
+            _ => Value::Copy(Place::Byte(place.max(0)), length),
+        };
+        let from = prop_oneof![here, elsewhere, leased, annotation].boxed();
+        prop_oneof![
+            vec(any::<u8>(), usize::from(length)).prop_map(Value::Constant),
+            from.clone().prop_map(move |from| Value::Copy(from, length)),
+            (from, -300i64..300, any::<u8>(), any::<u8>()).prop_map(
+                move |(from, plus, and, or)| match length {
+                    1 => Value::Masked(from, and, or),
+                    length if length <= 8 => Value::Plus(from, length, plus),
+                    _ => Value::Copy(from, length),
+                }
+            ),
+            Just(in_place),
+        ]
+    }
+
+    fn writes() -> impl Strategy<Value = Vec<Write>> {
+        let one = |(place, length)| {
+            proptest::option::of(value(place, length))
+                .prop_map(move |value| value.map(|value| Write { place: Place::Byte(place), value }))
+        };
+        Vec::from(PLACES.map(one))
+            .prop_map(|writes: Vec<Option<Write>>| writes.into_iter().flatten().collect())
+    }
+
+    /// The same, byte for byte and word for word.
+    fn expected(class: &Class, came: &[u8], annotations: &[u8], leased: &[u8]) -> Vec<u8> {
+        let front = class.front();
+        let mut bytes = [vec![0; front.unsigned_abs() as usize], came.to_vec()].concat();
+        let at = |place: Place, length: usize| -> Vec<u8> {
+            match place {
+                Place::Byte(place) => came[place as usize..place as usize + length].to_vec(),
+                Place::Annotation(place) => annotations[place.into()..usize::from(place) + length].to_vec(),
+                Place::Leased(_, place) => leased[place.into()..usize::from(place) + length].to_vec(),
+            }
+        };
+        let before = bytes.clone();
+        for Write { place, value } in &class.writes {
+            let Place::Byte(place) = *place else { continue };
+            let made = match value {
+                Value::Constant(bytes) => bytes.clone(),
+                Value::Copy(from, length) => at(*from, (*length).into()),
+                Value::Plus(from, length, plus) => {
+                    let old = at(*from, (*length).into())
+                        .iter()
+                        .fold(0u64, |old, byte| old << 8 | u64::from(*byte));
+                    let new = old.wrapping_add(*plus as u64).to_be_bytes();
+                    new[8 - usize::from(*length)..].to_vec()
+                }
+                Value::Masked(from, and, or) => vec![at(*from, 1)[0] & and | or],
+            };
+            let place = (place - front) as usize;
+            bytes[place..place + made.len()].copy_from_slice(&made);
+        }
+        let word = |bytes: &[u8], place: i32| {
+            let place = (place - front) as usize;
+            u16::from_be_bytes([bytes[place], bytes[place + 1]])
+        };
+        let change = |words: &[i32], bytes: &[u8]| {
+            words.iter().fold(Delta::default(), |sum, &place| {
+                sum + Delta::u16(word(&before, place), word(bytes, place))
+            })
+        };
+        if let Some(Checksum::Updated { header, words }) = &class.checksum {
+            let (change, place) = (change(words, &bytes), header + IPV4_SUM);
+            let old = word(&bytes, place);
+            let new = if change.is_nothing() { old } else { change.apply(old) };
+            bytes[(place - front) as usize..][..2].copy_from_slice(&new.to_be_bytes());
+        }
+        if let Some(sum) = &class.transport_checksum {
+            let change = change(&sum.words, &bytes);
+            let old = word(&bytes, sum.place());
+            let new = if change.is_nothing() { old } else { change.apply_udp(old) };
+            bytes[(sum.place() - front) as usize..][..2].copy_from_slice(&new.to_be_bytes());
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn lanes_write_what_is_to_be_written(
+            writes in writes(),
+            frames in vec(vec(any::<u8>(), 46..80), 1..40),
+            (leased, annotations, sums) in (any::<[u8; ROW]>(), vec(any::<u8>(), 48), any::<[bool; 2]>()),
+        ) {
+            let words = |from: std::ops::Range<i32>| {
+                let is_written = |word: &i32| writes.iter().any(|write| {
+                    let Place::Byte(first) = write.place else { return false };
+                    (first..first + write.value.length() as i32).contains(word)
+                });
+                from.step_by(2).filter(|word| is_written(word) || is_written(&(word + 1))).collect::<Vec<_>>()
+            };
+            let transport = TransportChecksum { protocol: Header::Udp, header: IP + 20, words: words(IP + 12..IP + 24) };
+            let class = Class {
+                start: 0,
+                end: None,
+                headers: [None; 3],
+                kind: None,
+                port: None,
+                framed: false,
+                stamped: false,
+                checksum: sums[0].then(|| Checksum::Updated { header: IP, words: words(IP..IP + 10) }),
+                transport_checksum: sums[1].then_some(transport),
+                exit: Exit::Output(0),
+                path: Vec::new(),
+                writes,
+            };
+            let operation = Operation::new(&class, &|_| true, &|_, offset| Some(offset));
+            // More lanes of values than there is room for are refused before anything runs.
+            prop_assume!(operation.is_ok());
+            let operation = operation.unwrap();
+            let mut pool = Pool::new(64 << 20).unwrap();
+            let mut batch = packet::Batch::new();
+            for frame in &frames {
+                let mut packet = pool.packet(frame).unwrap();
+                packet.annotations_mut().bytes_mut().copy_from_slice(&annotations);
+                prop_assert!(batch.push(packet).is_ok());
+            }
+            let mut places: Vec<u8> = (0..frames.len() as u8).collect();
+            let mut refused = Vec::new();
+            operation.carry_out_with(&mut batch, &mut places, |_| &leased, Timestamp(0), &mut refused);
+            let front = class.front().unsigned_abs() as usize;
+            let made: Vec<Option<Vec<u8>>> =
+                batch.iter_mut().map(|packet| packet.unstrip(front).then(|| packet.data().to_vec())).collect();
+            pool.free_all(&mut batch);
+            prop_assert!(refused.is_empty(), "{:?}", refused);
+            // What stood in front before is not known.
+            let is_in_front = class.writes.iter().any(|write| write.place == Place::Byte(class.front()));
+            let first = if is_in_front { 0 } else { front };
+            for (made, came) in made.iter().zip(&frames) {
+                let expected = expected(&class, came, &annotations, &leased);
+                prop_assert_eq!(made.as_ref().map(|made| &made[first..]), Some(&expected[first..]), "{:?}", class);
             }
         }
-        (to, from) if (8..=16).contains(&from.len()) && to.len() == from.len() => {
-            let behind = from.len() - 8;
-            let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) else { return };
-            to[..8].copy_from_slice(first);
-            to[behind..].copy_from_slice(last);
-        }
-        (to, from) => to.copy_from_slice(from),
     }
-}
-
-/// Puts what a value is made from into `to`; constants need no room there.
-#[inline]
-fn gather(value: &Value, packet: &Packet, leased: &[u8], to: &mut [u8]) -> usize {
-    match value {
-        Value::Constant(_) => 0,
-        Value::Copy(from, length) => {
-            let length = usize::from(*length);
-            put(&mut to[..length], bytes_at(packet, leased, *from, length));
-            length
-        }
-        Value::Plus(from, length, plus) => {
-            let length = usize::from(*length);
-            if length == 1 {
-                to[0] = bytes_at(packet, leased, *from, 1)[0].wrapping_add(*plus as u8);
-                return 1;
-            }
-            let mut number = [0; 8];
-            number[8 - length..].copy_from_slice(bytes_at(packet, leased, *from, length));
-            let sum = u64::from_be_bytes(number).wrapping_add(*plus as u64).to_be_bytes();
-            to[..length].copy_from_slice(&sum[8 - length..]);
-            length
-        }
-        Value::Masked(from, and, or) => {
-            to[0] = bytes_at(packet, leased, *from, 1)[0] & and | or;
-            1
-        }
-    }
-}
-
-/// Bytes of a packet that has them, or of what is leased.
-#[inline]
-fn bytes_at<'p>(packet: &'p Packet, leased: &'p [u8], place: Place, length: usize) -> &'p [u8] {
-    match place {
-        Place::Byte(place) => &packet.data()[place as usize..place as usize + length],
-        Place::Annotation(place) => {
-            &packet.annotations().bytes()[usize::from(place)..usize::from(place) + length]
-        }
-        Place::Leased(_, place) => &leased[usize::from(place)..usize::from(place) + length],
-    }
-}
-
-/// Words of a header, as many as it can have.
-type Words = [u16; IPV4 as usize / 2];
-
-/// How a checksum over some words changes.
-#[inline]
-fn change(old: &Words, new: &Words, words: usize) -> Delta {
-    let pairs = old.iter().zip(new).take(words);
-    pairs.fold(Delta::default(), |sum, (old, new)| sum + Delta::u16(*old, *new))
-}
-
-/// The words that a checksum has to account for.
-#[inline]
-fn words_of(packet: &Packet, words: &[i32], start: i32) -> Words {
-    let data = packet.data();
-    let mut values = Words::default();
-    for (value, word) in values.iter_mut().zip(words) {
-        let place = (word - start) as usize;
-        *value = u16::from_be_bytes([data[place], data[place + 1]]);
-    }
-    values
 }

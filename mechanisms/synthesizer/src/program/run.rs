@@ -6,14 +6,16 @@
 use std::collections::HashMap;
 
 use classify::filter::{Headers, Matcher};
-use element::{Base, Packet, Timestamp};
+use element::{Base, Packet};
 use foldhash::fast::FixedState;
 use packet::BATCH_CAPACITY;
 use wire::checksum::ipv4_valid;
 
-use super::flows::{Flows, Known, ROW, Used};
+use super::flows::{Flows, Known, Used};
+use super::groups::Groups;
 use super::operation::Operation;
 use super::question::{Question, Sum};
+use super::trail::{Found, Trails};
 use super::{Next, Node, Program};
 
 /// Questions that may be asked in other orders for flows on lease.
@@ -44,8 +46,8 @@ pub struct Runner {
 /// A question as it is asked. Nodes are small, and all of one kind: what a packet's way costs is waiting for one after the
 /// other.
 #[derive(Clone, Copy, Debug)]
-struct Compiled {
-    ask: Ask,
+pub(super) struct Compiled {
+    pub(super) ask: Ask,
     /// Where its ranges start, and how many there are; for a byte a table says which one.
     first: u32,
     count: u32,
@@ -53,7 +55,7 @@ struct Compiled {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Ask {
+pub(super) enum Ask {
     Byte(u16),
     Half(u16),
     Word(u16),
@@ -70,35 +72,6 @@ enum Ask {
     Counted(u32),
 }
 
-/// The way that a packet has taken, as ranges that are looked at without waiting for each other: the next packet is likely
-/// to take the same one.
-#[derive(Clone, Debug, Default)]
-pub struct Trail {
-    /// Where it begins.
-    start: Next,
-    steps: Vec<TrailStep>,
-    /// Where it leads.
-    end: Next,
-    /// Packets that have left it since it was made.
-    left: u32,
-    /// Whether rules are counted on it.
-    counts: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct TrailStep {
-    node: u32,
-    ask: Ask,
-    low: u64,
-    span: u64,
-}
-
-/// Packets that leave a trail before it is made anew.
-const MOST_LEFT: u32 = 64;
-
-/// Trails: one of packets of which nothing is known, and one for each of the first rests of the program that are left for flows.
-const MOST_TRAILS: usize = 64;
-
 struct RuleList {
     matcher: Matcher,
     headers: [usize; 2],
@@ -109,15 +82,17 @@ struct RuleList {
 /// What a class number stands for where packets are left to the elements themselves.
 pub const OTHERWISE: u32 = u32::MAX;
 
-/// What is needed while a batch is classified; nothing of it is kept.
+/// What is needed while a batch is dealt with; nothing of it is kept.
 pub struct Scratch {
     /// The class of each packet.
     pub classes: Vec<u32>,
     waiting: Vec<(u8, u32)>,
     answers: Vec<u32>,
-    trails: Vec<Trail>,
+    trails: Trails,
     /// Rules that held: the packet's place, list and rule.
     pub held: Vec<(u8, u32, u32)>,
+    /// Packets by class.
+    pub groups: Groups,
 }
 
 impl Default for Scratch {
@@ -126,8 +101,9 @@ impl Default for Scratch {
             classes: Vec::with_capacity(BATCH_CAPACITY),
             waiting: Vec::with_capacity(BATCH_CAPACITY),
             answers: Vec::with_capacity(BATCH_CAPACITY),
-            trails: Vec::with_capacity(MOST_TRAILS),
+            trails: Trails::default(),
             held: Vec::with_capacity(BATCH_CAPACITY),
+            groups: Groups::default(),
         }
     }
 }
@@ -219,26 +195,19 @@ impl Runner {
 
     /// Finds the class of each packet, whose flow may be on lease, and which rules of lists were the first that hold.
     pub fn classify(&self, packets: &[Packet], flows: Option<&Flows>, scratch: &mut Scratch) {
-        let Scratch { classes, waiting, answers, trails, held } = scratch;
+        let Scratch { classes, waiting, answers, trails, held, .. } = scratch;
         classes.clear();
+        classes.resize(packets.len(), OTHERWISE);
         waiting.clear();
         held.clear();
-        for (place, packet) in (0..=u8::MAX).zip(packets) {
-            let known = flows.and_then(|flows| flows.known(place.into()));
-            let class = match self.is_laid_out(packet) {
-                true => match self.follow_trails(trails, known, packet, &mut |list, rule| {
-                    held.push((place, list, rule));
-                }) {
-                    Ok(class) => class,
-                    Err(node) => {
-                        waiting.push((place, node));
-                        OTHERWISE
-                    }
-                },
-                false => OTHERWISE,
-            };
-            classes.push(class);
+        for (place, packet) in packets.iter().enumerate() {
+            if self.is_laid_out(packet) {
+                let known = flows.and_then(|flows| flows.known(place));
+                let (number, at) = known.map_or((0, self.start), |known| (known.number() + 1, known.start()));
+                trails.add(number, at, place as u8);
+            }
         }
+        trails.follow(self, &mut Found { packets, flows, classes, waiting, held });
         // Packets that wait for rules: those at the same list are looked up together.
         while let Some(&(_, node)) = waiting.first() {
             let Some((list, rules)) = self.list_of(node) else { break };
@@ -327,86 +296,8 @@ impl Runner {
         self.branches.clear();
     }
 
-    /// As [`follow`](Self::follow) from the start, along the way of an earlier packet as far as it goes.
-    #[inline]
-    fn follow_trails(
-        &self,
-        trails: &mut Vec<Trail>,
-        known: Option<Known<'_>>,
-        packet: &Packet,
-        hold: &mut impl FnMut(u32, u32),
-    ) -> Result<u32, u32> {
-        let (number, start) = known.map_or((0, self.start), |known| (known.number() + 1, known.start()));
-        if number >= MOST_TRAILS {
-            return self.follow(start, packet, known, hold);
-        }
-        if number >= trails.len() {
-            trails.resize_with(number + 1, Trail::default);
-        }
-        let trail = &mut trails[number];
-        if trail.start != start {
-            *trail = Trail { start, ..Trail::default() };
-        }
-        let data = packet.data();
-        let other = trail.steps.iter().position(|step| {
-            let answer = match step.ask {
-                Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
-                ask => plain(ask, data, packet),
-            };
-            answer.wrapping_sub(step.low) > step.span
-        });
-        let (from, passed) = match other {
-            None if !trail.steps.is_empty() => (trail.end, trail.steps.len()),
-            None => (self.lay_trail(trail, packet), trail.steps.len()),
-            Some(step) => {
-                trail.left += 1;
-                match trail.left > MOST_LEFT {
-                    true => (self.lay_trail(trail, packet), trail.steps.len()),
-                    false => (Next::Node(trail.steps[step].node), step),
-                }
-            }
-        };
-        if trail.counts {
-            for step in &trail.steps[..passed] {
-                if let Ask::Counted(list) = step.ask {
-                    count(known, list, hold);
-                }
-            }
-        }
-        match from {
-            Next::Class(class) => Ok(class),
-            Next::Node(_) => self.follow(from, packet, known, hold),
-        }
-    }
-
-    /// Notes the way of a packet; how far it is known then.
-    #[cold]
-    fn lay_trail(&self, trail: &mut Trail, packet: &Packet) -> Next {
-        let data = packet.data();
-        trail.steps.clear();
-        trail.left = 0;
-        trail.counts = false;
-        let mut next = trail.start;
-        while let Next::Node(number) = next {
-            let node = &self.nodes[number as usize];
-            let answer = match node.ask {
-                Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
-                Ask::Wide(_) | Ask::List(_) => break,
-                ask => plain(ask, data, packet),
-            };
-            let part = self.part(node, answer);
-            let place = node.first as usize + part;
-            let low = if part == 0 { 0 } else { self.ends[place - 1] + 1 };
-            trail.counts |= matches!(node.ask, Ask::Counted(_));
-            trail.steps.push(TrailStep { node: number, ask: node.ask, low, span: self.ends[place] - low });
-            next = self.nexts[place];
-        }
-        trail.end = next;
-        next
-    }
-
     /// Asks questions until there is a class, or a list of rules, which is left open.
-    fn follow(
+    pub(super) fn follow(
         &self,
         mut next: Next,
         packet: &Packet,
@@ -421,7 +312,6 @@ impl Runner {
             };
             let node = &self.nodes[number as usize];
             let answer = match node.ask {
-                Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
                 Ask::Wide(wide) => {
                     let node = &self.wide[wide as usize];
                     next = node.next(answer(&node.question, packet));
@@ -433,9 +323,45 @@ impl Runner {
                     next = self.leads(node, 0);
                     continue;
                 }
-                ask => plain(ask, data, packet),
+                ask => self.ask(ask, data, packet),
             };
             next = self.leads(node, self.part(node, answer));
+        }
+    }
+
+    /// A question by its number.
+    pub(super) fn node(&self, number: u32) -> &Compiled {
+        &self.nodes[number as usize]
+    }
+
+    /// The last answer of each range of a question, and where it leads.
+    pub(super) fn parts(&self, node: &Compiled) -> (&[u64], &[Next]) {
+        let places = node.first as usize..(node.first + node.count) as usize;
+        (&self.ends[places.clone()], &self.nexts[places])
+    }
+
+    /// Which bytes are asked about, and how many they are, up to eight; `None` for other questions.
+    pub(super) fn place(&self, ask: Ask) -> Option<(usize, usize)> {
+        match ask {
+            Ask::Byte(place) => Some((place.into(), 1)),
+            Ask::Half(place) => Some((place.into(), 2)),
+            Ask::Word(place) => Some((place.into(), 4)),
+            Ask::Other(number) => match self.others[number as usize] {
+                Question::Bytes { offset, length: length @ 1..=8 } => {
+                    Some((usize::try_from(offset).ok()?, length.into()))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The answer to a question with answers of up to 64 bits, but for lists.
+    #[inline]
+    pub(super) fn ask(&self, ask: Ask, data: &[u8], packet: &Packet) -> u64 {
+        match ask {
+            Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
+            ask => plain(ask, data, packet),
         }
     }
 
@@ -522,20 +448,16 @@ impl Runner {
         self.nexts[node.first as usize + part]
     }
 
-    /// Does to a packet what its class says, with the values that its flow gets if it is on lease. False, and nothing done, where its first slot lacks the bytes or the room.
+    /// What is done to packets of a class.
     #[inline]
-    #[must_use]
-    pub fn operate(&self, class: u32, packet: &mut Packet, now: Timestamp, leased: &[u8; ROW]) -> bool {
-        match self.operations.get(class as usize) {
-            Some(operation) => operation.carry_out(packet, now, leased),
-            None => false,
-        }
+    pub fn operation(&self, class: u32) -> Option<&Operation> {
+        self.operations.get(class as usize)
     }
 }
 
 /// Tells of the rule that holds for all packets of a flow.
 #[inline]
-fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
+pub(super) fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
     if let Some(rule) = known.and_then(|known| known.rule_of(list)) {
         hold(list, rule);
     }

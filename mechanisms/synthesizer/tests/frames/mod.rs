@@ -4,7 +4,6 @@
 use classify::filter::{Condition, Header, Headers, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
-use synthesizer::program::flows::ROW;
 use synthesizer::program::question::Question;
 use synthesizer::program::run::{OTHERWISE, Runner, Scratch};
 use synthesizer::program::{Exit, List, Program};
@@ -211,7 +210,10 @@ impl Machine {
         self.runner.classify(&packets, None, &mut self.scratch);
         let class = self.scratch.classes[0];
         assert_ne!(class, OTHERWISE);
-        assert!(self.runner.operate(class, &mut packets[0], Timestamp::default(), &[0; ROW]));
+        let (mut places, mut refused) = (vec![0], Vec::new());
+        let operation = self.runner.operation(class).unwrap();
+        operation.carry_out(&mut packets, &mut places, None, Timestamp::default(), &mut refused);
+        assert!(refused.is_empty());
         let [packet] = packets;
         let exit = self.program.classes[class as usize].exit;
         let fate = match exit {

@@ -29,6 +29,7 @@ use element::{Packet, Timestamp};
 use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey};
 use foldhash::fast::FixedState;
 use packet::BATCH_CAPACITY;
+use zerocopy::IntoBytes;
 
 use super::question::{Leased, Question};
 use super::run::{Runner, Scratch};
@@ -81,6 +82,9 @@ impl End {
     /// They are left to the elements.
     const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
 }
+
+/// What stands with no flow.
+pub const NO_ROW: [u8; ROW] = [0; ROW];
 
 /// The last packet of a flow that time does not end.
 const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
@@ -288,17 +292,12 @@ impl Flows {
         Some(Known { number, rest: self.rests.get(number as usize)?, rule: first >> 16 })
     }
 
-    /// The values that it gets.
+    /// What stands with it: its values, and others before them.
     #[inline]
-    pub fn values(&self, place: usize) -> [u8; ROW] {
+    pub fn row(&self, place: usize) -> &[u8; ROW] {
         let found = self.found.get(place).copied().flatten();
-        let mut values = [0; ROW];
-        if let Some(key) = found.and_then(|id| self.table.key(id)) {
-            for (bytes, word) in values.as_chunks_mut().0.iter_mut().zip(&key.value()[1..]) {
-                *bytes = word.to_le_bytes();
-            }
-        }
-        values
+        let row = found.and_then(|id| self.table.key(id)?.value().as_bytes().first_chunk());
+        row.unwrap_or(&NO_ROW)
     }
 
     /// Notes which flows were seen, takes others on lease, and keeps the packets of each flow in order.

@@ -1,10 +1,13 @@
 //! The values that packets of a flow on lease get, which stand beside the flow's key.
 
 use crate::compose::packet::Place;
-use crate::program::{Class, Program, Value};
+use crate::program::{Class, Program};
 
-/// Bytes of values that there is room for beside a flow's key.
-pub const ROW: usize = 20;
+/// Bytes beside a flow's key: what is known of the flow, then values.
+pub const ROW: usize = REST + 20;
+
+/// Bytes of them that are not values.
+pub(super) const REST: usize = 4;
 
 /// How many steps packets have passed when they come to one.
 fn depth(program: &Program, step: u16) -> usize {
@@ -25,7 +28,7 @@ impl Used {
         for class in classes {
             let mut more = values_of(program, class);
             more.retain(|value| !used.contains(value));
-            if used.len() + more.len() <= ROW {
+            if REST + used.len() + more.len() <= ROW {
                 used.extend(more);
             }
         }
@@ -36,7 +39,7 @@ impl Used {
     /// Where a byte of the values of a step stands, if there is room for it.
     pub fn place_of(&self, program: &Program, step: u16, offset: u8) -> Option<u8> {
         let value = (depth(program, step), offset);
-        self.0.binary_search(&value).ok().map(|place| place as u8)
+        self.0.binary_search(&value).ok().map(|place| (REST + place) as u8)
     }
 
     /// Whether there is room for all that a class writes.
@@ -49,14 +52,9 @@ impl Used {
 fn values_of(program: &Program, class: &Class) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {
-        let (from, length) = match write.value {
-            Value::Constant(_) => continue,
-            Value::Copy(from, length) | Value::Plus(from, length, _) => (from, length),
-            Value::Masked(from, ..) => (from, 1),
-        };
-        if let Place::Leased(step, offset) = from {
+        if let Some((Place::Leased(step, offset), length)) = write.value.from() {
             let depth = depth(program, step);
-            used.extend((0..length).map(|more| (depth, offset.saturating_add(more))));
+            used.extend((0..length).map(|more| (depth, offset.saturating_add(more as u8))));
         }
     }
     used.sort_unstable();

@@ -6,7 +6,9 @@ use element::lease::Terms;
 use element::{Packet, Timestamp};
 use flow::{EndsKey, FlowId, Inserted, MappedKey};
 use wire::FiveTuple;
+use zerocopy::IntoBytes;
 
+use super::row::{REST, ROW};
 use super::{Flows, Held, MOST_REMEMBERED, NEVER_IDLE};
 use crate::compose::packet::Place;
 use crate::program::question::{Leased, Question};
@@ -47,12 +49,15 @@ impl Flows {
             }
             return None;
         };
-        let mut value = [rest, 0, 0, 0, 0, 0];
-        for (number, &(depth, offset)) in self.used.0.iter().enumerate() {
+        let mut row = [0; ROW];
+        for (to, &(depth, offset)) in row[REST..].iter_mut().zip(&self.used.0) {
             let terms = passed.get(depth).and_then(|step| terms[usize::from(*step)].as_ref());
             let byte = terms.and_then(|terms| terms.values.get(usize::from(offset)));
-            value[1 + number / 4] |= u32::from(byte.copied().unwrap_or(0)) << (8 * (number % 4));
+            *to = byte.copied().unwrap_or(0);
         }
+        row[..REST].copy_from_slice(&rest.to_ne_bytes());
+        let mut value = [0; 6];
+        value.as_mut_bytes().copy_from_slice(&row);
         self.held[place] = Some(Held { id, steps });
         self.leased += 1;
         self.table.touch(id, NEVER_IDLE);

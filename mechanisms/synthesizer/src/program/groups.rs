@@ -1,0 +1,88 @@
+//! Packets of a batch by class, so that what is done to a class is done to all of its packets at once.
+
+use packet::BATCH_CAPACITY;
+
+/// The packets of a batch by class.
+pub struct Groups {
+    /// By class: the first packet. By packet: the next one of its class.
+    first: Vec<u16>,
+    next: [u16; BATCH_CAPACITY],
+    /// Classes that there are.
+    classes: Vec<u32>,
+    /// Packets of the class that was taken last.
+    pub places: Vec<u8>,
+    /// Those that were refused.
+    pub refused: Vec<u8>,
+}
+
+/// There is none.
+const NONE: u16 = u16::MAX;
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups {
+            first: Vec::new(),
+            next: [NONE; BATCH_CAPACITY],
+            classes: Vec::with_capacity(BATCH_CAPACITY),
+            places: Vec::with_capacity(BATCH_CAPACITY),
+            refused: Vec::with_capacity(BATCH_CAPACITY),
+        }
+    }
+}
+
+impl Groups {
+    /// Groups packets with so many different classes at the most. Those that are left to the elements are in no group.
+    pub fn sort(&mut self, classes: &[u32], most: usize) {
+        self.first.resize(most, NONE);
+        // The last one comes first, so that each is put in front of those behind it.
+        for (place, &class) in classes.iter().enumerate().rev() {
+            let Some(first) = self.first.get_mut(class as usize) else { continue };
+            if *first == NONE {
+                self.classes.push(class);
+            }
+            self.next[place % BATCH_CAPACITY] = std::mem::replace(first, place as u16);
+        }
+    }
+
+    /// Puts the packets of a group into `places`, and says which class it is.
+    pub fn take(&mut self) -> Option<u32> {
+        let class = self.classes.pop()?;
+        self.places.clear();
+        let mut place = std::mem::replace(&mut self.first[class as usize], NONE);
+        while place != NONE {
+            self.places.push(place as u8);
+            place = self.next[usize::from(place) % BATCH_CAPACITY];
+        }
+        Some(class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::program::run::OTHERWISE;
+
+    proptest! {
+        #[test]
+        fn all_packets_are_in_the_group_of_their_class(
+            batches in proptest::collection::vec(proptest::collection::vec(0u32..7, 0..BATCH_CAPACITY), 1..4),
+        ) {
+            let mut groups = Groups::default();
+            for classes in batches {
+                let classes: Vec<u32> =
+                    classes.into_iter().map(|class| if class == 6 { OTHERWISE } else { class }).collect();
+                groups.sort(&classes, 6);
+                let mut found = vec![OTHERWISE; classes.len()];
+                while let Some(class) = groups.take() {
+                    prop_assert!(groups.places.is_sorted() && !groups.places.is_empty());
+                    for place in &groups.places {
+                        found[usize::from(*place)] = class;
+                    }
+                }
+                prop_assert_eq!(found, classes);
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Writes, eight bytes at a time.
+//!
+//! A lane is eight bytes of the packet, taken as one number. Whatever a class writes to them is done at once: bits that stay,
+//! bits that something is added to, constants, and values that come from elsewhere, from a flow on lease above all. What that
+//! does to checksums is found on the way, from the number before and after.
+//!
+//! Invariants:
+//! - Each byte that is written is so by one lane, which leaves all other bytes as they are.
+//! - A word that a checksum accounts for lies in one lane as far as it is written.
+
+use std::collections::BTreeMap;
+
+use element::Packet;
+use wire::checksum::Delta;
+
+use super::flows::ROW;
+use super::{Value, Write};
+use crate::compose::packet::Place;
+
+/// Lanes of a class that values are gathered for.
+const MOST_GATHERED: usize = 16;
+
+/// The longest sum that is written where it stood.
+const LONGEST_SUM: usize = 4;
+
+/// Values by lane.
+pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
+
+/// Eight bytes of the packet, or of what lies behind its end, which stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    /// From the front of the packet while it is written.
+    place: usize,
+    /// Bits that stay, bits that are those of a sum, and what is added for that.
+    keep: u64,
+    sum: u64,
+    add: u64,
+    /// Bits that are set.
+    put: u64,
+    /// Bits that come from values: from which eight bytes, and how far these are turned for that.
+    take: u64,
+    from: usize,
+    turn: u32,
+    /// Whether these are values that were gathered, or those of the flow.
+    is_gathered: bool,
+    /// Bits that the checksums of the IPv4 and of the transport header account for.
+    covers: [u64; 2],
+}
+
+/// Eight bytes of which some are set to constants, and nothing else: most lanes are so.
+#[derive(Clone, Copy, Debug)]
+struct Constant {
+    place: usize,
+    /// In the machine's byte order.
+    keep: u64,
+    put: u64,
+}
+
+/// Part of a value, which is put together with others.
+#[derive(Clone, Debug)]
+struct Part {
+    value: Value,
+    /// Which bytes of it.
+    first: usize,
+    last: usize,
+    /// Where they are put.
+    to: usize,
+}
+
+/// All writes of a class to the bytes of its packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lanes {
+    constants: Vec<Constant>,
+    lanes: Vec<Lane>,
+    parts: Vec<Part>,
+}
+
+impl Lanes {
+    /// Compiles writes to bytes, which do not overlap, into packets that start at `front` while they are written. Two checksums account for some words each. `None` where these words do not lie as they do in headers.
+    ///
+    /// # Errors
+    /// If there is no room for values.
+    pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Result<Option<Lanes>, String> {
+        let mut bytes = BTreeMap::new();
+        for (number, write) in writes.iter().enumerate() {
+            if let Place::Byte(place) = write.place {
+                let length = write.value.length() as i32;
+                bytes.extend((place..place.saturating_add(length)).map(|byte| (byte, number)));
+            }
+        }
+        // Words begin at even places from the first one.
+        let even = words.iter().flat_map(|words| words.first()).next().copied().unwrap_or(front);
+        if words.iter().copied().flatten().any(|word| (word - even) % 2 != 0) {
+            return Ok(None);
+        }
+        let mut lanes = Lanes::default();
+        while let Some((&first, _)) = bytes.first_key_value() {
+            let start = (first - (first - even).rem_euclid(2)).max(front);
+            let stop = start + 8 - (start - even).rem_euclid(2);
+            let rest = bytes.split_off(&stop);
+            let mut here = std::mem::replace(&mut bytes, rest);
+            let cut = cut(&here, writes, stop);
+            bytes.append(&mut here.split_off(&cut));
+            lanes.add(start - front, &here, writes, words, start)?;
+        }
+        Ok(Some(lanes))
+    }
+
+    /// Adds the lane that writes these bytes, by place, with the number of their write.
+    fn add(
+        &mut self,
+        place: i32,
+        bytes: &BTreeMap<i32, usize>,
+        writes: &[Write],
+        words: [&[i32]; 2],
+        start: i32,
+    ) -> Result<(), String> {
+        let mut lane =
+            Lane { place: usize::try_from(place).unwrap_or_default(), keep: u64::MAX, ..Lane::default() };
+        let shift = |byte: i32| 8 * (7 - (byte - start).clamp(0, 7)) as u32;
+        // Values from elsewhere: the byte, its write, which byte of that.
+        let mut values = Vec::new();
+        for (&byte, &number) in bytes {
+            let Write { place: Place::Byte(first), value } = &writes[number] else { continue };
+            let within = (byte - first) as usize;
+            let bits = 0xff << shift(byte);
+            lane.keep &= !bits;
+            match value {
+                Value::Constant(constant) => lane.put |= u64::from(constant[within]) << shift(byte),
+                Value::Masked(from, and, or) if *from == Place::Byte(*first) => {
+                    lane.keep |= u64::from(and & !or) << shift(byte);
+                    lane.put |= u64::from(*or) << shift(byte);
+                }
+                value if is_sum_in_place(&writes[number]) => {
+                    lane.sum |= bits;
+                    if let Value::Plus(_, length, plus) = value {
+                        let last = first + i32::from(*length) - 1;
+                        lane.add = (*plus as u64) << shift(last);
+                    }
+                }
+                _ => values.push((byte, number, within)),
+            }
+        }
+        self.take(&mut lane, &values, writes, start)?;
+        for (cover, words) in lane.covers.iter_mut().zip(words) {
+            let is_written = |word: &&i32| bytes.contains_key(word) || bytes.contains_key(&(**word + 1));
+            for word in words.iter().filter(is_written) {
+                *cover |= 0xffff << shift(word + 1);
+            }
+        }
+        if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
+            let native = |number: u64| u64::from_ne_bytes(number.to_be_bytes());
+            let (keep, put) = (native(lane.keep), native(lane.put));
+            self.constants.push(Constant { place: lane.place, keep, put });
+        } else {
+            self.lanes.push(lane);
+        }
+        Ok(())
+    }
+
+    /// Takes values into a lane: as they stand with the flow, or gathered from wherever they are.
+    fn take(
+        &mut self,
+        lane: &mut Lane,
+        values: &[(i32, usize, usize)],
+        writes: &[Write],
+        start: i32,
+    ) -> Result<(), String> {
+        let Some(&(first, number, within)) = values.first() else { return Ok(()) };
+        lane.take = values.iter().fold(0, |bits, (byte, ..)| bits | 0xff << (8 * (7 - (byte - start))));
+        // Where the first byte of the lane would be among the flow's values.
+        let origin = |byte: i32, number: usize, within: usize| match writes[number].value {
+            Value::Copy(Place::Leased(_, from), _) => Some(i32::from(from) + within as i32 - (byte - start)),
+            _ => None,
+        };
+        let at = origin(first, number, within);
+        if let Some(at) = at.filter(|_| values.iter().all(|&(b, n, w)| origin(b, n, w) == at)) {
+            let from = at.clamp(0, ROW as i32 - 8);
+            (lane.from, lane.turn) = (from as usize, (8 * (at - from)).rem_euclid(64) as u32);
+            return Ok(());
+        }
+        let used = self.lanes.iter().filter(|lane| lane.is_gathered).count();
+        if used >= MOST_GATHERED {
+            return Err("it moves too many bytes".into());
+        }
+        (lane.is_gathered, lane.from) = (true, 8 * used);
+        for &(byte, number, within) in values {
+            let to = lane.from + (byte - start) as usize;
+            let follows = |part: &Part| part.last == within && part.to + part.last - part.first == to;
+            match self.parts.last_mut().filter(|part| part.value == writes[number].value && follows(part)) {
+                Some(part) => part.last += 1,
+                None => {
+                    let value = writes[number].value.clone();
+                    self.parts.push(Part { value, first: within, last: within + 1, to });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts values together that are not taken as they stand, from a packet as it came in.
+    pub(super) fn gather(&self, packet: &Packet, leased: &[u8; ROW]) -> Gathered {
+        let mut gathered = [0; 8 * MOST_GATHERED];
+        for Part { value, first, last, to } in &self.parts {
+            let to = &mut gathered[*to..to + last - first];
+            match value {
+                Value::Copy(from, _) => copy(packet, leased, from.behind(*first as i32), to),
+                value => {
+                    let mut whole = [0; 8];
+                    gather(value, packet, leased, &mut whole);
+                    to.copy_from_slice(&whole[*first..*last]);
+                }
+            }
+        }
+        gathered
+    }
+
+    /// Writes to packets of a batch that begin at the front, and says how the two checksums of each change. A whole lane of
+    /// all of them is written before the next one. `row` says what stands with the flow of a packet.
+    #[inline]
+    pub(super) fn write<'r>(
+        &self,
+        packets: &mut [Packet],
+        places: &[u8],
+        row: impl Fn(u8) -> &'r [u8; ROW],
+        gathered: Option<&Gathered>,
+        changes: &mut [[Delta; 2]],
+    ) {
+        for &Constant { place, keep, put } in &self.constants {
+            for &packet in places {
+                if let Some(bytes) = eight_mut(&mut packets[usize::from(packet)], place) {
+                    *bytes = (u64::from_ne_bytes(*bytes) & keep | put).to_ne_bytes();
+                }
+            }
+        }
+        for lane in &self.lanes {
+            let [network, transport] = lane.covers;
+            for (&packet, changes) in places.iter().zip(&mut *changes) {
+                let values = match (lane.take, gathered) {
+                    (0, _) => 0,
+                    (_, Some(gathered)) if lane.is_gathered => lane.values(gathered),
+                    _ => lane.values(row(packet)),
+                };
+                let Some(bytes) = eight_mut(&mut packets[usize::from(packet)], lane.place) else { continue };
+                let old = u64::from_be_bytes(*bytes);
+                let new = lane.written(old, values);
+                *bytes = new.to_be_bytes();
+                if network != 0 {
+                    changes[0] = changes[0] + Delta::u64(old & network, new & network);
+                }
+                if transport != 0 {
+                    changes[1] = changes[1] + Delta::u64(old & transport, new & transport);
+                }
+            }
+        }
+    }
+
+    /// How many bytes of a packet's slot, from the front on, are read and written.
+    pub(super) fn reach(&self) -> usize {
+        let places = self.constants.iter().map(|lane| lane.place);
+        places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
+    }
+
+    /// Whether values are gathered, one packet at a time.
+    pub(super) fn gathers(&self) -> bool {
+        !self.parts.is_empty()
+    }
+}
+
+/// Eight bytes of a packet, some of which may lie behind its end.
+#[inline(always)]
+fn eight_mut(packet: &mut Packet, place: usize) -> Option<&mut [u8; 8]> {
+    packet.window_mut().get_mut(place..)?.first_chunk_mut()
+}
+
+impl Lane {
+    #[inline(always)]
+    fn written(&self, old: u64, values: u64) -> u64 {
+        old & self.keep | old.wrapping_add(self.add) & self.sum | self.put | values & self.take
+    }
+
+    /// The values that are taken, where they belong.
+    #[inline(always)]
+    fn values(&self, from: &[u8]) -> u64 {
+        let values = from.get(self.from..).and_then(|values| values.first_chunk());
+        values.map_or(0, |bytes| u64::from_be_bytes(*bytes)).rotate_left(self.turn)
+    }
+}
+
+/// Where a lane has to end so that no sum is divided, and there is only one.
+fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
+    let mut sums = 0;
+    let mut last = None;
+    for (&byte, &number) in bytes {
+        if last == Some(number) || !is_sum_in_place(&writes[number]) {
+            continue;
+        }
+        last = Some(number);
+        sums += 1;
+        if sums > 1 || byte + writes[number].value.length() as i32 > stop {
+            return byte;
+        }
+    }
+    stop
+}
+
+/// Whether a write adds something to what stands there.
+fn is_sum_in_place(write: &Write) -> bool {
+    matches!(write.value, Value::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
+}
+
+/// The word at a place.
+#[inline]
+pub(super) fn word_mut(packet: &mut Packet, place: i32) -> Option<&mut [u8; 2]> {
+    packet.data_mut().get_mut(usize::try_from(place).ok()?..)?.first_chunk_mut()
+}
+
+/// Puts what a value is made from into `to`, and says how many bytes that are; constants need no room there.
+pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mut [u8]) -> usize {
+    match value {
+        Value::Constant(_) => 0,
+        Value::Copy(from, length) => {
+            let length = usize::from(*length);
+            copy(packet, leased, *from, &mut to[..length]);
+            length
+        }
+        Value::Plus(from, length, plus) => {
+            let length = usize::from(*length).min(8);
+            let mut number = [0; 8];
+            copy(packet, leased, *from, &mut number[8 - length..]);
+            let sum = u64::from_be_bytes(number).wrapping_add(*plus as u64).to_be_bytes();
+            to[..length].copy_from_slice(&sum[8 - length..]);
+            length
+        }
+        Value::Masked(from, and, or) => {
+            copy(packet, leased, *from, &mut to[..1]);
+            to[0] = to[0] & and | or;
+            1
+        }
+    }
+}
+
+/// Copies bytes of a packet that has them, or of what is leased.
+fn copy(packet: &Packet, leased: &[u8; ROW], place: Place, to: &mut [u8]) {
+    let (from, place) = match place {
+        Place::Byte(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),
+        Place::Annotation(place) => (&packet.annotations().bytes()[..], place.into()),
+        Place::Leased(_, place) => (&leased[..], place.into()),
+    };
+    if let Some(from) = from.get(place..).and_then(|from| from.get(..to.len())) {
+        to.copy_from_slice(from);
+    }
+}

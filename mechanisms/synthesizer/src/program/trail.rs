@@ -1,0 +1,557 @@
+//! Trails: ways that many packets take through a program, each looked at as a whole.
+//!
+//! Asked one after the other, questions cost a dispatch each, and a branch that nobody predicts where packets differ. A trail has
+//! all conditions of one way side by side: what the packet's bytes have to be, sixteen at a time, and in which ranges the others
+//! lie. They do not wait for each other, and one branch says whether the packet is on the trail. Packets on none are asked
+//! question by question.
+//!
+//! Trails are laid by packets that come ([`Trails::follow`]). From time to time those that few packets take are given up.
+
+use std::collections::BTreeMap;
+
+use element::Packet;
+use packet::BATCH_CAPACITY;
+
+use super::Next;
+use super::flows::Flows;
+use super::run::{Ask, Compiled, Runner, count};
+
+/// Trails: those of packets of which nothing is known, and those of the first rests of the program that are left for flows.
+const MOST_STARTS: usize = 64;
+
+/// Trails that begin at one place.
+const MOST_TRAILS: usize = 4;
+
+/// Packets that come to a start until its trails are reviewed, and which part of those that come to a trail has to take it.
+const REVIEW: u32 = 1024;
+const WORTH_IT: u32 = 8;
+
+/// Packets that are on no trail before one is laid, at first and at most.
+const PATIENCE: u32 = 64;
+const MOST_PATIENCE: u32 = 1 << 14;
+
+/// What some bits of sixteen bytes have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exactly {
+    place: usize,
+    /// In the machine's byte order.
+    mask: u128,
+    bits: u128,
+}
+
+impl Exactly {
+    /// The bits that are others.
+    #[inline(always)]
+    fn differs(&self, data: &[u8]) -> u128 {
+        let bytes = data.get(self.place..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(u128::MAX, |bytes| (u128::from_ne_bytes(*bytes) ^ self.bits) & self.mask)
+    }
+}
+
+/// A condition on up to eight bytes, as a number: some of its bits are in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Check {
+    place: u16,
+    /// Bits behind those that count.
+    shift: u8,
+    mask: u64,
+    low: u64,
+    span: u64,
+}
+
+impl Check {
+    #[inline(always)]
+    fn holds(&self, data: &[u8]) -> bool {
+        let bytes = data.get(usize::from(self.place)..).and_then(|bytes| bytes.first_chunk::<8>());
+        let number = bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        ((number >> self.shift) & self.mask).wrapping_sub(self.low) <= self.span
+    }
+}
+
+/// A way through the program.
+#[derive(Clone, Debug)]
+struct Trail {
+    /// How long packets are, in the first slot at least, and in all; and how many bytes of the slot are looked at.
+    reach: usize,
+    window: usize,
+    length: (u64, u64),
+    /// Packet types, a bit each.
+    kinds: u64,
+    exactly: Vec<Exactly>,
+    checks: Vec<Check>,
+    /// Annotation bytes: the place, the lowest one, and how far above it others lie.
+    annotations: Vec<(u8, u8, u8)>,
+    /// What is asked otherwise: with the lowest answer, and how far above it others lie.
+    others: Vec<(Ask, u64, u64)>,
+    /// Lists whose rule is counted on the way.
+    counted: Vec<u32>,
+    /// Where it leads.
+    end: Next,
+    /// Packets that have taken it since the last review.
+    taken: u32,
+}
+
+impl Trail {
+    /// Which of some packets of a batch take another way: zero for those on the trail. Each question is put to all of them
+    /// before the next one.
+    fn leave(&self, runner: &Runner, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
+        let of = |place: &u8| &packets[usize::from(*place)];
+        for (leaves, place) in leave.iter_mut().zip(places) {
+            let packet = of(place);
+            let holds = (packet.data().len() >= self.reach)
+                & (packet.window().len() >= self.window)
+                & ((packet.len() as u64).wrapping_sub(self.length.0) <= self.length.1)
+                & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1);
+            *leaves = u64::from(!holds);
+        }
+        for exactly in &self.exactly {
+            for (leaves, place) in leave.iter_mut().zip(places) {
+                let differs = exactly.differs(of(place).window());
+                *leaves |= differs as u64 | (differs >> 64) as u64;
+            }
+        }
+        for check in &self.checks {
+            for (leaves, place) in leave.iter_mut().zip(places) {
+                *leaves |= u64::from(!check.holds(of(place).window()));
+            }
+        }
+        for &(annotation, low, span) in &self.annotations {
+            for (leaves, place) in leave.iter_mut().zip(places) {
+                let byte = of(place).annotations().bytes().get(usize::from(annotation)).copied();
+                *leaves |= u64::from(byte.unwrap_or_default().wrapping_sub(low) > span);
+            }
+        }
+        for &(ask, low, span) in &self.others {
+            for (leaves, place) in leave.iter_mut().zip(places).filter(|(leaves, _)| **leaves == 0) {
+                let packet = of(place);
+                *leaves = u64::from(runner.ask(ask, packet.data(), packet).wrapping_sub(low) > span);
+            }
+        }
+    }
+}
+
+/// Trails that begin at one place.
+#[derive(Clone, Debug, Default)]
+struct Start {
+    at: Next,
+    trails: Vec<Trail>,
+    /// Packets of the batch.
+    here: Vec<u8>,
+    /// Packets since the last review, and those on no trail since one was laid.
+    packets: u32,
+    astray: u32,
+    patience: u32,
+}
+
+/// All trails of a program.
+pub(super) struct Trails {
+    starts: Vec<Start>,
+    /// Where packets of the batch begin, by number; and those that begin elsewhere.
+    numbers: Vec<usize>,
+    elsewhere: Vec<(Next, u8)>,
+    leave: [u64; BATCH_CAPACITY],
+}
+
+impl Default for Trails {
+    fn default() -> Trails {
+        Trails {
+            starts: Vec::with_capacity(MOST_STARTS),
+            numbers: Vec::with_capacity(MOST_STARTS),
+            elsewhere: Vec::with_capacity(BATCH_CAPACITY),
+            leave: [0; BATCH_CAPACITY],
+        }
+    }
+}
+
+/// What is found out about a batch.
+pub(super) struct Found<'f> {
+    pub(super) packets: &'f [Packet],
+    pub(super) flows: Option<&'f Flows>,
+    /// The class of each.
+    pub(super) classes: &'f mut [u32],
+    /// Those that wait for rules, and at which question.
+    pub(super) waiting: &'f mut Vec<(u8, u32)>,
+    /// Rules that held.
+    pub(super) held: &'f mut Vec<(u8, u32, u32)>,
+}
+
+impl Found<'_> {
+    /// Asks a packet what is left to be asked.
+    fn follow(&mut self, runner: &Runner, from: Next, place: u8) {
+        let known = self.flows.and_then(|flows| flows.known(place.into()));
+        let held = &mut *self.held;
+        let mut hold = |list, rule| held.push((place, list, rule));
+        match runner.follow(from, &self.packets[usize::from(place)], known, &mut hold) {
+            Ok(class) => self.classes[usize::from(place)] = class,
+            Err(node) => self.waiting.push((place, node)),
+        }
+    }
+
+    /// Counts a rule that holds for all packets of a flow.
+    fn count(&mut self, list: u32, place: u8) {
+        let known = self.flows.and_then(|flows| flows.known(place.into()));
+        let held = &mut *self.held;
+        count(known, list, &mut |list, rule| held.push((place, list, rule)));
+    }
+}
+
+impl Trails {
+    /// Adds a packet of the batch, which begins somewhere, by number.
+    #[inline]
+    pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {
+        if number >= MOST_STARTS {
+            return self.elsewhere.push((at, place));
+        }
+        if number >= self.starts.len() {
+            self.starts.resize_with(number + 1, Start::default);
+        }
+        let start = &mut self.starts[number];
+        if start.here.is_empty() {
+            self.numbers.push(number);
+            if start.at != at || start.packets > REVIEW {
+                start.review(at);
+            }
+        }
+        start.here.push(place);
+    }
+
+    /// Finds the classes of the packets that were added, or the lists of rules that they wait for.
+    pub(super) fn follow(&mut self, runner: &Runner, found: &mut Found<'_>) {
+        for (at, place) in self.elsewhere.drain(..) {
+            found.follow(runner, at, place);
+        }
+        for number in self.numbers.drain(..) {
+            self.starts[number].follow(runner, found, &mut self.leave);
+        }
+    }
+}
+
+impl Start {
+    /// Takes the packets of the batch along.
+    fn follow(&mut self, runner: &Runner, found: &mut Found<'_>, leave: &mut [u64]) {
+        let Start { at, trails, here, .. } = self;
+        self.packets += here.len() as u32;
+        for trail in trails {
+            if here.is_empty() {
+                break;
+            }
+            trail.leave(runner, found.packets, here, leave);
+            let before = here.len();
+            let mut leave = leave.iter();
+            here.retain(|&place| {
+                let leaves = leave.next().is_none_or(|leaves| *leaves != 0);
+                if !leaves {
+                    for &list in &trail.counted {
+                        found.count(list, place);
+                    }
+                    match trail.end {
+                        Next::Class(class) => found.classes[usize::from(place)] = class,
+                        Next::Node(_) => found.follow(runner, trail.end, place),
+                    }
+                }
+                leaves
+            });
+            trail.taken += (before - here.len()) as u32;
+        }
+        let at = *at;
+        while let Some(place) = self.here.pop() {
+            self.astray += 1;
+            if self.astray > self.patience && self.trails.len() < MOST_TRAILS {
+                self.lay(runner, &found.packets[usize::from(place)]);
+            }
+            found.follow(runner, at, place);
+        }
+    }
+
+    /// Keeps trails that enough packets take, those that most take in front.
+    #[cold]
+    fn review(&mut self, at: Next) {
+        if self.at != at {
+            let here = std::mem::take(&mut self.here);
+            *self = Start { at, here, ..Start::default() };
+            return;
+        }
+        let mut left = self.packets;
+        let before = self.trails.len();
+        self.trails.sort_by_key(|trail| std::cmp::Reverse(trail.taken));
+        self.trails.retain(|trail| {
+            let is_worth_it = trail.taken.saturating_mul(WORTH_IT) >= left;
+            left = left.saturating_sub(trail.taken);
+            is_worth_it
+        });
+        // Where packets differ too much for trails, it is tried again more and more seldom.
+        if self.trails.len() < before {
+            self.patience = (2 * self.patience).clamp(PATIENCE, MOST_PATIENCE);
+        } else if before > 0 {
+            self.patience = PATIENCE;
+        }
+        for trail in &mut self.trails {
+            trail.taken = 0;
+        }
+        self.packets = 0;
+    }
+
+    /// Notes the way of a packet, as far as it can be foreseen.
+    #[cold]
+    fn lay(&mut self, runner: &Runner, packet: &Packet) {
+        self.astray = 0;
+        self.patience = self.patience.max(PATIENCE);
+        let mut laid = Laid::default();
+        let data = packet.data();
+        let mut next = self.at;
+        while let Next::Node(number) = next {
+            let node = runner.node(number);
+            let Some(further) = laid.pass(runner, node, data, packet) else { break };
+            next = further;
+        }
+        if next != self.at {
+            self.trails.extend(laid.trail(next));
+        }
+    }
+}
+
+/// A trail that is being laid.
+struct Laid {
+    length: (u64, u64),
+    kinds: u64,
+    /// By place: bits of a byte that count, and what they are.
+    bytes: BTreeMap<usize, (u8, u8)>,
+    /// Ranges: place, length, bits that count, first and last number.
+    ranges: Vec<(usize, usize, u64, u64, u64)>,
+    annotations: Vec<(u8, u8, u8)>,
+    others: Vec<(Ask, u64, u64)>,
+    counted: Vec<u32>,
+}
+
+impl Default for Laid {
+    fn default() -> Laid {
+        Laid {
+            length: (0, u64::MAX),
+            kinds: u64::MAX,
+            bytes: BTreeMap::new(),
+            ranges: Vec::new(),
+            annotations: Vec::new(),
+            others: Vec::new(),
+            counted: Vec::new(),
+        }
+    }
+}
+
+impl Laid {
+    /// Takes a question on to the trail as the packet answers it; where that leads. `None` where the trail ends before it.
+    fn pass(&mut self, runner: &Runner, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
+        if let Ask::Counted(list) = node.ask {
+            self.counted.push(list);
+            return Some(runner.parts(node).1[0]);
+        }
+        if matches!(node.ask, Ask::Wide(_) | Ask::List(_)) {
+            return None;
+        }
+        let answer = runner.ask(node.ask, data, packet);
+        let (ends, nexts) = runner.parts(node);
+        let place = runner.place(node.ask);
+        let bits = match (node.ask, place) {
+            (Ask::Kind, _) => 8,
+            (_, Some((_, length))) => 8 * length as u32,
+            _ => 0,
+        };
+        let (mask, low, high) = range_of(ends, nexts, bits, answer);
+        let next = nexts[ends.partition_point(|end| *end < answer).min(nexts.len() - 1)];
+        match (node.ask, place) {
+            (Ask::Length, _) => {
+                self.length = (self.length.0.max(low), self.length.1.min(high));
+            }
+            (Ask::Kind, _) => {
+                let kinds = (0..64).filter(|kind| (low..=high).contains(&(kind & mask)));
+                self.kinds &= kinds.fold(0, |kinds, kind| kinds | 1 << kind);
+            }
+            (_, Some((place, length))) => self.bytes(place, length, mask, low, high),
+            (Ask::Annotation(place), None) => {
+                let (low, high) = (low.min(255) as u8, high.min(255) as u8);
+                self.annotations.push((place, low, high - low));
+            }
+            (ask, None) => self.others.push((ask, low, high - low)),
+        }
+        Some(next)
+    }
+
+    fn bytes(&mut self, place: usize, length: usize, mask: u64, low: u64, high: u64) {
+        // A range whose numbers differ in their last bits only, any of which may be there.
+        let run = low ^ high;
+        if (run & run.wrapping_add(1)) != 0 || low & run != 0 {
+            return self.ranges.push((place, length, mask, low, high));
+        }
+        let (mask, value) = ((mask & !run).to_be_bytes(), low.to_be_bytes());
+        for ((place, mask), value) in (place..).zip(&mask[8 - length..]).zip(&value[8 - length..]) {
+            let (bits, byte) = self.bytes.entry(place).or_default();
+            (*bits, *byte) = (*bits | mask, *byte | value & mask);
+        }
+    }
+
+    fn trail(self, end: Next) -> Option<Trail> {
+        let behind_bytes = self.bytes.keys().next_back().map_or(0, |place| place + 1);
+        let behind_ranges = self.ranges.iter().map(|(place, length, ..)| place + length);
+        let reach = behind_ranges.chain([behind_bytes]).max().unwrap_or_default();
+        let mut exactly = Vec::new();
+        let mut done = 0;
+        for (&place, (mask, _)) in &self.bytes {
+            if place < done || *mask == 0 {
+                continue;
+            }
+            let first = place;
+            let byte = |at: usize| self.bytes.get(&(first + at)).copied().unwrap_or_default();
+            let (mask, bits) = (std::array::from_fn(|at| byte(at).0), std::array::from_fn(|at| byte(at).1));
+            let (mask, bits) = (u128::from_ne_bytes(mask), u128::from_ne_bytes(bits));
+            exactly.push(Exactly { place: first, mask, bits });
+            done = first + 16;
+        }
+        let mut checks = Vec::new();
+        for (place, length, mask, low, high) in self.ranges {
+            let shift = ((8 - length) * 8) as u8;
+            checks.push(Check { place: u16::try_from(place).ok()?, shift, mask, low, span: high - low });
+        }
+        let ends = exactly.iter().map(|exactly: &Exactly| exactly.place + 16);
+        let window = ends.chain(checks.iter().map(|check| usize::from(check.place) + 8)).max().unwrap_or(0);
+        Some(Trail {
+            reach,
+            window,
+            length: (self.length.0, self.length.1.checked_sub(self.length.0)?),
+            kinds: self.kinds,
+            exactly,
+            checks,
+            annotations: self.annotations,
+            others: self.others,
+            counted: self.counted,
+            end,
+            taken: 0,
+        })
+    }
+}
+
+/// Which numbers lead to the same as one does: some bits of them are in a range. Parts are given by their last number; of the
+/// numbers so many bits count, with none all.
+fn range_of(ends: &[u64], nexts: &[Next], bits: u32, number: u64) -> (u64, u64, u64) {
+    let mask = if bits == 0 { u64::MAX } else { relevant(ends, nexts, bits) };
+    let number = number & mask;
+    let part = ends.partition_point(|end| *end < number).min(nexts.len() - 1);
+    let same = |other: &&Next| **other == nexts[part];
+    let first = part - nexts[..part].iter().rev().take_while(same).count();
+    let last = part + nexts[part + 1..].iter().take_while(same).count();
+    let low = if first == 0 { 0 } else { ends[first - 1] + 1 };
+    // Answers end where those of the question do.
+    let most = if bits == 0 { u64::MAX } else { all_of(bits) };
+    let high = if last + 1 == nexts.len() { most } else { ends[last].min(most) };
+    (mask, low, high)
+}
+
+fn all_of(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// Numbers of which it is tried out whether a bit of them counts, at the most.
+const MOST_TRIES: u64 = 4096;
+
+/// Bits of a number that it depends on where it leads. Some others may be among them.
+fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
+    let leads = |number: u64| nexts[ends.partition_point(|end| *end < number).min(nexts.len() - 1)];
+    let all = all_of(bits);
+    // Where it begins to lead elsewhere.
+    let pairs = nexts.windows(2).zip(ends);
+    let changes: Vec<u64> =
+        pairs.filter(|(pair, end)| pair[0] != pair[1] && **end < all).map(|(_, end)| end + 1).collect();
+    let Some(low) = changes.iter().map(|change| change.trailing_zeros()).min() else { return 0 };
+    let mut mask = all & !all_of(low);
+    for place in low..bits {
+        let bit = 1 << place;
+        // With and without the bit it leads elsewhere at its multiples only, and at changes, with and without it.
+        if all / bit >= MOST_TRIES {
+            continue;
+        }
+        let multiples = (0..=all / bit).map(|times| times * bit);
+        let both = changes.iter().flat_map(|change| [*change, change ^ bit]);
+        if both.chain(multiples).all(|number| leads(number) == leads(number ^ bit)) {
+            mask &= !bit;
+        }
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Parts of numbers of eight or twelve bits, as questions have them.
+    fn parts(bits: u32) -> impl Strategy<Value = (Vec<u64>, Vec<Next>)> {
+        let made = proptest::collection::vec((0..all_of(bits), 0u32..3), 0..12).prop_map(move |parts| {
+            let mut ends: Vec<u64> = parts.iter().map(|(end, _)| *end).chain([all_of(bits)]).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            let nexts = (0..ends.len()).map(|n| Next::Class(parts.get(n).map_or(0, |(_, class)| *class)));
+            let nexts = nexts.collect();
+            (ends, nexts)
+        });
+        // Those that depend on some bits only.
+        let masked = (any::<u64>(), 0u64..4).prop_map(move |(mask, classes)| {
+            let class =
+                |number: u64| Next::Class(((number & mask).count_ones() as u64 % (classes + 1)) as u32);
+            let ends: Vec<u64> = (0..=all_of(bits)).collect();
+            let nexts = ends.iter().map(|number| class(*number)).collect();
+            (ends, nexts)
+        });
+        prop_oneof![made, masked]
+    }
+
+    proptest! {
+        #[test]
+        fn a_range_leads_where_its_number_does((ends, nexts) in prop_oneof![parts(8), parts(12)], number: u64) {
+            let all = *ends.last().unwrap();
+            let (bits, number) = (all.count_ones(), number & all);
+            let leads = |number: u64| nexts[ends.partition_point(|end| *end < number)];
+            let (mask, low, high) = range_of(&ends, &nexts, bits, number);
+            prop_assert!((low..=high).contains(&(number & mask)));
+            for other in 0..=all {
+                if (low..=high).contains(&(other & mask)) {
+                    prop_assert_eq!(leads(other), leads(number), "{} for {}", other, number);
+                }
+            }
+        }
+
+        #[test]
+        fn bits_that_do_not_count_are_found(mask in 0u64..256, class in 0u32..2) {
+            let ends: Vec<u64> = (0..256).collect();
+            let nexts: Vec<Next> =
+                ends.iter().map(|number| Next::Class(u32::from(number & mask == 0) ^ class)).collect();
+            prop_assert_eq!(relevant(&ends, &nexts, 8), mask);
+        }
+
+        /// What a trail asks eight bytes at a time is what was asked.
+        #[test]
+        fn checks_ask_what_was_asked(
+            asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), any::<u64>(), any::<u64>()), 1..6),
+            bytes in proptest::collection::vec(0u8..4, 50),
+        ) {
+            let mut laid = Laid::default();
+            let mut expected = true;
+            for (place, length, mask, a, b) in asked {
+                let all = all_of(8 * length as u32);
+                let mask = mask & all;
+                let number = bytes[place..place + length].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+                // One of two: what holds for this packet, or anything.
+                let (low, high) = if a % 4 > 0 {
+                    ((number & mask).saturating_sub(b % 3), (number & mask).saturating_add(a % 5))
+                } else {
+                    ((a & mask).min(b & mask), (a & mask).max(b & mask))
+                };
+                expected &= (low..=high).contains(&(number & mask));
+                // Some number that is asked about is in the range.
+                prop_assume!(low & !mask == 0);
+                laid.bytes(place, length, mask, low, high);
+            }
+            let trail = laid.trail(Next::Class(0)).unwrap();
+            prop_assert_eq!(trail.exactly.iter().all(|exactly| exactly.differs(&bytes) == 0)
+                && trail.checks.iter().all(|check| check.holds(&bytes)), expected);
+        }
+    }
+}
