@@ -10,6 +10,7 @@ use std::rc::Rc;
 use classify::IntervalSet;
 use lang::{Connection, Graph, Span};
 
+use super::check::{Check, covering, within};
 use super::facts::Facts;
 use super::layout::Front;
 use super::operation::{self, Beside};
@@ -17,7 +18,7 @@ use super::patterns::{Clause, clauses, text};
 use super::{State, Why, filter};
 use crate::compose::packet::IPV4;
 use crate::program::declare::by_next;
-use crate::program::question::{Question, Sum};
+use crate::program::question::Question;
 use crate::program::{Exit, List, Next, Node, Program};
 
 /// An element and one of its inputs.
@@ -35,6 +36,9 @@ const MOST_COLOURS: u128 = 32;
 /// Clauses, and where packets of which all hold go.
 type Pattern = (Vec<Clause>, Spot);
 
+/// Patterns, the last one of which is for all packets that are left.
+type Region = Rc<Vec<Pattern>>;
+
 pub(super) struct Builder<'b> {
     graph: &'b mut Graph,
     program: &'b Program,
@@ -47,7 +51,7 @@ pub(super) struct Builder<'b> {
     /// In front of names.
     prefix: String,
     spots: HashMap<(Next, State), Result<Spot, Why>>,
-    regions: HashMap<(u32, State), Result<Rc<Vec<Pattern>>, Why>>,
+    regions: HashMap<(u32, State), Result<Region, Why>>,
     left: BTreeSet<Next>,
     why: BTreeSet<Why>,
     /// By element that was put in: how many packets pass on their longest way from there.
@@ -226,7 +230,7 @@ impl<'b> Builder<'b> {
     }
 
     /// All patterns for a question about bytes and for those that follow, the last one for all packets that are left.
-    fn region(&mut self, number: u32, state: State) -> Result<Rc<Vec<Pattern>>, Why> {
+    fn region(&mut self, number: u32, state: State) -> Result<Region, Why> {
         if let Some(known) = self.regions.get(&(number, state)) {
             return known.clone();
         }
@@ -241,43 +245,38 @@ impl<'b> Builder<'b> {
         let Question::Bytes { offset: offset @ 0.., length } = node.question else {
             return Err(Why::Question);
         };
-        let mut parts = Vec::new();
-        for (next, set) in self.answers(number) {
-            let set = clauses(offset, length, &set);
-            let inner = match next {
-                Next::Node(number)
-                    if matches!(program.nodes[number as usize].question, Question::Bytes { .. }) =>
-                {
-                    self.region(number, state).ok().filter(|inner| inner.len() <= MOST_TOGETHER)
+        let (nexts, sets): (Vec<Next>, Vec<IntervalSet>) = self.answers(number).into_iter().unzip();
+        let mut inner: Vec<Option<Region>> = Vec::with_capacity(nexts.len());
+        for next in &nexts {
+            let region = match *next {
+                Next::Node(number) if is_about_bytes(&program.nodes[number as usize]) => {
+                    self.region(number, state).ok()
                 }
                 _ => None,
             };
-            parts.push((next, set, inner));
+            inner.push(region.filter(|region| region.len() <= MOST_TOGETHER));
         }
-        // Of answers that need the most clauses all that are left are.
-        parts.sort_by_key(|(_, set, _)| set.len());
-        let others = parts.len().saturating_sub(1);
-        let size =
-            |(place, (_, set, inner)): (usize, &(Next, Vec<Option<Clause>>, Option<Rc<Vec<Pattern>>>))| {
-                let inner = inner.as_ref().map_or(1, |inner| inner.len());
-                if place < others { set.len() * inner } else { inner }
-            };
-        if parts.iter().enumerate().map(size).sum::<usize>() > MOST_TOGETHER {
-            parts.iter_mut().for_each(|(_, _, inner)| *inner = None);
+        let weights = |inner: &[Option<Region>]| -> Vec<usize> {
+            inner.iter().map(|region| region.as_ref().map_or(1, |region| region.len())).collect()
+        };
+        let mut found = clauses(offset, length, &sets, &weights(&inner));
+        let weight = weights(&inner);
+        if found.iter().filter_map(|(_, way)| weight.get(*way)).sum::<usize>() > MOST_TOGETHER {
+            inner.fill(None);
+            found = clauses(offset, length, &sets, &weights(&inner));
         }
-        if parts.iter().enumerate().map(size).sum::<usize>() > MOST_PATTERNS {
+        if found.len() > MOST_PATTERNS {
             return Err(Why::Patterns);
         }
         let mut patterns: Vec<Pattern> = Vec::new();
-        for (place, (next, set, inner)) in parts.into_iter().enumerate() {
-            let inner = match inner {
-                Some(inner) => inner,
-                None => Rc::new(vec![(Vec::new(), self.spot(next, state)?)]),
-            };
-            let set = if place < others { set } else { vec![None] };
-            for clause in set {
-                let behind = |(more, spot): &Pattern| (clause.iter().chain(more).cloned().collect(), *spot);
-                patterns.extend(inner.iter().map(behind));
+        for (clause, way) in found {
+            let behind = |(more, spot): &Pattern| (clause.iter().chain(more).cloned().collect(), *spot);
+            match inner.get(way) {
+                Some(Some(region)) => patterns.extend(region.iter().map(behind)),
+                _ => {
+                    let next = *nexts.get(way).ok_or(Why::Question)?;
+                    patterns.push(behind(&(Vec::new(), self.spot(next, state)?)));
+                }
             }
         }
         // What the rest of the packets does anyway need not be said.
@@ -391,73 +390,6 @@ impl<'b> Builder<'b> {
     }
 }
 
-/// Questions about an IPv4 header, one behind the other.
-struct Check {
-    /// Where it starts.
-    header: i32,
-    /// Where a wrong answer leads.
-    failing: Next,
-    /// Where right ones do.
-    behind: Next,
-    /// Whether the checksum is asked for.
-    is_right: bool,
-    /// Whether the packet has as many bytes as the header says.
-    is_within: bool,
-    /// Whether the header says that there are as many as it has itself.
-    is_covering: bool,
-}
-
-/// What is zero or more if the packet has as many bytes as the header says.
-fn within(header: i32) -> Sum {
-    let total = Sum::of(Question::Bytes { offset: header + 2, length: 2 });
-    Sum::of(Question::Length).plus_constant(-i64::from(header)).plus(-1, &total)
-}
-
-/// What is zero or more if the header says that there are as many bytes as it has itself.
-fn covering(header: i32) -> Sum {
-    let words = Sum { constant: 0, terms: vec![(1, Question::Bytes { offset: header, length: 1 }, 0x0f)] };
-    Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus(-4, &words)
-}
-
-impl Check {
-    fn new(program: &Program, number: u32) -> Option<Check> {
-        let first = program.nodes.get(number as usize)?;
-        let header = match &first.question {
-            Question::RightChecksum { offset } => *offset,
-            Question::AtLeastZero(sum) => {
-                let total = sum.terms.iter().find_map(|(_, question, _)| match question {
-                    Question::Bytes { offset, length: 2 } => Some(*offset),
-                    _ => None,
-                });
-                total?.checked_sub(2)?
-            }
-            _ => return None,
-        };
-        if header < 0 {
-            return None;
-        }
-        let mut check = Check {
-            header,
-            failing: first.next(0),
-            behind: Next::Node(number),
-            is_right: false,
-            is_within: false,
-            is_covering: false,
-        };
-        while let Next::Node(number) = check.behind {
-            let node = program.nodes.get(number as usize)?;
-            let asked = match &node.question {
-                Question::RightChecksum { offset } if *offset == header => &mut check.is_right,
-                Question::AtLeastZero(sum) if *sum == within(header) => &mut check.is_within,
-                Question::AtLeastZero(sum) if *sum == covering(header) => &mut check.is_covering,
-                _ => break,
-            };
-            if node.next(0) != check.failing {
-                break;
-            }
-            *asked = true;
-            check.behind = node.next(1);
-        }
-        (check.behind != Next::Node(number)).then_some(check)
-    }
+fn is_about_bytes(node: &Node) -> bool {
+    matches!(node.question, Question::Bytes { .. })
 }

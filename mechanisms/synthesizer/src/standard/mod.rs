@@ -1,8 +1,8 @@
 //! Stretches in elements that Click and FastClick have, too: first all questions, then each field is written once.
 //!
 //! The sibling of [`insert`](crate::insert), for configurations that are to run elsewhere. A question becomes a Classifier, a
-//! CheckLength, a CheckIPHeader and so on ([`build`]), rules become an IPFilter ([`filter`]), a class becomes a short chain
-//! ([`operation`]). Elements that no packet comes to any more are left out ([`sweep`]).
+//! CheckLength, a CheckIPHeader and so on (`build`), rules become an IPFilter ([`filter`]), a class becomes a short chain
+//! (`operation`). Elements that no packet comes to any more are left out (`sweep`).
 //!
 //! Invariants:
 //! - What cannot be said in these elements is left to the stretch itself: packets come to where it begins, as they came in.
@@ -11,6 +11,7 @@
 //! - It is not taken for granted that the elements do the same: the verifier reads what was written by their declarations.
 
 mod build;
+mod check;
 mod facts;
 pub mod filter;
 mod layout;
@@ -22,6 +23,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use element::DropReason;
+use element::effects::Sliced;
 use lang::Graph;
 
 use crate::compose::diagram::Diagram;
@@ -92,6 +94,8 @@ pub enum Why {
     Patterns,
     /// A rule that IPFilter does not know.
     Rules,
+    /// Payloads are left aside there, and elements that look at lengths cannot stand there.
+    Sliced,
     /// Flows on lease.
     Leased,
     /// Packets would pass as many elements.
@@ -115,6 +119,7 @@ impl fmt::Display for Why {
             Why::Question => "a question that no element asks",
             Why::Patterns => "a question of too many patterns",
             Why::Rules => "a rule that IPFilter does not know",
+            Why::Sliced => "payloads are left aside",
             Why::Leased => "flows on lease",
             Why::Gain => "packets would pass no fewer elements",
             Why::Write => "a write that no element does",
@@ -188,9 +193,11 @@ fn put_in(
         of: program.classes.len(),
         why,
     };
-    let Some(front) = layouts.front(stretch) else {
-        return Some(left(program.classes.len(), BTreeSet::from([Why::Layout])));
-    };
+    let none = |why: Why| Some(left(program.classes.len(), BTreeSet::from([why])));
+    if is_behind_slices(chain, stretch.from.0) {
+        return none(Why::Sliced);
+    }
+    let Some(front) = layouts.front(stretch) else { return none(Why::Layout) };
     let given = given(&chain.nodes[stretch.from.0].effects).filter(|_| program.is_certain);
     let came = given.iter().flat_map(|packet| &packet.annotations).filter_map(|(place, byte)| match byte {
         Byte::Constant(byte) => Some((*place, *byte)),
@@ -204,10 +211,23 @@ fn put_in(
     // As the composer counts what a stretch spares.
     let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
     if only_gains && depth >= longest + stretch.program.lists.len() {
-        return Some(left(program.classes.len(), BTreeSet::from([Why::Gain])));
+        return none(Why::Gain);
     }
     graph.connections[place].to = start;
     (!why.is_empty()).then(|| left(classes.len(), why))
+}
+
+/// Whether packets may come to an element from one that leaves payloads aside, or joins them again.
+fn is_behind_slices(chain: &Chain, to: usize) -> bool {
+    let mut seen = BTreeSet::new();
+    let is_slice = |node: &usize| chain.nodes[*node].effects.sliced != Sliced::default();
+    let mut work: Vec<usize> = (0..chain.nodes.len()).filter(is_slice).collect();
+    while let Some(node) = work.pop() {
+        if seen.insert(node) {
+            work.extend(chain.nodes[node].forward.iter().flatten().map(|(next, _)| *next));
+        }
+    }
+    seen.contains(&to)
 }
 
 /// The same program without what is of interest to those who count only: classes that do the same are one, and all that are
