@@ -11,6 +11,7 @@ use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
+use synthesizer::standard::standard;
 use synthesizer::verify::Verdict;
 
 use crate::check::print_or_write;
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// End stretches at translators instead of taking flows on lease from them: that is slower to run, and easier to prove
     #[arg(long)]
     no_leases: bool,
+    /// With `--emit click`: use only elements that Click and FastClick have, too; no flows are leased then
+    #[arg(long, conflicts_with = "behind_switch")]
+    standard: bool,
     /// Seconds after which the proof is given up; 0 for no proof
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
@@ -81,13 +85,24 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let (classes, circles, leases) = (args.classes, args.circles, !args.no_leases);
+    let is_standard = args.standard && args.emit == Form::Click;
+    let (classes, circles, leases) = (args.classes, args.circles, !args.no_leases && !is_standard);
     let limits = Limits { classes, circles, leases, ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
-    let graph = insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis);
+    let graph = match is_standard {
+        true => {
+            let standard = standard(&reasoned.loaded.graph, &reasoned.chain, &synthesis, true);
+            for left in standard.left {
+                crate::tell(format_args!("{}: {left}", reasoned.loaded.name));
+            }
+            standard.graph
+        }
+        false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
+    };
     let proof = match args.seconds {
         0 => None,
-        seconds => match prove(&reasoned, &graph, seconds) {
+        // Elsewhere nobody asks for which reason a packet is dropped.
+        seconds => match prove(&reasoned, &graph, !is_standard, seconds) {
             Ok(proof) => Some(proof),
             Err(text) => {
                 crate::tell(format_args!("{text}"));
@@ -142,9 +157,9 @@ fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     synthesize(&reasoned.chain, limits, &is_pushed)
 }
 
-/// Compares a configuration with what was made of it: equivalent, or why that was not found out. The error is a difference,
-/// in words.
-fn prove(reasoned: &Reasoned, graph: &Graph, seconds: u64) -> Result<String, String> {
+/// Compares a configuration with what was made of it: equivalent, or why that was not found out. With `reasons`, packets have to
+/// be dropped for the same ones. The error is a difference, in words.
+fn prove(reasoned: &Reasoned, graph: &Graph, reasons: bool, seconds: u64) -> Result<String, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
     let other = match of(parse(name, lang::flatten(graph), None, &[], false)) {
         Ok(other) => other,
@@ -154,7 +169,7 @@ fn prove(reasoned: &Reasoned, graph: &Graph, seconds: u64) -> Result<String, Str
         }
     };
     let pair = [reasoned, &other];
-    let outcome = verify::compare(pair, true, seconds);
+    let outcome = verify::compare(pair, reasons, seconds);
     let mut text = String::new();
     verify::describe(&mut text, pair, &outcome.verdict);
     match outcome.verdict {
@@ -183,7 +198,7 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<String, String> {
     };
     let synthesis = compose(&reasoned, &Limits::default());
     let graph = insert(&loaded.graph, &reasoned.chain, &synthesis);
-    let proof = prove(&reasoned, &graph, BEFORE_RUN)?;
+    let proof = prove(&reasoned, &graph, true, BEFORE_RUN)?;
     loaded.graph = graph;
     let elements: std::collections::BTreeSet<usize> =
         synthesis.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied()).collect();

@@ -6,6 +6,7 @@
 //! - [`compose`]: stretches of a chain as programs, by other means than those of the model
 //! - [`program`]: what a stretch does, in one classification and one write per field
 //! - [`synthesized`]: the element that runs a program; [`insert`] puts it into a configuration
+//! - [`standard`]: the same in elements that Click and FastClick have, too
 //! - [`openflow`]: the part of a program that a switch can answer, as rules for one
 //! - [`report`]: what was gained; [`picture`] shows it
 //! - [`topology`]: a chain of several configurations as one graph; [`cable`] is what crosses from one to the next
@@ -21,6 +22,7 @@ pub mod openflow;
 pub mod picture;
 pub mod program;
 pub mod report;
+pub mod standard;
 pub mod synthesized;
 pub mod topology;
 pub mod verify;

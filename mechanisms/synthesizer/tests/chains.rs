@@ -15,7 +15,9 @@ use testkit::{Run, checker, found, registry};
 use tidegate_synthesizer::compose::synthesize;
 use tidegate_synthesizer::compose::walk::Limits;
 use tidegate_synthesizer::insert::insert;
+use tidegate_synthesizer::standard::{ELEMENTS, standard};
 use tidegate_synthesizer::topology::{Options, read};
+use tidegate_synthesizer::verify::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
@@ -62,6 +64,11 @@ fn run(graph: &Graph, packets: &Packets) -> Packets {
 }
 
 fn run_with(how: Run, graph: &Graph, packets: &Packets) -> Packets {
+    run_and_count(how, graph, packets).0
+}
+
+/// The same, with how often packets came to elements.
+fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
     let mut graph = graph.clone();
     let (entries, exits) = (ends(&graph, "FromDevice"), ends(&graph, "ToDevice"));
     let input = |bytes: &Vec<u8>| Input {
@@ -88,7 +95,7 @@ fn run_with(how: Run, graph: &Graph, packets: &Packets) -> Packets {
     for packet in collect(number) {
         out.entry(exits[packet.sink].1.clone()).or_default().push(packet.bytes);
     }
-    out
+    (out, outcome.report.elements.iter().map(|element| element.packets_in).sum())
 }
 
 const CLIENT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -293,6 +300,77 @@ fn chains_of_the_snf_paper_are_composed() {
         assert!(plain.values().map(Vec::len).sum::<usize>() > 50, "{name}");
         assert!(plain == composed, "{name}");
     }
+}
+
+/// Writes a chain in elements that Click and FastClick have, too. Packets leave it as they did.
+fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
+    let read = common::read(&flatten(graph));
+    let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
+    let limits = Limits { leases: false, ..Limits::default() };
+    let synthesis = synthesize(&read.chain, &limits, &is_pushed);
+    let written = standard(&read.graph, &read.chain, &synthesis, only_gains).graph;
+    let there: BTreeSet<&str> = graph.elements.iter().map(|element| element.class.as_str()).collect();
+    for element in &written.elements {
+        let class = element.class.as_str();
+        assert!(ELEMENTS.contains(&class) || there.contains(class), "{name}: {class}");
+    }
+    let how = || Run { burst: Some(1), ..Run::default() };
+    let (plain, before) = run_and_count(how(), graph, packets);
+    let (composed, after) = run_and_count(how(), &written, packets);
+    assert!(plain.values().map(Vec::len).sum::<usize>() > 5, "{name}");
+    assert!(plain == composed, "{name}");
+    (written, [before, after])
+}
+
+/// Chains of which it is not found out in a short while that they do the same in standard elements.
+const NOT_PROVEN: [&str; 8] =
+    ["acl_8550", "napt_3", "napt_4", "napt_5", "napt_6", "napt_7", "napt_8", "napt_dpdk_8"];
+
+#[test]
+fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
+    for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {
+        let packets = Packets::from([(entry(&graph), traffic(addresses))]);
+        let (written, _) = in_standard_elements(name, &graph, &packets, false);
+        let composed = written.elements.iter().filter(|element| element.name.starts_with("composed"));
+        assert!(composed.count() > 5, "{name}");
+        if !NOT_PROVEN.contains(&name) {
+            let outcome = common::compare(&common::read(&flatten(&graph)), &common::read(&flatten(&written)));
+            assert!(matches!(outcome.verdict, Verdict::Equivalent), "{name}: {:?}", outcome.verdict);
+        }
+    }
+}
+
+/// Where standard elements are put in, packets pass fewer elements than before.
+#[test]
+fn chains_of_the_snf_paper_get_shorter_in_standard_elements() {
+    for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {
+        let packets = Packets::from([(entry(&graph), traffic(addresses))]);
+        let (_, [before, after]) = in_standard_elements(name, &graph, &packets, true);
+        // Much of what ten routers do is asked and done once; translators do their work themselves.
+        let at_most = match name {
+            "router_10" => before / 3,
+            _ if name.starts_with("acl") => before * 9 / 10,
+            _ => before,
+        };
+        assert!(after <= at_most, "{name}: {after} steps instead of {before}");
+    }
+}
+
+#[test]
+fn example_chains_do_the_same_in_standard_elements() {
+    let (graph, _) = chain(&isp("isp.prop"), isp);
+    let mut packets = isp_traffic();
+    packets.values_mut().for_each(|packets| packets.extend(testkit::corpus::frames()));
+    for only_gains in [false, true] {
+        let (written, _) = in_standard_elements("isp", &graph, &packets, only_gains);
+        assert!(written.elements.iter().any(|element| element.name.starts_with("composed")));
+    }
+    let motivating = |name: &str| isp("../motivating").join(name);
+    let (graph, _) = chain(&motivating("motivating.prop"), motivating);
+    let packets = Packets::from([(entry(&graph), traffic(["10.0.0.9:5000", "203.0.113.2:99"]))]);
+    let (written, _) = in_standard_elements("motivating", &graph, &packets, false);
+    let outcome = common::compare(&common::read(&flatten(&graph)), &common::read(&flatten(&written)));
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{:?}", outcome.verdict);
 }
 
 /// The file that came with the chains names others.

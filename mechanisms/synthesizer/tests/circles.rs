@@ -69,7 +69,7 @@ fn other_circles_are_not() {
         ("c[0] -> Strip(14)", "c[0] -> d :: Classifier(30/0b, -); d[0] -> Strip(14); d[1] -> Discard; d[0]"),
         ("-> Strip(14)", "-> d :: Classifier(30/0a05, -); d[0] -> Discard; d[1] -> Strip(14)"),
         ("CheckIPHeader ->", "CheckIPHeader -> SetIPDSCP(7) ->"),
-        ("CheckIPHeader ->", "CheckIPHeader -> Paint(7) ->"),
+        ("CheckIPHeader ->", "CheckIPHeader -> SetTimestamp(7) ->"),
         ("CheckIPHeader -> route ::", "CheckIPHeader -> ttl; route ::"),
         // It is another one.
         ("dst net 10.0.0.0/8", "dst net 10.0.0.0/9"),

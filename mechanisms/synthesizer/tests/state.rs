@@ -64,6 +64,23 @@ fn the_same_state_with_the_same_packets_does_the_same() {
     }
 }
 
+/// What nobody looks at makes no other packets of those that come to an element with state; what anybody does look at, does.
+#[test]
+fn what_nobody_looks_at_does_not_count() {
+    for (element, _) in STATEFUL {
+        let plain = format!("in -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
+        same(&plain, &plain.replace("in ->", "in -> Paint(7) ->"));
+        let seen = |colour: u8| {
+            format!(
+                "in -> Paint({colour}) -> s :: {element}; s [0] -> CheckPaint(7) -> out_a; s [1] -> out_b;"
+            )
+        };
+        same(&seen(7), &seen(7));
+        not_proven(&seen(7), &seen(8));
+        not_proven(&plain, &plain.replace("in ->", "in -> SetTimestamp(7) ->"));
+    }
+}
+
 #[test]
 fn other_state_is_not_the_same() {
     for (element, other) in STATEFUL {

@@ -190,7 +190,7 @@ impl Start {
 }
 
 /// A packet as a source gives it; `None` if only the source knows where its headers are.
-fn given(source: &Effects) -> Option<Packet> {
+pub(crate) fn given(source: &Effects) -> Option<Packet> {
     let mut packet = Packet::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
     packet.annotations = (0..48).map(|place| (place, Byte::Constant(0))).collect();
     for action in source.cases.iter().flat_map(|case| &case.actions) {
@@ -264,7 +264,7 @@ fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     all.into_iter().max_by_key(|layout| layout.iter().flatten().count())
 }
 
-fn leads_to(target: element::effects::Target, output: usize) -> bool {
+pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool {
     use element::effects::Target;
     match target {
         Target::Output(to) | Target::Hold(to) => to == output,

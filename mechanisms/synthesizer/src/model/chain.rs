@@ -1,11 +1,12 @@
 //! The graph of a configuration with what its elements declare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use element::Class;
-use element::effects::{Effects, Target};
+use element::effects::{Effects, Field, Target};
 use lang::Graph;
 
+use super::packet::{Side, sides_of};
 use super::step::is_exit;
 use crate::program::unfold::{self, Forward, Passed, Unfolded};
 use crate::program::{Step, text};
@@ -133,6 +134,15 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
 }
 
 impl Node {
+    /// What it looks at of packets.
+    pub fn looks_at(&self) -> Vec<Field> {
+        let mut fields = self.effects.observes.clone();
+        fields.extend(self.effects.reads());
+        fields.sort();
+        fields.dedup();
+        fields
+    }
+
     /// The element's own input for one that packets come to, and where its outputs lead for these.
     pub fn through(&self, input: usize) -> (usize, &[Vec<Port>]) {
         match input.checked_sub(FIRST_PASSAGE).and_then(|passage| self.passages.get(passage)) {
@@ -154,6 +164,14 @@ impl Node {
 }
 
 impl Chain {
+    /// What any of its elements looks at of packets beside their bytes; `None` if that is not known of one.
+    pub fn looked_at(&self) -> Option<BTreeSet<Side>> {
+        let is_known = self.nodes.iter().all(|node| node.effects.opaque.is_none());
+        let fields = self.nodes.iter().flat_map(Node::looks_at);
+        let sides = fields.filter_map(|field| sides_of(&field));
+        is_known.then(|| sides.flat_map(|(first, length)| first..first.saturating_add(length)).collect())
+    }
+
     /// From a flat graph. `effects` has an element's declaration, and the class that it was found under, or nothing
     /// where there is no such class.
     pub fn new(graph: &Graph, effects: &[Option<(&Class, &Effects)>]) -> Chain {

@@ -69,6 +69,8 @@ pub struct Diagrams {
     /// By checksum: how it has been updated.
     updates: RefCell<HashMap<u32, u32>>,
     deadline: Cell<Option<Instant>>,
+    /// What elements look at of a packet beside its bytes, if that is known.
+    looked_at: Option<BTreeSet<u8>>,
 }
 
 struct Region {
@@ -133,7 +135,20 @@ impl Diagrams {
             one_zero: Cell::new(false),
             updates: RefCell::default(),
             deadline: Cell::new(None),
+            looked_at: None,
         }
+    }
+
+    /// Elements look at nothing else of a packet beside its bytes.
+    #[must_use]
+    pub fn looking_at(mut self, sides: BTreeSet<u8>) -> Diagrams {
+        self.looked_at = Some(sides);
+        self
+    }
+
+    /// Whether any element looks at this of a packet.
+    pub fn is_looked_at(&self, side: u8) -> bool {
+        self.looked_at.as_ref().is_none_or(|sides| sides.contains(&side))
     }
 
     /// Whether there was no room for a diagram, or no time: nothing that was found out since then counts.

@@ -27,6 +27,17 @@ pub const KIND: Side = 56;
 /// The number of the input or device.
 pub const INPUT: Side = 57;
 
+/// Where a field stands that is no part of the bytes: the first one, and how many.
+pub fn sides_of(field: &Field) -> Option<(Side, Side)> {
+    Some(match *field {
+        Field::Annotation { offset, length } => (offset, length),
+        Field::TimeStamp => (TIME, 8),
+        Field::Kind => (KIND, 1),
+        Field::InputPort => (INPUT, 1),
+        Field::Bytes { .. } | Field::HeaderOffset(_) | Field::Length | Field::Payload => return None,
+    })
+}
+
 /// Places in a packet's first slot, where headers are marked.
 const SLOT: RangeInclusive<i32> = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
 
@@ -428,22 +439,18 @@ impl Packet {
 
     /// Writes a field of bytes or of what comes along; says which places of the packet were written.
     pub fn set_field(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
-        let (first, length) = match *field {
-            Field::Bytes { base, offset, length } => {
-                let Some(place) = self.place(base) else { return 0..0 };
-                let places = place + offset..place + offset + i32::from(length);
-                for (place, byte) in places.clone().zip(bits.chunks(8)) {
-                    self.set_byte(d, place, to_byte(byte, d));
-                }
-                return places;
+        if let Field::Bytes { base, offset, length } = *field {
+            let Some(place) = self.place(base) else { return 0..0 };
+            let places = place + offset..place + offset + i32::from(length);
+            for (place, byte) in places.clone().zip(bits.chunks(8)) {
+                self.set_byte(d, place, to_byte(byte, d));
             }
-            Field::Annotation { offset, length } => (offset, length),
-            Field::TimeStamp => (TIME, 8),
-            Field::Kind => (KIND, 1),
-            Field::InputPort => (INPUT, 1),
-            Field::HeaderOffset(_) | Field::Length | Field::Payload => return 0..0,
-        };
-        for (side, byte) in (first..first.saturating_add(length)).zip(bits.chunks(8)) {
+            return places;
+        }
+        let Some((first, length)) = sides_of(field) else { return 0..0 };
+        // What nobody looks at need not be kept: packets that differ in nothing else are the same.
+        let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
+        for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
             self.side.insert(side, to_byte(byte, d));
         }
         0..0

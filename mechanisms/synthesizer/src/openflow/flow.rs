@@ -156,7 +156,7 @@ pub fn protocol(number: u8) -> String {
 
 /// The matches of a field, one for each prefix.
 fn values(field: Field, set: &IntervalSet) -> Vec<String> {
-    let prefixes = prefixes(set, field.bits()).into_iter();
+    let prefixes = prefixes(set, field.bits()).into_iter().map(|(value, mask)| (value as u32, mask as u32));
     let masked = |name: &'static str| {
         move |(value, mask): (u32, u32)| match mask {
             0xffff => format!("{name}={value}"),

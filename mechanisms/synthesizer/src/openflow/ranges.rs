@@ -15,16 +15,17 @@ use classify::IntervalSet;
 pub const MOST_RANGES: usize = 16;
 
 /// Value and mask of the prefixes that make up a set of numbers of so many bits, lowest first; the fewest that do.
-pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u32, u32)> {
-    let all = (1u64 << bits) - 1;
+pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u128, u128)> {
+    let ones = |count: u32| 1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1);
+    let all = ones(bits);
     let mut prefixes = Vec::new();
     for &(low, high) in set.intervals() {
-        let (mut low, high) = (low as u64, (high as u64).min(all));
-        while low <= high {
-            let aligned = if low == 0 { bits } else { low.trailing_zeros().min(bits) };
-            let size = (0..=aligned).rev().find(|size| low + (1 << size) - 1 <= high).unwrap_or(0);
-            prefixes.push((low as u32, (all & !((1u64 << size) - 1)) as u32));
-            low += 1 << size;
+        let (mut next, high) = (Some(low), high.min(all));
+        while let Some(low) = next.filter(|low| *low <= high) {
+            let aligned = low.trailing_zeros().min(bits);
+            let size = (0..=aligned).rev().find(|size| ones(*size) <= high - low).unwrap_or(0);
+            prefixes.push((low, all & !ones(size)));
+            next = low.checked_add(ones(size)).and_then(|last| last.checked_add(1));
         }
     }
     prefixes
@@ -72,7 +73,8 @@ impl Ranges {
             }
         }
         let parts = by_bits.into_iter().flat_map(|(bits, parts)| {
-            prefixes(&parts.into_iter().collect(), 16).into_iter().map(move |prefix| (prefix, bits))
+            let prefixes = prefixes(&parts.into_iter().collect(), 16).into_iter();
+            prefixes.map(move |(value, mask)| ((value as u32, mask as u32), bits))
         });
         parts.collect()
     }
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn holds(prefixes: &[(u32, u32)], port: u32) -> bool {
+    fn holds(prefixes: &[(u128, u128)], port: u128) -> bool {
         prefixes.iter().any(|(value, mask)| port & mask == *value)
     }
 
@@ -124,5 +126,7 @@ mod tests {
         assert_eq!(prefixes(&IntervalSet::one(80, 80), 16), [(80, 0xffff)]);
         assert_eq!(prefixes(&IntervalSet::one(1024, 65535), 16).len(), 6);
         assert_eq!(prefixes(&IntervalSet::one(1, 0xffff_ffff), 32).len(), 32);
+        assert_eq!(prefixes(&IntervalSet::full(128), 128), [(0, 0)]);
+        assert_eq!(prefixes(&IntervalSet::one(1, u128::MAX), 128).len(), 128);
     }
 }

@@ -125,7 +125,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
 }
 
 /// Answers by where they lead.
-pub(super) fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
+pub(crate) fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
     let mut sets: Vec<(Next, Vec<(u128, u128)>)> = Vec::new();
     let mut low = 0;
     for &(last, next) in &node.parts {
@@ -376,7 +376,7 @@ pub(super) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
 }
 
 /// Places of the packet that a class writes.
-pub(super) fn written(class: &Class) -> impl Iterator<Item = i32> {
+pub(crate) fn written(class: &Class) -> impl Iterator<Item = i32> {
     let places = class.writes.iter().flat_map(|write| {
         let more = 0..write.value.length() as i32;
         more.map(|more| write.place.behind(more))
@@ -411,7 +411,7 @@ fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case 
 }
 
 /// Whether a checksum accounts for all that is written to the header, and for nothing else that changes.
-pub(super) fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
+pub(crate) fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
     let in_header = |place: &i32| (header..header + IPV4).contains(place);
     let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
     // Words that do not change do no harm, but each counts once.

@@ -17,9 +17,9 @@ pub mod run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use element::effects::{Effects, Field};
+use element::effects::Field;
 
-use crate::model::chain::{Chain, Port};
+use crate::model::chain::{Chain, Node, Port};
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
@@ -153,7 +153,13 @@ fn attempt(
     nodes: Option<usize>,
     companion: &mut dyn Companion,
 ) -> Outcome {
-    let diagrams = || nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
+    let diagrams = || {
+        let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
+        match chains.map(Chain::looked_at) {
+            [Some(one), Some(other)] => d.looking_at(&one | &other),
+            _ => d,
+        }
+    };
     let d = diagrams();
     let mut verdict = verdict(&d, chains, circles, options, companion);
     let mut nodes = d.nodes();
@@ -353,7 +359,7 @@ impl Verifier<'_> {
             let left = x.and_then(|x| ends[0].out.get(&x)).unwrap_or(&nothing);
             let right = y.and_then(|y| ends[1].out.get(&y)).unwrap_or(&nothing);
             let nodes = x.map(|x| &a.nodes[x]).into_iter().chain(y.map(|y| &b.nodes[y]));
-            let mut observed: Vec<Field> = nodes.clone().flat_map(|node| observed(&node.effects)).collect();
+            let mut observed: Vec<Field> = nodes.clone().flat_map(Node::looks_at).collect();
             observed.sort();
             observed.dedup();
             let name = nodes.map(|node| node.name.as_str()).next().unwrap_or_default();
@@ -547,13 +553,4 @@ impl Verifier<'_> {
         }
         None
     }
-}
-
-/// What a place where packets leave looks at, beside their bytes.
-fn observed(effects: &Effects) -> Vec<Field> {
-    let mut fields = effects.observes.clone();
-    fields.extend(effects.reads());
-    fields.sort();
-    fields.dedup();
-    fields
 }

@@ -10,7 +10,6 @@ use lang::Graph;
 use packet::PacketKind;
 
 use super::example::Example;
-use super::observed;
 use crate::model::chain::{Chain, Node};
 
 /// Classes that stand for the ends of a chain while a packet runs through it.
@@ -69,7 +68,7 @@ pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
 
 /// Annotation bytes that one of these elements looks at.
 fn annotations(nodes: &[&Node]) -> Vec<u8> {
-    let fields = nodes.iter().flat_map(|node| observed(&node.effects));
+    let fields = nodes.iter().flat_map(|node| node.looks_at());
     let places = fields.flat_map(|field| match field {
         Field::Annotation { offset, length } => offset..offset.saturating_add(length),
         _ => 0..0,

@@ -1,0 +1,395 @@
+//! From questions to elements that ask them.
+//!
+//! What an answer leads to is built before the element that asks, so that nothing but what is needed is put in. Questions
+//! leave packets as they are, but for those that only elements ask which mark headers as well: what they have done is part
+//! of where packets are ([`State`]), and what is left to the stretch is so only where nothing has been done yet.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use classify::IntervalSet;
+use lang::{Connection, Graph, Span};
+
+use super::check::{Check, covering, within};
+use super::facts::Facts;
+use super::layout::Front;
+use super::operation::{self, Beside};
+use super::patterns::{Clause, clauses, text};
+use super::{State, Why, filter};
+use crate::compose::packet::IPV4;
+use crate::program::declare::by_next;
+use crate::program::question::Question;
+use crate::program::{Exit, List, Next, Node, Program};
+
+/// An element and one of its inputs.
+type Spot = (usize, usize);
+
+/// Most patterns that questions are put together for.
+const MOST_TOGETHER: usize = 64;
+
+/// Most patterns of one question.
+const MOST_PATTERNS: usize = 1024;
+
+/// Most values of an annotation that are looked for one by one.
+const MOST_COLOURS: u128 = 32;
+
+/// Clauses, and where packets of which all hold go.
+type Pattern = (Vec<Clause>, Spot);
+
+/// Patterns, the last one of which is for all packets that are left.
+type Region = Rc<Vec<Pattern>>;
+
+pub(super) struct Builder<'b> {
+    graph: &'b mut Graph,
+    program: &'b Program,
+    facts: Facts,
+    beside: &'b Beside,
+    /// Where the stretch begins.
+    rest: Spot,
+    outputs: &'b [Option<Spot>],
+    span: Span,
+    /// In front of names.
+    prefix: String,
+    spots: HashMap<(Next, State), Result<Spot, Why>>,
+    regions: HashMap<(u32, State), Result<Region, Why>>,
+    left: BTreeSet<Next>,
+    why: BTreeSet<Why>,
+    /// By element that was put in: how many packets pass on their longest way from there.
+    depths: HashMap<usize, usize>,
+}
+
+impl<'b> Builder<'b> {
+    pub(super) fn new(
+        graph: &'b mut Graph,
+        program: &'b Program,
+        beside: &'b Beside,
+        rest: Spot,
+        outputs: &'b [Option<Spot>],
+        span: Span,
+    ) -> Builder<'b> {
+        let is_used = |prefix: &str| graph.elements.iter().any(|element| element.name.starts_with(prefix));
+        let mut prefixes = (0..).map(|number| format!("composed{number}/"));
+        let prefix = prefixes.find(|prefix| !is_used(prefix)).unwrap_or_default();
+        Builder {
+            graph,
+            program,
+            facts: Facts::new(program),
+            beside,
+            rest,
+            outputs,
+            span,
+            prefix,
+            spots: HashMap::new(),
+            regions: HashMap::new(),
+            left: BTreeSet::new(),
+            why: BTreeSet::new(),
+            depths: HashMap::new(),
+        }
+    }
+
+    /// Builds all of it. Gives where packets are to come in.
+    pub(super) fn start(&mut self, front: Front) -> Spot {
+        let start = self.spot(self.program.start, State::default()).unwrap_or(self.rest);
+        match front {
+            Front::Plain(header) if start != self.rest => {
+                self.add("Classifier", &format!("{header}/05%0f, -"), &[start, self.rest])
+            }
+            _ => start,
+        }
+    }
+
+    /// How many elements that were put in packets pass at most from there on.
+    pub(super) fn depth(&self, spot: Spot) -> usize {
+        self.depths.get(&spot.0).copied().unwrap_or_default()
+    }
+
+    /// Classes of which some packets are left to the stretch, and why.
+    pub(super) fn left(self) -> (BTreeSet<u32>, BTreeSet<Why>) {
+        let mut seen = BTreeSet::new();
+        let mut work: Vec<Next> = self.left.iter().copied().collect();
+        let mut classes = BTreeSet::new();
+        while let Some(next) = work.pop() {
+            match next {
+                Next::Class(class) => {
+                    classes.insert(class);
+                }
+                Next::Node(number) if seen.insert(number) => {
+                    work.extend(self.program.nodes[number as usize].parts.iter().map(|(_, next)| *next));
+                }
+                Next::Node(_) => {}
+            }
+        }
+        (classes, self.why)
+    }
+
+    /// Where packets go that have come to a part of the program.
+    fn spot(&mut self, next: Next, state: State) -> Result<Spot, Why> {
+        let class = match next {
+            Next::Class(number) => self.program.classes.get(number as usize),
+            Next::Node(_) => None,
+        };
+        // Packets that end may do so in any state.
+        let ends = class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)));
+        let state = if ends { State::default() } else { state };
+        if let Some(known) = self.spots.get(&(next, state)) {
+            return *known;
+        }
+        let made = match next {
+            Next::Class(number) => self.class(number, state),
+            Next::Node(number) => self.question(number, state),
+        };
+        let spot = match made {
+            Err(why) if state == State::default() => {
+                self.left.insert(next);
+                self.why.insert(why);
+                Ok(self.rest)
+            }
+            other => other,
+        };
+        self.spots.insert((next, state), spot);
+        spot
+    }
+
+    /// Puts an element in.
+    fn add(&mut self, class: &str, config: &str, to: &[Spot]) -> Spot {
+        let number = self.graph.elements.len();
+        let name = format!("{}{class}_{number}", self.prefix);
+        self.graph.add(&name, class, config, self.span);
+        let span = self.span;
+        let connect = |(output, to): (usize, &Spot)| Connection { from: (number, output), to: *to, span };
+        self.graph.connections.extend(to.iter().enumerate().map(connect));
+        let behind = to.iter().map(|spot| self.depth(*spot)).max();
+        self.depths.insert(number, 1 + behind.unwrap_or_default());
+        (number, 0)
+    }
+
+    fn class(&mut self, number: u32, state: State) -> Result<Spot, Why> {
+        let class = self.program.classes.get(number as usize).ok_or(Why::Question)?;
+        let Exit::Output(output) = class.exit else { return Ok(self.add("Discard", "", &[])) };
+        let known = self.facts.at(Next::Class(number));
+        let steps = operation::steps(class, self.program, known, state, self.beside)?;
+        let exit = self.outputs.get(output).copied().flatten().ok_or(Why::Question)?;
+        Ok(steps.into_iter().rev().fold(exit, |to, (class, config)| self.add(class, &config, &[to])))
+    }
+
+    fn question(&mut self, number: u32, state: State) -> Result<Spot, Why> {
+        let program = self.program;
+        let node = program.nodes.get(number as usize).ok_or(Why::Question)?;
+        match &node.question {
+            Question::Length => self.lengths(number, state),
+            Question::Bytes { .. } => {
+                let region = self.region(number, state)?;
+                Ok(self.classifier(&region))
+            }
+            Question::Kind => self.kind(number, state),
+            Question::Annotation { offset, length } => self.colours(number, (*offset, *length), state),
+            Question::AtLeastZero(_) | Question::RightChecksum { .. } => self.header(number, state),
+            Question::List(list) => {
+                let list = program.lists.get(*list as usize).ok_or(Why::Question)?;
+                self.rules(number, node, list, state)
+            }
+            Question::Leased { .. } => Err(Why::Leased),
+        }
+    }
+
+    /// Where answers lead, without those that are not given there.
+    fn answers(&self, number: u32) -> Vec<(Next, IntervalSet)> {
+        let node = &self.program.nodes[number as usize];
+        let known = self.facts.at(Next::Node(number)).answers(&node.question);
+        let given = by_next(node).into_iter().map(|(next, set)| (next, set.intersection(&known)));
+        given.filter(|(_, set)| !set.is_empty()).collect()
+    }
+
+    /// The same, those that lead to one place together.
+    fn ways(&mut self, number: u32, state: State) -> Result<Vec<(Spot, IntervalSet)>, Why> {
+        let mut ways: Vec<(Spot, IntervalSet)> = Vec::new();
+        for (next, set) in self.answers(number) {
+            let spot = self.spot(next, state)?;
+            match ways.iter_mut().find(|(other, _)| *other == spot) {
+                Some((_, more)) => *more = more.union(&set),
+                None => ways.push((spot, set)),
+            }
+        }
+        Ok(ways)
+    }
+
+    fn lengths(&mut self, number: u32, state: State) -> Result<Spot, Why> {
+        if state.cut.is_some() {
+            return Err(Why::Question);
+        }
+        let ways = self.ways(number, state)?;
+        let ranges = ways.iter().flat_map(|(spot, set)| set.intervals().iter().map(|range| (range.1, *spot)));
+        let mut ranges: Vec<(u128, Spot)> = ranges.collect();
+        ranges.sort_unstable();
+        let (_, longest) = ranges.pop().ok_or(Why::Question)?;
+        let ask = |to: Spot, (last, here): (u128, Spot)| match here == to {
+            true => to,
+            false => self.add("CheckLength", &last.to_string(), &[here, to]),
+        };
+        Ok(ranges.into_iter().rev().fold(longest, ask))
+    }
+
+    /// All patterns for a question about bytes and for those that follow, the last one for all packets that are left.
+    fn region(&mut self, number: u32, state: State) -> Result<Region, Why> {
+        if let Some(known) = self.regions.get(&(number, state)) {
+            return known.clone();
+        }
+        let made = self.together(number, state).map(Rc::new);
+        self.regions.insert((number, state), made.clone());
+        made
+    }
+
+    fn together(&mut self, number: u32, state: State) -> Result<Vec<Pattern>, Why> {
+        let program = self.program;
+        let node = &program.nodes[number as usize];
+        let Question::Bytes { offset: offset @ 0.., length } = node.question else {
+            return Err(Why::Question);
+        };
+        let (nexts, sets): (Vec<Next>, Vec<IntervalSet>) = self.answers(number).into_iter().unzip();
+        let mut inner: Vec<Option<Region>> = Vec::with_capacity(nexts.len());
+        for next in &nexts {
+            let region = match *next {
+                Next::Node(number) if is_about_bytes(&program.nodes[number as usize]) => {
+                    self.region(number, state).ok()
+                }
+                _ => None,
+            };
+            inner.push(region.filter(|region| region.len() <= MOST_TOGETHER));
+        }
+        let weights = |inner: &[Option<Region>]| -> Vec<usize> {
+            inner.iter().map(|region| region.as_ref().map_or(1, |region| region.len())).collect()
+        };
+        let mut found = clauses(offset, length, &sets, &weights(&inner));
+        let weight = weights(&inner);
+        if found.iter().filter_map(|(_, way)| weight.get(*way)).sum::<usize>() > MOST_TOGETHER {
+            inner.fill(None);
+            found = clauses(offset, length, &sets, &weights(&inner));
+        }
+        if found.len() > MOST_PATTERNS {
+            return Err(Why::Patterns);
+        }
+        let mut patterns: Vec<Pattern> = Vec::new();
+        for (clause, way) in found {
+            let behind = |(more, spot): &Pattern| (clause.iter().chain(more).cloned().collect(), *spot);
+            match inner.get(way) {
+                Some(Some(region)) => patterns.extend(region.iter().map(behind)),
+                _ => {
+                    let next = *nexts.get(way).ok_or(Why::Question)?;
+                    patterns.push(behind(&(Vec::new(), self.spot(next, state)?)));
+                }
+            }
+        }
+        // What the rest of the packets does anyway need not be said.
+        let last = patterns.last().map(|(_, spot)| *spot);
+        let kept = patterns.iter().rposition(|(_, spot)| Some(*spot) != last).map_or(0, |place| place + 1);
+        patterns.truncate(kept);
+        patterns.extend(last.map(|spot| (Vec::new(), spot)));
+        Ok(patterns)
+    }
+
+    fn classifier(&mut self, patterns: &[Pattern]) -> Spot {
+        match patterns {
+            [(_, only)] => *only,
+            patterns => {
+                let texts: Vec<String> = patterns.iter().map(|(clauses, _)| text(clauses)).collect();
+                let to: Vec<Spot> = patterns.iter().map(|(_, spot)| *spot).collect();
+                self.add("Classifier", &texts.join(", "), &to)
+            }
+        }
+    }
+
+    /// The packet type: to a group or to everybody, or not.
+    fn kind(&mut self, number: u32, state: State) -> Result<Spot, Why> {
+        let ways = self.ways(number, state)?;
+        let group = IntervalSet::one(1, 2);
+        match &ways[..] {
+            [(only, _)] => Ok(*only),
+            [(a, set), (b, other)] if *set == group || *other == group => {
+                let to = if *set == group { [*b, *a] } else { [*a, *b] };
+                Ok(self.add("DropBroadcasts", "", &to))
+            }
+            _ => Err(Why::Question),
+        }
+    }
+
+    /// An annotation: each value is looked for byte by byte.
+    fn colours(&mut self, number: u32, (offset, length): (u8, u8), state: State) -> Result<Spot, Why> {
+        let mut ways = self.ways(number, state)?;
+        let count = |set: &IntervalSet| {
+            set.intervals()
+                .iter()
+                .map(|&(low, high)| (high - low).saturating_add(1))
+                .fold(0, u128::saturating_add)
+        };
+        ways.sort_by_key(|(_, set)| count(set));
+        let (others, _) = ways.pop().ok_or(Why::Question)?;
+        if ways.iter().map(|(_, set)| count(set)).fold(0, u128::saturating_add) > MOST_COLOURS {
+            return Err(Why::Patterns);
+        }
+        let mut to = others;
+        for (spot, set) in ways {
+            for value in set.intervals().iter().flat_map(|&(low, high)| low..=high) {
+                let bytes = &value.to_be_bytes()[16 - usize::from(length.min(16))..];
+                let otherwise = to;
+                to = spot;
+                for (index, byte) in bytes.iter().enumerate().rev() {
+                    let config = format!("{byte}, {}", usize::from(offset) + index);
+                    to = self.add("CheckPaint", &config, &[to, otherwise]);
+                }
+            }
+        }
+        Ok(to)
+    }
+
+    /// Questions that CheckIPHeader asks all at once.
+    fn header(&mut self, number: u32, state: State) -> Result<Spot, Why> {
+        let check = Check::new(self.program, number).ok_or(Why::Question)?;
+        let Check { header, failing, behind, is_right, is_within, is_covering } = check;
+        let known = self.facts.at(Next::Node(number));
+        // What it asks as well holds anyway.
+        let is_there = known.least(&Question::Length) >= (header + IPV4) as u128;
+        let is_header = known.is_header(header, |words| words >= 5);
+        let within = is_within || known.is_at_least_zero(&within(header));
+        let covering = is_covering || known.is_at_least_zero(&covering(header));
+        if state.cut.is_some() || !is_there || !is_header || !within || !covering {
+            return Err(Why::Question);
+        }
+        let good = self.spot(behind, State { marked: Some(header), cut: Some(header), is_right })?;
+        let bad = self.spot(failing, state)?;
+        if good == bad {
+            return Ok(good);
+        }
+        let config = if is_right { header.to_string() } else { format!("{header}, CHECKSUM false") };
+        Ok(self.add("CheckIPHeader", &config, &[good, bad]))
+    }
+
+    fn rules(&mut self, number: u32, node: &Node, list: &List, state: State) -> Result<Spot, Why> {
+        let [network, transport] = list.headers;
+        let is_plain = self.facts.at(Next::Node(number)).is_plain(network);
+        if list.end != state.end() || network < 0 || transport != network + IPV4 || !is_plain {
+            return Err(Why::Rules);
+        }
+        let behind = State { marked: Some(network), ..state };
+        let mut to: Vec<Spot> = Vec::new();
+        let mut rules = Vec::with_capacity(list.rules.len());
+        for rule in &list.rules {
+            let spot = self.spot(node.next(rule.outcome.into()), behind)?;
+            let output = to.iter().position(|other| *other == spot).unwrap_or_else(|| {
+                to.push(spot);
+                to.len() - 1
+            });
+            let pattern = filter::pattern(&rule.condition).ok_or(Why::Rules)?;
+            rules.push(format!("{output} {pattern}"));
+        }
+        if let [only] = to[..] {
+            return Ok(only);
+        }
+        let rules = self.add("IPFilter", &rules.join(",\n    "), &to);
+        let is_marked = state.marked.or(self.program.layout[1]) == Some(network);
+        Ok(if is_marked { rules } else { self.add("MarkIPHeader", &network.to_string(), &[rules]) })
+    }
+}
+
+fn is_about_bytes(node: &Node) -> bool {
+    matches!(node.question, Question::Bytes { .. })
+}

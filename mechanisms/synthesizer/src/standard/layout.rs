@@ -1,0 +1,202 @@
+//! Where headers are marked when packets leave an element, as far as all packets have them there.
+//!
+//! A program is for packets with headers at certain places. No element of Click asks where headers are marked, so what is
+//! known about that has to hold of all packets: found out from declarations, from sources on.
+
+use std::collections::BTreeMap;
+
+use element::Base;
+use element::effects::{Action, Case, Field, Number, Value};
+
+use crate::compose::packet::IPV4;
+use crate::compose::{Stretch, given, leads_to};
+use crate::model::chain::{Chain, Node};
+use crate::synthesized;
+
+/// What is to be asked in front of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Front {
+    /// Nothing.
+    Nothing,
+    /// Whether the IPv4 header there has no options.
+    Plain(i32),
+}
+
+/// Where a header is marked, from the start of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Nowhere.
+    Off,
+    /// There.
+    At(i32),
+    /// Behind the IPv4 header that is marked, as long as that says that it is; nowhere if the packet ends before that.
+    Behind,
+    /// Here or there.
+    Unknown,
+}
+
+/// Marks of the link, network and transport header.
+type Marks = [Mark; 3];
+
+const UNKNOWN: Marks = [Mark::Unknown; 3];
+
+/// Marks of packets that leave elements; none where no packets do.
+pub(super) struct Layouts(Vec<Vec<Option<Marks>>>);
+
+impl Layouts {
+    /// Of all packets in a chain.
+    pub(super) fn new(chain: &Chain) -> Layouts {
+        if chain.nodes.iter().any(|node| node.class == synthesized::CLASS.name) {
+            // Packets of a program pass elements on ways of their own.
+            return Layouts(Vec::new());
+        }
+        let outputs = |node: &Node| vec![None; node.forward.len()];
+        let mut layouts = Layouts(chain.nodes.iter().map(outputs).collect());
+        let mut incoming: Vec<BTreeMap<usize, Marks>> = vec![BTreeMap::new(); chain.nodes.len()];
+        let mut work: Vec<usize> =
+            (0..chain.nodes.len()).filter(|&node| chain.nodes[node].inputs == 0).collect();
+        // Marks only get less known, so that it ends.
+        while let Some(number) = work.pop() {
+            let node = &chain.nodes[number];
+            for (output, to) in node.forward.iter().enumerate() {
+                let marks = match node.inputs {
+                    0 => Some(given(&node.effects).map_or(UNKNOWN, |packet| packet.headers.map(at))),
+                    _ => leaving(node, &incoming[number], output),
+                };
+                layouts.0[number][output] = marks;
+                let Some(marks) = marks else { continue };
+                for &(next, input) in to {
+                    let before = incoming[next].get(&input).copied();
+                    let after = before.map_or(marks, |before| joined(before, marks));
+                    if before != Some(after) {
+                        incoming[next].insert(input, after);
+                        work.push(next);
+                    }
+                }
+            }
+        }
+        layouts
+    }
+
+    /// What is to be asked in front of the program of a stretch, if packets are laid out as it has them then.
+    pub(super) fn front(&self, stretch: &Stretch) -> Option<Front> {
+        let program = &stretch.program;
+        if program.is_certain {
+            return Some(Front::Nothing);
+        }
+        let (node, output) = stretch.from;
+        let marks = self.0.get(node)?.get(output).copied().flatten()?;
+        let is_same = |base: usize| marks[base] == at(program.layout[base]);
+        if program.needs_link && !is_same(0) || !is_same(1) {
+            return None;
+        }
+        match (marks[2], program.layout) {
+            (Mark::Behind, [_, Some(network @ 0..), Some(transport)]) if transport == network + IPV4 => {
+                Some(Front::Plain(network))
+            }
+            _ => is_same(2).then_some(Front::Nothing),
+        }
+    }
+}
+
+fn at(place: Option<i32>) -> Mark {
+    place.map_or(Mark::Off, Mark::At)
+}
+
+fn joined(a: Marks, b: Marks) -> Marks {
+    std::array::from_fn(|base| if a[base] == b[base] { a[base] } else { Mark::Unknown })
+}
+
+/// Marks of packets that leave an element by an output.
+fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Option<Marks> {
+    let effects = &node.effects;
+    if effects.opaque.is_some() || effects.emits.iter().any(|emit| emit.output == Some(output)) {
+        return Some(UNKNOWN);
+    }
+    let one = |(input, marks): (&usize, &Marks)| {
+        let cases = effects.cases.iter().filter(|case| leads_to(case.to, output));
+        let here = cases.filter(|case| case.input.is_none_or(|only| only == *input));
+        here.map(|case| after(case, *marks)).reduce(|a, b| {
+            let [link, network, transport] = joined(a, b);
+            // Who marks IPv4 headers marks nothing behind those that are not there.
+            let is_perhaps = matches!((a[2], b[2]), (Mark::Behind, Mark::Off) | (Mark::Off, Mark::Behind));
+            [link, network, if is_perhaps { Mark::Behind } else { transport }]
+        })
+    };
+    incoming.iter().filter_map(one).reduce(joined)
+}
+
+/// Marks behind a case.
+fn after(case: &Case, mut marks: Marks) -> Marks {
+    for action in &case.actions {
+        match action {
+            Action::Strip(n) => {
+                for mark in &mut marks {
+                    if let Mark::At(place) = mark {
+                        *place -= n;
+                    }
+                }
+            }
+            Action::Set(Field::HeaderOffset(base), value) => {
+                let mark = match value {
+                    Value::Constant(bytes) => {
+                        let place = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
+                        at((!bytes.is_empty()).then_some(place))
+                    }
+                    Value::Number(number) if *base == Base::Transport && is_behind(number, marks[1]) => {
+                        Mark::Behind
+                    }
+                    _ => Mark::Unknown,
+                };
+                match base {
+                    Base::Data => return UNKNOWN,
+                    Base::Mac => marks[0] = mark,
+                    Base::Transport => marks[2] = mark,
+                    Base::Network => {
+                        let is_moved = marks[1] != mark || mark == Mark::Unknown;
+                        marks[1] = mark;
+                        if is_moved && marks[2] == Mark::Behind {
+                            marks[2] = Mark::Unknown;
+                        }
+                    }
+                }
+            }
+            // The header may be as long as it was, or not.
+            Action::Set(Field::Bytes { base, offset, length }, _) if marks[2] == Mark::Behind => {
+                let place = |base: Base| match base {
+                    Base::Data => Mark::At(0),
+                    Base::Mac => marks[0],
+                    Base::Network => marks[1],
+                    Base::Transport => Mark::Unknown,
+                };
+                let is_behind = *base == Base::Transport && *offset >= 0;
+                let is_apart = match (place(*base), marks[1]) {
+                    _ if is_behind => true,
+                    (Mark::At(start), Mark::At(header)) => {
+                        let first = start.saturating_add(*offset);
+                        !(first..first.saturating_add((*length).into())).contains(&header)
+                    }
+                    _ => false,
+                };
+                if !is_apart {
+                    marks[2] = Mark::Unknown;
+                }
+            }
+            Action::Set(Field::Payload, _) | Action::Resize(_) if marks[2] == Mark::Behind => {
+                marks[2] = Mark::Unknown;
+            }
+            Action::Start(_) => return UNKNOWN,
+            _ => {}
+        }
+    }
+    marks
+}
+
+/// Whether a number is where an IPv4 header ends that is marked there.
+fn is_behind(number: &Number, network: Mark) -> bool {
+    let Mark::At(place) = network else { return false };
+    let first = |base, offset| Field::Bytes { base, offset, length: 1 };
+    let from_start = Number::constant(place.into()).plus(4, first(Base::Data, place), 0x0f);
+    let from_header = Number::of(Field::HeaderOffset(Base::Network)).plus(4, first(Base::Network, 0), 0x0f);
+    *number == from_start || *number == from_header
+}

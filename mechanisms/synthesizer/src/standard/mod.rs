@@ -1,0 +1,261 @@
+//! Stretches in elements that Click and FastClick have, too: first all questions, then each field is written once.
+//!
+//! The sibling of [`insert`](crate::insert), for configurations that are to run elsewhere. A question becomes a Classifier, a
+//! CheckLength, a CheckIPHeader and so on (`build`), rules become an IPFilter ([`filter`]), a class becomes a short chain
+//! (`operation`). Elements that no packet comes to any more are left out (`sweep`).
+//!
+//! Invariants:
+//! - What cannot be said in these elements is left to the stretch itself: packets come to where it begins, as they came in.
+//!   Nothing is refused.
+//! - Only elements of [`ELEMENTS`] are put in.
+//! - It is not taken for granted that the elements do the same: the verifier reads what was written by their declarations.
+
+mod build;
+mod check;
+mod facts;
+pub mod filter;
+mod layout;
+mod operation;
+mod patterns;
+mod sweep;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use element::DropReason;
+use element::effects::Sliced;
+use lang::Graph;
+
+use crate::compose::diagram::Diagram;
+use crate::compose::packet::Byte;
+use crate::compose::{Stretch, Synthesis, given};
+use crate::model::chain::Chain;
+use crate::program::question::{Question, Sum};
+use crate::program::{Class, Exit, Next, Program};
+use build::Builder;
+use layout::Layouts;
+use operation::Beside;
+
+/// All classes of elements that are put in. Click has them with the same arguments, but for the mask of StoreData, which
+/// FastClick has.
+pub const ELEMENTS: [&str; 21] = [
+    "CheckIPHeader",
+    "CheckLength",
+    "CheckPaint",
+    "Classifier",
+    "DecIPTTL",
+    "Discard",
+    "DropBroadcasts",
+    "EtherEncap",
+    "GetIPAddress",
+    "Idle",
+    "IPFilter",
+    "MarkIPHeader",
+    "MarkMACHeader",
+    "Paint",
+    "SetIPAddress",
+    "SetIPChecksum",
+    "SetPacketType",
+    "SetTimestamp",
+    "StoreData",
+    "Strip",
+    "Unstrip",
+];
+
+/// A configuration, and what is left to its elements.
+pub struct Standard {
+    /// The configuration.
+    pub graph: Graph,
+    /// By stretch.
+    pub left: Vec<Left>,
+}
+
+/// What is left of a stretch to its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The element that the stretch begins behind.
+    pub from: String,
+    /// Classes of packets.
+    pub classes: usize,
+    /// Of so many.
+    pub of: usize,
+    /// Why, each reason once.
+    pub why: BTreeSet<Why>,
+}
+
+/// Why packets are left to elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// Where headers are when packets come is not known beforehand.
+    Layout,
+    /// A question that no element asks.
+    Question,
+    /// A question that would take too many patterns.
+    Patterns,
+    /// A rule that IPFilter does not know.
+    Rules,
+    /// Payloads are left aside there, and elements that look at lengths cannot stand there.
+    Sliced,
+    /// Flows on lease.
+    Leased,
+    /// Packets would pass as many elements.
+    Gain,
+    /// A write that no element does.
+    Write,
+    /// A checksum that no element updates so.
+    Checksum,
+    /// Packets are cut where no element cuts them.
+    Length,
+    /// Headers are marked where no element marks them.
+    Marks,
+    /// An annotation that no element sets so.
+    Annotation,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Layout => "where headers are marked when packets come is not certain",
+            Why::Question => "a question that no element asks",
+            Why::Patterns => "a question of too many patterns",
+            Why::Rules => "a rule that IPFilter does not know",
+            Why::Sliced => "payloads are left aside",
+            Why::Leased => "flows on lease",
+            Why::Gain => "packets would pass no fewer elements",
+            Why::Write => "a write that no element does",
+            Why::Checksum => "a checksum that no element updates so",
+            Why::Length => "packets that are cut where no element cuts them",
+            Why::Marks => "headers that are marked where no element marks them",
+            Why::Annotation => "an annotation that no element sets so",
+        })
+    }
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Left { from, classes, of, why } = self;
+        let why: Vec<String> = why.iter().map(Why::to_string).collect();
+        write!(f, "behind {from}, {classes} of {of} classes are left to the elements: {}", why.join("; "))
+    }
+}
+
+/// The configuration with standard elements for each stretch, or only for those for which packets pass fewer elements then.
+/// `chain` is what was synthesized: all of the graph, or all of it that packets pass.
+pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains: bool) -> Standard {
+    let mut made = graph.clone();
+    let layouts = Layouts::new(chain);
+    let mut left = Vec::new();
+    for stretch in &synthesis.stretches {
+        left.extend(put_in(&mut made, chain, stretch, &layouts, only_gains));
+    }
+    Standard { graph: sweep::sweep(&made, graph), left }
+}
+
+/// What has been done to packets by questions: some elements that answer one mark headers, and more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct State {
+    /// The IPv4 header that was marked.
+    marked: Option<i32>,
+    /// The IPv4 header that was checked. The packet ends where that says.
+    cut: Option<i32>,
+    /// Whether its checksum was found right.
+    is_right: bool,
+}
+
+impl State {
+    /// Where the packet ends by now, if not where it did.
+    fn end(self) -> Option<Sum> {
+        self.cut.map(|header| {
+            Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())
+        })
+    }
+}
+
+/// Puts elements in the place of one stretch. Gives what is left to those that are there.
+fn put_in(
+    graph: &mut Graph,
+    chain: &Chain,
+    stretch: &Stretch,
+    layouts: &Layouts,
+    only_gains: bool,
+) -> Option<Left> {
+    let port =
+        |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
+    let from = port(graph, stretch.from)?;
+    let place = graph.connections.iter().position(|connection| connection.from == from)?;
+    let span = graph.connections[place].span;
+    let rest = graph.connections[place].to;
+    let outputs: Vec<_> = stretch.outputs.iter().map(|to| port(graph, *to)).collect();
+    let program = reduced(&stretch.program);
+    let left = |classes: usize, why: BTreeSet<Why>| Left {
+        from: chain.nodes[stretch.from.0].title().to_string(),
+        classes,
+        of: program.classes.len(),
+        why,
+    };
+    let none = |why: Why| Some(left(program.classes.len(), BTreeSet::from([why])));
+    if is_behind_slices(chain, stretch.from.0) {
+        return none(Why::Sliced);
+    }
+    let Some(front) = layouts.front(stretch) else { return none(Why::Layout) };
+    let given = given(&chain.nodes[stretch.from.0].effects).filter(|_| program.is_certain);
+    let came = given.iter().flat_map(|packet| &packet.annotations).filter_map(|(place, byte)| match byte {
+        Byte::Constant(byte) => Some((*place, *byte)),
+        _ => None,
+    });
+    let beside = Beside { looked_at: chain.looked_at(), came: came.collect() };
+    let mut builder = Builder::new(graph, &program, &beside, rest, &outputs, span);
+    let start = builder.start(front);
+    let depth = builder.depth(start);
+    let (classes, why) = builder.left();
+    // As the composer counts what a stretch spares.
+    let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
+    if only_gains && depth >= longest + stretch.program.lists.len() {
+        return none(Why::Gain);
+    }
+    graph.connections[place].to = start;
+    (!why.is_empty()).then(|| left(classes.len(), why))
+}
+
+/// Whether packets may come to an element from one that leaves payloads aside, or joins them again.
+fn is_behind_slices(chain: &Chain, to: usize) -> bool {
+    let mut seen = BTreeSet::new();
+    let is_slice = |node: &usize| chain.nodes[*node].effects.sliced != Sliced::default();
+    let mut work: Vec<usize> = (0..chain.nodes.len()).filter(is_slice).collect();
+    while let Some(node) = work.pop() {
+        if seen.insert(node) {
+            work.extend(chain.nodes[node].forward.iter().flatten().map(|(next, _)| *next));
+        }
+    }
+    seen.contains(&to)
+}
+
+/// The same program without what is of interest to those who count only: classes that do the same are one, and all that are
+/// dropped are.
+fn reduced(program: &Program) -> Program {
+    let mut classes: Vec<Class> = Vec::new();
+    let mut numbers: HashMap<Class, u32> = HashMap::new();
+    let mut number = |class: &Class| {
+        let class = match class.exit {
+            Exit::Output(_) => Class { path: Vec::new(), ..class.clone() },
+            Exit::Drop(_) => {
+                Class { end: None, exit: Exit::Drop(DropReason::Discard), path: Vec::new(), ..class.clone() }
+            }
+        };
+        *numbers.entry(class).or_insert_with_key(|class| {
+            classes.push(class.clone());
+            classes.len() as u32 - 1
+        })
+    };
+    let numbers: Vec<u32> = program.classes.iter().map(&mut number).collect();
+    let to = |next: Next| match next {
+        Next::Class(class) => Next::Class(numbers.get(class as usize).copied().unwrap_or_default()),
+        node => node,
+    };
+    let mut nodes = program.nodes.clone();
+    nodes.iter_mut().flat_map(|node| &mut node.parts).for_each(|(_, next)| *next = to(*next));
+    let mut diagram = Diagram::default();
+    let start = diagram.load(&nodes, to(program.start));
+    let (nodes, start) = diagram.finish(start);
+    Program { nodes, start, classes, ..program.clone() }
+}

@@ -1,0 +1,360 @@
+//! What is done to packets of a class, as a short chain of elements.
+//!
+//! Values are those that came in: what is copied is copied first. Then bytes are written, then the time to live goes down, then
+//! the header's checksum is computed where that is needed, then bytes are taken off or put on in front, and marks are set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use packet::PacketKind;
+
+use super::facts::Known;
+use super::{State, Why};
+use crate::compose::packet::{IPV4, IPV4_SUM, Place};
+use crate::model::packet::{INPUT, KIND, Side, TIME};
+use crate::program::declare::{accounts_for_all, written};
+use crate::program::question::Question;
+use crate::program::{Checksum, Class, Program, Value, Write};
+use crate::verify::run::digits;
+
+/// An element: its class and arguments.
+pub(super) type Step = (&'static str, String);
+
+/// Most elements that one after the other take one from the time to live.
+const MOST_HOPS: i64 = 32;
+
+/// Where the time to live stands in the IPv4 header.
+const TTL: i32 = 8;
+
+/// An Ethernet header.
+const FRAME: i32 = 14;
+
+/// Where the destination address annotation stands.
+const DST_IP: u8 = packet::Annotations::DST_IP as u8;
+
+/// What there is to know about what packets carry beside their bytes.
+pub(super) struct Beside {
+    /// What somebody looks at, if that is known.
+    pub(super) looked_at: Option<BTreeSet<Side>>,
+    /// What it is when packets come, as far as that is known.
+    pub(super) came: BTreeMap<Side, u8>,
+}
+
+impl Beside {
+    fn is_looked_at(&self, side: Side) -> bool {
+        self.looked_at.as_ref().is_none_or(|sides| sides.contains(&side))
+    }
+}
+
+/// Where headers are marked; of the transport header that may not be known.
+#[derive(Clone, Copy, PartialEq)]
+struct Marks {
+    link: Option<i32>,
+    network: Option<i32>,
+    transport: Option<Option<i32>>,
+}
+
+struct Operation<'c> {
+    class: &'c Class,
+    known: Known,
+    steps: Vec<Step>,
+    marks: Marks,
+    /// Where packets start by now.
+    start: i32,
+}
+
+/// The elements for a class.
+///
+/// # Errors
+/// What none of them does.
+pub(super) fn steps(
+    class: &Class,
+    program: &Program,
+    known: Known,
+    state: State,
+    beside: &Beside,
+) -> Result<Vec<Step>, Why> {
+    if class.end != state.end() {
+        return Err(Why::Length);
+    }
+    if class.transport_checksum.is_some() {
+        return Err(Why::Checksum);
+    }
+    if class.port.is_some() && beside.is_looked_at(INPUT) {
+        return Err(Why::Annotation);
+    }
+    let [link, network, transport] = program.layout;
+    let mut marks = Marks { link, network, transport: Some(transport) };
+    if let Some(place) = state.marked {
+        marks = Marks { network: Some(place), transport: behind(&known, place), ..marks };
+    }
+    let mut operation = Operation { class, known, steps: Vec::new(), marks, start: 0 };
+    operation.annotate(state, beside)?;
+    operation.write(program, state)?;
+    operation.mark(program)?;
+    if let Some(kind) = class.kind.filter(|_| beside.is_looked_at(KIND)) {
+        operation.add("SetPacketType", name_of(kind).ok_or(Why::Annotation)?);
+    }
+    if class.stamped && beside.is_looked_at(TIME) {
+        operation.add("SetTimestamp", "");
+    }
+    Ok(operation.steps)
+}
+
+/// Where the transport header is marked with an IPv4 header that starts there.
+fn behind(known: &Known, place: i32) -> Option<Option<i32>> {
+    known.is_plain(place).then_some(Some(place + IPV4))
+}
+
+fn name_of(kind: u8) -> Option<&'static str> {
+    let names = [
+        (PacketKind::Host, "HOST"),
+        (PacketKind::Broadcast, "BROADCAST"),
+        (PacketKind::Multicast, "MULTICAST"),
+        (PacketKind::OtherHost, "OTHERHOST"),
+        (PacketKind::Outgoing, "OUTGOING"),
+        (PacketKind::Loopback, "LOOPBACK"),
+    ];
+    names.iter().find(|(other, _)| *other as u8 == kind).map(|(_, name)| *name)
+}
+
+impl Operation<'_> {
+    fn add(&mut self, class: &'static str, config: impl Into<String>) {
+        self.steps.push((class, config.into()));
+    }
+
+    /// Annotations that somebody reads.
+    fn annotate(&mut self, state: State, beside: &Beside) -> Result<(), Why> {
+        let mut values: BTreeMap<u8, Value> = BTreeMap::new();
+        for Write { place, value } in &self.class.writes {
+            let Place::Annotation(first) = *place else { continue };
+            match value {
+                Value::Constant(bytes) => {
+                    let bytes = bytes.iter().map(|byte| Value::Constant(vec![*byte]));
+                    values.extend((first..=u8::MAX).zip(bytes));
+                }
+                Value::Copy(Place::Byte(from), length) => {
+                    let bytes =
+                        (*from..).take((*length).into()).map(|from| Value::Copy(Place::Byte(from), 1));
+                    values.extend((first..=u8::MAX).zip(bytes));
+                }
+                value => {
+                    values.insert(first, value.clone());
+                }
+            }
+        }
+        values.retain(|place, _| beside.is_looked_at(*place));
+        // CheckIPHeader has set that of the destination.
+        if let Some(destination) = state.cut.map(|header| header + IPV4 - 4) {
+            for (place, from) in
+                (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| beside.is_looked_at(*place))
+            {
+                match values.get(&place) {
+                    Some(Value::Copy(Place::Byte(other), 1)) if *other == from => {
+                        values.remove(&place);
+                    }
+                    Some(_) => {}
+                    None => {
+                        let came = beside.came.get(&place).ok_or(Why::Annotation)?;
+                        values.insert(place, Value::Constant(vec![*came]));
+                    }
+                }
+            }
+        }
+        while let Some((place, value)) = values.pop_first() {
+            let next = |more: u8| values.get(&place.checked_add(more)?);
+            let four = [Some(&value), next(1), next(2), next(3)];
+            let is_first = place % 4 == 0;
+            let step = match four {
+                [
+                    Some(Value::Constant(a)),
+                    Some(Value::Constant(b)),
+                    Some(Value::Constant(c)),
+                    Some(Value::Constant(d)),
+                ] if is_first => {
+                    let bytes: Vec<String> = [a, b, c, d].into_iter().flatten().map(u8::to_string).collect();
+                    ("SetIPAddress", format!("{}, ANNO {place}", bytes.join(".")))
+                }
+                [Some(Value::Constant(byte)), ..] => {
+                    self.steps.extend(byte.iter().map(|byte| ("Paint", format!("{byte}, {place}"))));
+                    continue;
+                }
+                [Some(Value::Copy(Place::Byte(from @ 0..), 1)), b, c, d] if is_first => {
+                    let goes_on = |(more, value): (i32, Option<&Value>)| {
+                        value == Some(&Value::Copy(Place::Byte(from + more), 1))
+                    };
+                    if !(1..).zip([b, c, d]).all(goes_on) {
+                        return Err(Why::Annotation);
+                    }
+                    ("GetIPAddress", format!("{from}, ANNO {place}"))
+                }
+                _ => return Err(Why::Annotation),
+            };
+            values.retain(|other, _| *other > place + 3);
+            self.steps.push(step);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the packet, with the header's checksum.
+    fn write(&mut self, program: &Program, state: State) -> Result<(), Why> {
+        let class = self.class;
+        let front = class.front();
+        let frame = self.frame(program)?;
+        let mut hops = 0;
+        let mut writes = Vec::new();
+        for Write { place, value } in &class.writes {
+            let Place::Byte(first) = *place else { continue };
+            match value {
+                Value::Constant(bytes) => {
+                    // What the frame's header covers is written with it.
+                    let covered = match &frame {
+                        Some((at, _)) if *at <= first => (at + FRAME - first).clamp(0, bytes.len() as i32),
+                        _ => 0,
+                    };
+                    let rest = &bytes[covered as usize..];
+                    if !rest.is_empty() {
+                        writes.push((first + covered, format!("\\<{}>", digits(rest))));
+                    }
+                }
+                Value::Masked(Place::Byte(from), and, or) if *from == first => {
+                    writes.push((first, format!("\\<{or:02x}>, \\<{:02x}>", !and)));
+                }
+                &Value::Plus(Place::Byte(from), 1, plus)
+                    if from == first && self.is_time_to_live(from) && (-MOST_HOPS..0).contains(&plus) =>
+                {
+                    let question = Question::Bytes { offset: from, length: 1 };
+                    if i128::from(plus) + self.known.least(&question) as i128 <= 0 {
+                        return Err(Why::Write);
+                    }
+                    hops = -plus;
+                }
+                _ => return Err(Why::Write),
+            }
+        }
+        let is_computed = self.is_computed(hops > 0, state)?;
+        // What lies in front of the packet is written while it is part of it.
+        let reach =
+            if frame.is_some() { writes.iter().map(|(place, _)| *place).fold(0, i32::min) } else { front };
+        if reach < 0 {
+            self.add("Unstrip", (-reach).to_string());
+            self.start = reach;
+        }
+        for (place, data) in writes {
+            self.add("StoreData", format!("{}, {data}", place - self.start));
+        }
+        if let Some(header) = class.checksum.as_ref().map(Checksum::header) {
+            if hops > 0 || is_computed {
+                self.mark_header(header)?;
+            }
+            (0..hops).for_each(|_| self.add("DecIPTTL", ""));
+            if is_computed {
+                self.add("SetIPChecksum", "");
+            }
+        }
+        if let Some((at, header)) = frame {
+            self.move_to(at + FRAME);
+            self.add("EtherEncap", header);
+            self.start = at;
+            self.marks.link = Some(at);
+            self.marks.network = Some(at + FRAME);
+        }
+        self.move_to(class.start);
+        Ok(())
+    }
+
+    fn move_to(&mut self, start: i32) {
+        match start - self.start {
+            0 => {}
+            more @ 1.. => self.add("Strip", more.to_string()),
+            less => self.add("Unstrip", (-less).to_string()),
+        }
+        self.start = start;
+    }
+
+    fn is_time_to_live(&self, place: i32) -> bool {
+        self.class.checksum.as_ref().is_some_and(|checksum| place == checksum.header() + TTL)
+    }
+
+    /// Whether the header's checksum is computed in the end, or who takes from the time to live keeps it.
+    fn is_computed(&self, is_kept: bool, state: State) -> Result<bool, Why> {
+        let class = self.class;
+        match &class.checksum {
+            None => Ok(false),
+            Some(Checksum::Recomputed { header }) => match self.known.is_plain(*header) {
+                true => Ok(true),
+                false => Err(Why::Checksum),
+            },
+            Some(Checksum::Updated { header, words }) => {
+                if is_kept && words[..] == [header + TTL] {
+                    return Ok(false);
+                }
+                // An update of a right checksum gives the right one.
+                let is_right = state.is_right && state.cut == Some(*header) && self.known.is_plain(*header);
+                let sum = header + IPV4_SUM..header + IPV4_SUM + 2;
+                let is_whole =
+                    accounts_for_all(class, *header, words) && !written(class).any(|p| sum.contains(&p));
+                if is_right && is_whole { Ok(true) } else { Err(Why::Checksum) }
+            }
+        }
+    }
+
+    /// Where the packet gets an Ethernet header, and the arguments of EtherEncap for it. It may be taken off again.
+    fn frame(&self, program: &Program) -> Result<Option<(i32, String)>, Why> {
+        let class = self.class;
+        let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);
+        let mut header = [None; FRAME as usize];
+        for Write { place, value } in &class.writes {
+            let (Place::Byte(first), Value::Constant(bytes)) = (*place, value) else { continue };
+            for (place, byte) in (first..).zip(bytes) {
+                let index = usize::try_from(place - at).ok();
+                if let Some(there) = index.and_then(|index| header.get_mut(index)) {
+                    *there = Some(*byte);
+                }
+            }
+        }
+        let whole: Option<Vec<u8>> = header.iter().copied().collect();
+        let is_frame = program.is_certain && program.layout[0] == Some(0);
+        match whole {
+            Some(bytes) if class.framed => {
+                let address = |bytes: &[u8]| {
+                    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+                };
+                let kind = digits(&bytes[12..]);
+                let config = format!("0x{kind}, {}, {}", address(&bytes[6..12]), address(&bytes[..6]));
+                Ok(Some((at, config)))
+            }
+            None if class.framed && !is_frame => Err(Why::Write),
+            _ => Ok(None),
+        }
+    }
+
+    /// Marks an IPv4 header, unless it is.
+    fn mark_header(&mut self, place: i32) -> Result<(), Why> {
+        if self.marks.network == Some(place) {
+            return Ok(());
+        }
+        let offset = u32::try_from(place - self.start).map_err(|_| Why::Marks)?;
+        self.add("MarkIPHeader", offset.to_string());
+        self.marks.network = Some(place);
+        self.marks.transport = behind(&self.known, place);
+        Ok(())
+    }
+
+    /// Marks headers as the class has them in the end.
+    fn mark(&mut self, program: &Program) -> Result<(), Why> {
+        let [link, network, transport] =
+            std::array::from_fn(|base| self.class.headers[base].unwrap_or(program.layout[base]));
+        let is_link_known = program.needs_link || self.class.headers[0].is_some();
+        let is_wanted = |marks: &Marks| marks.network == network && marks.transport == Some(transport);
+        if !is_wanted(&self.marks) {
+            // It is marked anew even where it is marked already, for the header behind it.
+            self.marks.network = None;
+            self.mark_header(network.ok_or(Why::Marks)?)?;
+        }
+        if is_link_known && self.marks.link != link {
+            let offset = link.and_then(|place| u32::try_from(place - self.start).ok()).ok_or(Why::Marks)?;
+            self.add("MarkMACHeader", offset.to_string());
+        }
+        if is_wanted(&self.marks) { Ok(()) } else { Err(Why::Marks) }
+    }
+}

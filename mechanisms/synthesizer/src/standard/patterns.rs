@@ -1,0 +1,231 @@
+//! Questions about bytes as patterns of Classifier.
+
+use classify::IntervalSet;
+
+use crate::openflow::ranges::prefixes;
+
+/// Most pairs of prefixes that are looked at to make one of two.
+const MOST_PREFIXES: usize = 256;
+
+/// Bytes that have to be so: a clause of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Clause {
+    /// The first byte.
+    offset: i32,
+    /// How many.
+    length: u8,
+    value: u128,
+    mask: u128,
+}
+
+/// A cube of numbers, by value and mask, and the way of its numbers that no earlier cube has.
+type Cube = (u128, u128, usize);
+
+/// Clauses, the first that holds counts, for which way a number of so many bytes there goes: each way has a set of its own.
+/// Numbers in none of them go anywhere. The last clause, none, always holds. `weights` is how much a clause of each way costs.
+pub(super) fn clauses(
+    offset: i32,
+    length: u8,
+    ways: &[IntervalSet],
+    weights: &[usize],
+) -> Vec<(Option<Clause>, usize)> {
+    let bits = 8 * u32::from(length);
+    let cost = |cubes: &Vec<Cube>| cubes.iter().filter_map(|cube| weights.get(cube.2)).sum::<usize>();
+    let [apart, nested] = [apart(ways, bits, weights), nested(ways, bits)];
+    let cubes = if cost(&nested) < cost(&apart) { nested } else { apart };
+    let clause =
+        |(value, mask, way): Cube| ((mask != 0).then_some(Clause { offset, length, value, mask }), way);
+    cubes.into_iter().map(clause).collect()
+}
+
+/// Cubes that have nothing in common, and at last what is left for the way that would cost most.
+fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
+    let mut parts: Vec<(usize, Vec<(u128, u128)>)> =
+        ways.iter().map(|set| merged(prefixes(set, bits))).enumerate().collect();
+    let cost = |(way, cubes): &(usize, Vec<_>)| cubes.len() * weights.get(*way).copied().unwrap_or(1);
+    parts.sort_by_key(cost);
+    let last = parts.pop().map(|(way, _)| (0, 0, way));
+    let others = parts
+        .into_iter()
+        .flat_map(|(way, cubes)| cubes.into_iter().map(move |(value, mask)| (value, mask, way)));
+    others.chain(last).collect()
+}
+
+/// Prefixes within prefixes, the longest ones first, as routes are: no more than are needed (Draves et al., "Constructing
+/// optimal IP routing tables", INFOCOM 1999).
+fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
+    let mut ranges: Vec<(u128, u128, usize)> = Vec::new();
+    for (way, set) in ways.iter().enumerate() {
+        ranges.extend(
+            set.intersection(&IntervalSet::full(bits))
+                .intervals()
+                .iter()
+                .map(|&(low, high)| (low, high, way)),
+        );
+    }
+    ranges.sort_unstable();
+    let mut cubes = Vec::new();
+    Block::new(&ranges, 0, bits).choose(None, (0, bits, bits), &mut cubes);
+    cubes
+}
+
+/// Numbers with the same first bits.
+struct Block {
+    /// Ways that the prefix may have at no more cost than any other; none if it may be any.
+    ways: Vec<usize>,
+    /// Both halves, unless all of it goes one way.
+    halves: Option<Box<[Block; 2]>>,
+}
+
+impl Block {
+    /// From the ranges that lie in it.
+    fn new(ranges: &[(u128, u128, usize)], low: u128, bits: u32) -> Block {
+        let high = low | ones(bits);
+        let inside: Vec<_> =
+            ranges.iter().copied().filter(|range| range.0 <= high && range.1 >= low).collect();
+        match inside[..] {
+            [] => return Block { ways: Vec::new(), halves: None },
+            [(first, last, way)] if first <= low && last >= high => {
+                return Block { ways: vec![way], halves: None };
+            }
+            _ => {}
+        }
+        let Some(half) = bits.checked_sub(1) else { return Block { ways: Vec::new(), halves: None } };
+        let halves = [low, low | 1 << half].map(|low| Block::new(&inside, low, half));
+        let [a, b] = halves.each_ref().map(|half| &half.ways);
+        let both: Vec<usize> = a.iter().filter(|way| b.contains(way)).copied().collect();
+        let ways = match (a.is_empty(), b.is_empty(), both.is_empty()) {
+            (true, ..) => b.clone(),
+            (_, true, _) => a.clone(),
+            (_, _, true) => a.iter().chain(b).copied().collect(),
+            _ => both,
+        };
+        Block { ways, halves: Some(Box::new(halves)) }
+    }
+
+    /// Adds prefixes for what does not go the way of the shorter prefix around it.
+    fn choose(&self, around: Option<usize>, (low, bits, all): (u128, u32, u32), cubes: &mut Vec<Cube>) {
+        let is_right = |way: &usize| self.ways.is_empty() || self.ways.contains(way);
+        let way = around.filter(is_right).or(self.ways.first().copied()).unwrap_or_default();
+        if let (Some(halves), Some(half)) = (&self.halves, bits.checked_sub(1)) {
+            for (block, low) in halves.iter().zip([low, low | 1 << half]) {
+                block.choose(Some(way), (low, half, all), cubes);
+            }
+        }
+        if around != Some(way) {
+            cubes.push((low, ones(all) & !ones(bits), way));
+        }
+    }
+}
+
+fn ones(count: u32) -> u128 {
+    1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1)
+}
+
+/// The same numbers in fewer cubes: two that differ in one bit are one.
+fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+    if cubes.len() > MOST_PREFIXES {
+        return cubes;
+    }
+    let mut first = 0;
+    while first < cubes.len() {
+        let (value, mask) = cubes[first];
+        let is_twin = |other: &(u128, u128)| other.1 == mask && (other.0 ^ value).count_ones() == 1;
+        match cubes.iter().position(is_twin) {
+            Some(second) => {
+                let bit = cubes[second].0 ^ value;
+                cubes[first] = (value & !bit, mask & !bit);
+                cubes.remove(second);
+                // It may be the twin of one that was looked at before.
+                first = 0;
+            }
+            None => first += 1,
+        }
+    }
+    cubes
+}
+
+/// A pattern.
+pub(super) fn text(clauses: &[Clause]) -> String {
+    if clauses.is_empty() {
+        return "-".to_string();
+    }
+    clauses.iter().map(Clause::text).collect::<Vec<_>>().join(" ")
+}
+
+impl Clause {
+    /// Bytes that do not count are left out at both ends.
+    fn text(&self) -> String {
+        let Clause { offset, length, value, mask } = *self;
+        let bytes = |number: u128| number.to_be_bytes()[16 - usize::from(length.min(16))..].to_vec();
+        let (value, mask) = (bytes(value), bytes(mask));
+        let first = mask.iter().position(|byte| *byte != 0).unwrap_or(0);
+        let end = mask.iter().rposition(|byte| *byte != 0).map_or(mask.len(), |last| last + 1);
+        let digits = |bytes: &[u8]| crate::verify::run::digits(&bytes[first..end]);
+        let place = i64::from(offset) + first as i64;
+        match mask[first..end].iter().all(|byte| *byte == 0xff) {
+            true => format!("{place}/{}", digits(&value)),
+            false => format!("{place}/{}%{}", digits(&value), digits(&mask)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn way(clauses: &[(Option<Clause>, usize)], number: u128) -> Option<usize> {
+        let holds = |clause: &Option<Clause>| {
+            clause.as_ref().is_none_or(|clause| number & clause.mask == clause.value)
+        };
+        clauses.iter().find(|(clause, _)| holds(clause)).map(|(_, way)| *way)
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_go_their_ways(
+            borders in prop::collection::vec((any::<u16>(), 0usize..4), 1..12), weights: [u8; 4], numbers: [u16; 40],
+        ) {
+            let mut borders: Vec<(u128, usize)> = borders.into_iter().map(|(last, way)| (last.into(), way)).collect();
+            borders.sort_unstable();
+            let mut parts: [Vec<(u128, u128)>; 5] = Default::default();
+            let mut low = 0;
+            for &(last, way) in borders.iter().filter(|(last, _)| *last < 0xffff).chain([&(0xffff, 4)]) {
+                if low <= last {
+                    parts[way].push((low, last));
+                    low = last + 1;
+                }
+            }
+            // The fifth one stands for answers that are not given.
+            let ways: Vec<IntervalSet> = parts[..4].iter().map(|part| part.iter().copied().collect()).collect();
+            let found = clauses(20, 2, &ways, &weights.map(usize::from));
+            let near = borders.iter().flat_map(|(last, _)| [*last, (last + 1) & 0xffff]);
+            for number in numbers.map(u128::from).into_iter().chain(near) {
+                if let Some(expected) = ways.iter().position(|set| set.contains(number)) {
+                    prop_assert_eq!(way(&found, number), Some(expected), "{}", number);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usual_questions_are_short() {
+        let texts = |offset, length, set: &IntervalSet| {
+            let others = set.complement(8 * u32::from(length));
+            let found = clauses(offset, length, &[set.clone(), others], &[1, 1]);
+            found.iter().filter_map(|(clause, _)| clause.as_ref()).map(Clause::text).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(12, 2, &IntervalSet::one(0x0800, 0x0800)), ["12/0800"]);
+        let plain = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
+        assert_eq!(texts(14, 1, &plain), ["14/05%0f"]);
+        let first = (0..8).map(|high| (high << 13, high << 13)).collect();
+        assert_eq!(texts(20, 2, &first), ["20/0000%1fff"]);
+        assert_eq!(texts(26, 4, &IntervalSet::one(0x0a00_0000, 0x0aff_ffff)), ["26/0a"]);
+        // A network without its first and its last address.
+        assert_eq!(
+            texts(30, 4, &IntervalSet::one(0x0a00_0001, 0x0a00_00fe)),
+            ["30/0a000000", "30/0a0000ff", "30/0a0000"]
+        );
+    }
+}

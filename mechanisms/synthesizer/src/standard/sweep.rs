@@ -1,0 +1,71 @@
+//! Leaves out elements that no packet comes to any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lang::{Connection, Graph, Span};
+
+use crate::verify::run::without;
+
+/// A source of nothing.
+const NOTHING: &str = "Idle";
+
+/// The configuration without elements that packets do not come to. Those that others speak of stay; where nothing is left in
+/// front of them, nothing comes in. `before` is what it was made from, by adding elements.
+pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
+    let counts = before.port_counts();
+    let numbers = 0..graph.elements.len();
+    let is_source = |number: &usize| {
+        counts.get(*number).is_some_and(|count| count.0 == 0) && graph.elements[*number].class != NOTHING
+    };
+    let mut stays: BTreeSet<usize> = BTreeSet::new();
+    let mut work: Vec<usize> = numbers.clone().filter(is_source).collect();
+    loop {
+        while let Some(number) = work.pop() {
+            if stays.insert(number) {
+                let leading = graph.connections.iter().filter(|connection| connection.from.0 == number);
+                work.extend(leading.map(|connection| connection.to.0));
+            }
+        }
+        let named: BTreeSet<&str> =
+            stays.iter().flat_map(|&number| words(&graph.elements[number].config)).collect();
+        let is_named =
+            |number: &usize| !stays.contains(number) && is_spoken_of(&graph.elements[*number].name, &named);
+        work.extend(numbers.clone().filter(is_named));
+        if work.is_empty() {
+            break;
+        }
+    }
+    let out: Vec<bool> = numbers.map(|number| !stays.contains(&number)).collect();
+    let (mut swept, numbers) = without(graph, &out);
+    // Inputs that have lost all that was in front of them get a source of nothing.
+    let fed: BTreeSet<(usize, usize)> = swept.connections.iter().map(|connection| connection.to).collect();
+    let had = before
+        .connections
+        .iter()
+        .chain(&graph.connections)
+        .filter_map(|c| Some(((numbers[c.to.0]?, c.to.1), c.span)));
+    let lost: BTreeMap<(usize, usize), Span> = had.filter(|(input, _)| !fed.contains(input)).collect();
+    for (to, span) in lost {
+        swept.add("nothing", NOTHING, "", span);
+        swept.connections.push(Connection { from: (swept.elements.len() - 1, 0), to, span });
+    }
+    swept
+}
+
+/// Words that may be names of elements.
+fn words(config: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '@' | '/');
+    config.split(move |c: char| !is_part(c)).filter(|word| !word.is_empty())
+}
+
+/// Whether an element is meant by one of these words, as seen from whatever compound element.
+fn is_spoken_of(name: &str, words: &BTreeSet<&str>) -> bool {
+    let mut rest = Some(name);
+    while let Some(name) = rest {
+        if words.contains(name) {
+            return true;
+        }
+        rest = name.split_once('/').map(|(_, behind)| behind);
+    }
+    false
+}
