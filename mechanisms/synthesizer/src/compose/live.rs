@@ -1,6 +1,6 @@
 //! Which annotations anybody looks at further on: what is only written need not be.
 
-use element::effects::{EXTRA_LENGTH, Field};
+use element::effects::Field;
 
 use crate::model::chain::{Chain, Node};
 use crate::model::step::remembers;
@@ -38,9 +38,7 @@ fn reads(node: &Node) -> u64 {
     if effects.opaque.is_some() || remembers(effects) {
         return u64::MAX;
     }
-    let lengths = effects.whole_length.then_some(EXTRA_LENGTH);
-    let reads = effects.reads();
-    reads.iter().chain(&effects.observes).chain(&lengths).fold(0, |bytes, field| match *field {
+    node.looks_at().iter().fold(0, |bytes, field| match *field {
         Field::Annotation { offset, length } => {
             (offset..offset.saturating_add(length)).fold(bytes, |bytes, byte| bytes | 1 << (byte & 63))
         }

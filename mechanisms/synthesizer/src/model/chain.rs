@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use element::Class;
-use element::effects::{Effects, Field, Target};
+use element::effects::{EXTRA_LENGTH, Effects, Field, Target};
 use lang::Graph;
 
 use super::packet::{Side, sides_of};
@@ -138,6 +138,8 @@ impl Node {
     pub fn looks_at(&self) -> Vec<Field> {
         let mut fields = self.effects.observes.clone();
         fields.extend(self.effects.reads());
+        // How long packets are with what was left aside stands beside them.
+        fields.extend(self.effects.whole_length.then_some(EXTRA_LENGTH));
         fields.sort();
         fields.dedup();
         fields
