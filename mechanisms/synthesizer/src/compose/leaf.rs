@@ -90,10 +90,11 @@ pub fn end(packet: &Packet) -> Option<Sum> {
 /// What has to be written to make the packet from the one that came in; of annotations, what anybody sees.
 pub fn writes(packet: &Packet, incoming: &Packet, is_seen: &dyn Fn(u8) -> bool) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
-    // Annotations that the source sets are there already. Those that an element with state writes have to be said nevertheless,
-    // seen or not: the proof takes packets through the element.
+    // Annotations that the source sets are there already. Behind an element with state that writes them it has to be said
+    // nevertheless: the proof takes packets through the element.
     let is_new = |(place, byte): &(&u8, &Byte)| {
-        packet.rewritten.contains(place) || is_seen(**place) && incoming.annotations.get(place) != Some(byte)
+        is_seen(**place)
+            && (incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place))
     };
     let annotations = packet.annotations.iter().filter(is_new);
     let annotations = annotations.map(|(place, byte)| (Place::Annotation(*place), byte));

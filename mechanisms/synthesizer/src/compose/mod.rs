@@ -304,7 +304,8 @@ fn stretch(
         .collect();
     used.sort_unstable();
     used.dedup();
-    let mut elements = Names { chain, live, numbers: BTreeMap::new(), names: Vec::new() };
+    let leased = walked.steps.iter().map(|step| (step.port.0, step.port.1, step.case)).collect();
+    let mut elements = Names { chain, live, leased, numbers: BTreeMap::new(), names: Vec::new() };
     // The output that most classes take stands first: it is the engine's shortest way.
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
@@ -381,6 +382,8 @@ fn stretch(
 struct Names<'c> {
     chain: &'c Chain,
     live: &'c Live,
+    /// Elements that flows are on lease from, with the input and the case of such packets.
+    leased: BTreeSet<(usize, usize, usize)>,
     numbers: BTreeMap<usize, u32>,
     names: Vec<String>,
 }
@@ -404,10 +407,13 @@ fn class_of(
 ) -> Class {
     let packet = &leaf.packet;
     let is_dropped = matches!(leaf.to, To::Drop(_));
-    // Who drops packets looks at nothing of them.
+    // Who drops packets looks at nothing of them. Where flows are on lease, the proof takes packets through the element, in
+    // front of which all is written, so that it is there behind it.
     let live = elements.live;
+    let passes = |passed: &leaf::Passed| elements.leased.contains(&(passed.node, passed.input, passed.case));
+    let is_leased = leaf.path.iter().any(passes);
     let is_seen = |byte| match leaf.to {
-        To::Port((node, _)) => live.is_seen(node, byte),
+        To::Port((node, _)) => is_leased || live.is_seen(node, byte),
         To::Drop(_) => false,
     };
     let exit = match leaf.to {
