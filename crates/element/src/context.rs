@@ -391,6 +391,12 @@ impl<'a> Cx<'a> {
         &self.core.facts
     }
 
+    /// Whether anybody looks at an annotation byte of packets that leave by an output. What nobody looks at need not be written.
+    pub fn annotation_seen(&self, output: usize, byte: u8) -> bool {
+        let seen = self.core.facts.annotations_seen.get(self.id).and_then(|outputs| outputs.get(output));
+        seen.is_none_or(|seen| seen.checked_shr(byte.into()).is_none_or(|seen| seen & 1 == 1))
+    }
+
     /// Number of the element's outputs.
     #[inline]
     pub fn outputs(&self) -> usize {

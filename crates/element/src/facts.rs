@@ -7,6 +7,8 @@ use packet::Restore;
 pub struct Facts {
     /// Whether anybody reads each annotation byte; who only writes for others can spare the work.
     pub annotations_read: [bool; 48],
+    /// By element and output: annotation bytes that those look at whom its packets may come to, a bit each.
+    pub annotations_seen: Vec<Vec<u64>>,
     /// Whether anybody touches annotations at all.
     pub annotations_used: bool,
     /// What lent packets need to have put back.

@@ -63,6 +63,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     };
     let flow_marks = flow_marks::used(effects, forward);
     Facts {
+        annotations_seen: annotations_seen(effects, forward, tells_lengths),
         annotations_read,
         annotations_used,
         restore,
@@ -72,6 +73,35 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         tells_lengths,
         flow_marks,
     }
+}
+
+/// By element and output: annotation bytes that those look at whom its packets may come to.
+fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool) -> Vec<Vec<u64>> {
+    let looks_at = |effects: &Effects| {
+        if effects.opaque.is_some() {
+            return u64::MAX;
+        }
+        let lengths = (tells_lengths && effects.whole_length).then_some(EXTRA_LENGTH);
+        effects.reads().iter().chain(&effects.observes).chain(&lengths).fold(0, |seen, field| match *field {
+            Field::Annotation { offset, length } => {
+                (offset..offset.saturating_add(length)).fold(seen, |seen, byte| seen | 1 << (byte & 63))
+            }
+            _ => seen,
+        })
+    };
+    let mut seen: Vec<u64> = effects.iter().map(looks_at).collect();
+    let behind =
+        |seen: &[u64], to: &[(ElementId, usize)]| to.iter().fold(0, |all, &(next, _)| all | seen[next]);
+    // Who looks at a byte is told to all in front, again and again because there may be circles.
+    let mut is_new = true;
+    while std::mem::take(&mut is_new) {
+        for (id, outputs) in forward.iter().enumerate().rev() {
+            let all = outputs.iter().fold(seen[id], |all, to| all | behind(&seen, to));
+            is_new |= all != seen[id];
+            seen[id] = all;
+        }
+    }
+    forward.iter().map(|outputs| outputs.iter().map(|to| behind(&seen, to)).collect()).collect()
 }
 
 /// For each element, whether it may emit frames in which something is left for a device to do.
@@ -428,6 +458,30 @@ mod tests {
     fn writing(field: Field) -> Effects {
         let action = Action::Set(field, Value::Constant(vec![0]));
         Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
+    }
+
+    #[test]
+    fn annotations_are_seen_behind_an_output_if_somebody_there_looks_at_them() {
+        let looks = |offset| Effects::pass().observing(&[Field::Annotation { offset, length: 2 }]);
+        let unknown = Effects { opaque: Some("nothing is known"), ..Effects::default() };
+        // The second one leads back to itself by the third one, and on to the fourth and the fifth.
+        let effects = [Effects::pass(), Effects::pass(), looks(4), looks(9), unknown];
+        let forward = [
+            vec![vec![(1, 0)]],
+            vec![vec![(2, 0)], vec![(3, 0)], vec![(4, 0)], Vec::new()],
+            vec![vec![(1, 0)]],
+            vec![Vec::new()],
+            vec![Vec::new()],
+        ];
+        let seen = gather(&effects, &forward).annotations_seen;
+        assert_eq!(seen[0], [u64::MAX]);
+        assert_eq!(seen[1], [u64::MAX, 3 << 9, u64::MAX, 0]);
+        let seen =
+            gather(&effects[..4], &[&forward[..1], &[forward[1][..2].to_vec()], &forward[2..4]].concat());
+        assert_eq!(
+            seen.annotations_seen,
+            [vec![3 << 4 | 3 << 9], vec![3 << 4 | 3 << 9, 3 << 9], vec![3 << 4 | 3 << 9], vec![0]]
+        );
     }
 
     #[test]

@@ -59,7 +59,11 @@ impl Inner {
             (0..self.effects.len()).filter(|&id| self.effects[id].marks == Marks::Takes).collect();
         self.effects[id] = old;
         let (now, was) = (&facts.annotations_read, &core.facts.annotations_read);
-        if now.iter().zip(was).any(|(&now, &was)| now && !was) {
+        let seen = |facts: &Facts| facts.annotations_seen.iter().flatten().copied().collect::<Vec<u64>>();
+        let is_more = |(now, was): (u64, u64)| now & !was != 0;
+        if now.iter().zip(was).any(|(&now, &was)| now && !was)
+            || seen(&facts).into_iter().zip(seen(&core.facts)).any(is_more)
+        {
             return Err("this would read annotations that nobody has set so far".into());
         }
         let lost = |was: &[bool], now: &[bool]| was.iter().zip(now).any(|(&was, &now)| was && !now);

@@ -291,23 +291,34 @@ impl Packet {
         }
     }
 
-    /// The bytes in the first slot from the packet's first one on, with those behind its end, which mean nothing: for reading
-    /// and writing a fixed number of bytes at a time, of which those that count are known to be there.
-    #[inline]
-    pub fn window(&self) -> &[u8] {
-        let meta = self.meta();
-        let start = meta.values.start as usize;
-        // SAFETY: `start` never exceeds the slot, whose bytes are initialised memory that the handle owns.
-        unsafe { slice::from_raw_parts(meta.base.as_ptr().add(start), SLOT_STRIDE - start) }
+    /// So many bytes of the first slot, some of which may lie behind the packet's end and mean nothing: for reading a fixed
+    /// number of bytes at a time, where those that count are known to be there. `None` where the slot ends before.
+    #[inline(always)]
+    pub fn slot_bytes<const N: usize>(&self, place: usize) -> Option<&[u8; N]> {
+        let at = self.slot_place::<N>(place)?;
+        // SAFETY: the bytes lie inside the slot, which is initialised memory that the handle owns.
+        Some(unsafe { &*self.meta().base.as_ptr().add(at).cast() })
     }
 
     /// The same, writable. Bytes behind the packet's end have to stay as they are.
+    #[inline(always)]
+    pub fn slot_bytes_mut<const N: usize>(&mut self, place: usize) -> Option<&mut [u8; N]> {
+        let at = self.slot_place::<N>(place)?;
+        // SAFETY: as in `slot_bytes`, and the borrow is exclusive.
+        Some(unsafe { &mut *self.meta().base.as_ptr().add(at).cast() })
+    }
+
+    /// Where in the slot so many bytes start, if it has them.
+    #[inline(always)]
+    fn slot_place<const N: usize>(&self, place: usize) -> Option<usize> {
+        let at = place.checked_add(self.meta().values.start as usize)?;
+        (at <= const { SLOT_STRIDE - N }).then_some(at)
+    }
+
+    /// How many bytes of the first slot lie from the packet's first one on, those behind its end included.
     #[inline]
-    pub fn window_mut(&mut self) -> &mut [u8] {
-        let meta = self.meta();
-        let start = meta.values.start as usize;
-        // SAFETY: as in `window`, and the borrow is exclusive.
-        unsafe { slice::from_raw_parts_mut(meta.base.as_ptr().add(start), SLOT_STRIDE - start) }
+    pub fn slot_rest(&self) -> usize {
+        SLOT_STRIDE - self.meta().values.start as usize
     }
 
     /// The bytes in the first slot that have been part of the packet, stripped ones included.

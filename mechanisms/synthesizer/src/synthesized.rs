@@ -199,8 +199,7 @@ impl Element for Synthesized {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let facts = cx.facts();
-        self.runner = Some(Runner::new(&self.program, &|place| facts.annotation_read(place.into(), 1))?);
+        self.runner = Some(Runner::new(&self.program, &|output, byte| cx.annotation_seen(output, byte))?);
         let lessor = |step: &Step| {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.service::<Leasing>(element)?.0.clone())

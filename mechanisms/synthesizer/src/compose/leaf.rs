@@ -87,14 +87,13 @@ pub fn end(packet: &Packet) -> Option<Sum> {
     (packet.end != Sum::of(Question::Length)).then(|| packet.end.clone())
 }
 
-/// What has to be written to make the packet from the one that came in; of annotations, what anybody sees.
-pub fn writes(packet: &Packet, incoming: &Packet, is_seen: &dyn Fn(u8) -> bool) -> Vec<Write> {
+/// What has to be written to make the packet from the one that came in.
+pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
     // Annotations that the source sets are there already. Behind an element with state that writes them it has to be said
     // nevertheless: the proof takes packets through the element.
     let is_new = |(place, byte): &(&u8, &Byte)| {
-        is_seen(**place)
-            && (incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place))
+        incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place)
     };
     let annotations = packet.annotations.iter().filter(is_new);
     let annotations = annotations.map(|(place, byte)| (Place::Annotation(*place), byte));

@@ -15,7 +15,6 @@ pub mod diagram;
 pub mod formula;
 pub mod leaf;
 pub mod leased;
-pub mod live;
 pub mod packet;
 pub mod rules;
 pub mod step;
@@ -30,7 +29,6 @@ use crate::model::chain::{Chain, Port};
 use crate::model::packet::headers_of;
 use crate::program::{Class, Exit, List, Passed, Program, Step};
 use leaf::To;
-use live::Live;
 use packet::{Byte, Packet, Place};
 use walk::{Handed, Limits, TooMany, Walked, walk};
 
@@ -67,7 +65,6 @@ pub struct Synthesis {
 pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
     let mut alone = limits.alone.clone();
     let mut synthesis = Synthesis::default();
-    let live = Live::new(chain);
     let mut work: Vec<Start> = Vec::new();
     let mut begun = BTreeSet::new();
     let mut begin = |work: &mut Vec<Start>, start: Start| {
@@ -126,7 +123,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 begin(&mut work, Start::behind(from, headers, leases));
             });
         }
-        if let Some(stretch) = stretch(chain, &live, from, to, &packet, is_certain, walked) {
+        if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
             let longest =
                 stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
             if longest + stretch.program.lists.len() >= limits.least {
@@ -284,7 +281,6 @@ fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
 /// The program of what was found out; `None` if it takes packets past no element.
 fn stretch(
     chain: &Chain,
-    live: &Live,
     from: Port,
     to: Port,
     incoming: &Packet,
@@ -304,8 +300,7 @@ fn stretch(
         .collect();
     used.sort_unstable();
     used.dedup();
-    let leased = walked.steps.iter().map(|step| (step.port.0, step.port.1, step.case)).collect();
-    let mut elements = Names { chain, live, leased, numbers: BTreeMap::new(), names: Vec::new() };
+    let mut elements = Names { chain, numbers: BTreeMap::new(), names: Vec::new() };
     // The output that most classes take stands first: it is the engine's shortest way.
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
@@ -381,9 +376,6 @@ fn stretch(
 
 struct Names<'c> {
     chain: &'c Chain,
-    live: &'c Live,
-    /// Elements that flows are on lease from, with the input and the case of such packets.
-    leased: BTreeSet<(usize, usize, usize)>,
     numbers: BTreeMap<usize, u32>,
     names: Vec<String>,
 }
@@ -407,15 +399,6 @@ fn class_of(
 ) -> Class {
     let packet = &leaf.packet;
     let is_dropped = matches!(leaf.to, To::Drop(_));
-    // Who drops packets looks at nothing of them. Where flows are on lease, the proof takes packets through the element, in
-    // front of which all is written, so that it is there behind it.
-    let live = elements.live;
-    let passes = |passed: &leaf::Passed| elements.leased.contains(&(passed.node, passed.input, passed.case));
-    let is_leased = leaf.path.iter().any(passes);
-    let is_seen = |byte| match leaf.to {
-        To::Port((node, _)) => is_leased || live.is_seen(node, byte),
-        To::Drop(_) => false,
-    };
     let exit = match leaf.to {
         To::Port(port) => Exit::Output(outputs.iter().position(|other| *other == port).unwrap_or_default()),
         To::Drop(reason) => Exit::Drop(reason),
@@ -441,7 +424,7 @@ fn class_of(
         port: packet.port,
         framed: packet.framed,
         stamped: packet.stamped,
-        writes: leaf::writes(packet, incoming, &is_seen),
+        writes: leaf::writes(packet, incoming),
         checksum: leaf::checksum(packet),
         transport_checksum: leaf::transport_checksum(packet),
         exit,

@@ -228,7 +228,7 @@ impl Lanes {
     ) {
         for &Constant { place, keep, put } in &self.constants {
             for &packet in places {
-                if let Some(bytes) = eight_mut(&mut packets[usize::from(packet)], place) {
+                if let Some(bytes) = packets[usize::from(packet)].slot_bytes_mut(place) {
                     *bytes = (u64::from_ne_bytes(*bytes) & keep | put).to_ne_bytes();
                 }
             }
@@ -241,7 +241,7 @@ impl Lanes {
                     (_, Some(gathered)) if lane.is_gathered => lane.values(gathered),
                     _ => lane.values(row(packet)),
                 };
-                let Some(bytes) = eight_mut(&mut packets[usize::from(packet)], lane.place) else { continue };
+                let Some(bytes) = packets[usize::from(packet)].slot_bytes_mut(lane.place) else { continue };
                 let old = u64::from_be_bytes(*bytes);
                 let new = lane.written(old, values);
                 *bytes = new.to_be_bytes();
@@ -265,12 +265,6 @@ impl Lanes {
     pub(super) fn gathers(&self) -> bool {
         !self.parts.is_empty()
     }
-}
-
-/// Eight bytes of a packet, some of which may lie behind its end.
-#[inline(always)]
-fn eight_mut(packet: &mut Packet, place: usize) -> Option<&mut [u8; 8]> {
-    packet.window_mut().get_mut(place..)?.first_chunk_mut()
 }
 
 impl Lane {

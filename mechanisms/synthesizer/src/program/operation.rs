@@ -54,14 +54,14 @@ impl Operation {
         Operation { needs: usize::MAX, ..Operation::default() }
     }
 
-    /// Compiles the operation of a class. `is_read` says of an annotation byte whether anybody looks at it, `leased` where a
+    /// Compiles the operation of a class. `is_seen` says of an annotation byte whether anybody looks at it then, `leased` where a
     /// byte of the values that a flow on lease gets is to be found.
     ///
     /// # Errors
     /// What no packet can have done to it.
     pub(super) fn new(
         class: &Class,
-        is_read: &dyn Fn(u8) -> bool,
+        is_seen: &dyn Fn(u8) -> bool,
         leased: &dyn Fn(u16, u8) -> Option<u8>,
     ) -> Result<Operation, String> {
         let mut operation = Operation {
@@ -107,12 +107,12 @@ impl Operation {
                     match &write.value {
                         // Of constants only what somebody looks at is written.
                         Value::Constant(bytes) => {
-                            let read = places.zip(bytes).filter(|(place, _)| is_read(*place));
+                            let read = places.zip(bytes).filter(|(place, _)| is_seen(*place));
                             for (place, byte) in read {
                                 add_byte(&mut operation.annotations, place, *byte);
                             }
                         }
-                        _ if places.into_iter().any(is_read) => {
+                        _ if places.into_iter().any(is_seen) => {
                             moved += write.value.length();
                             operation.annotations.push(write);
                         }
@@ -201,7 +201,7 @@ impl Operation {
         places.retain(|&place| {
             let packet = &packets[usize::from(place)];
             let fits = (packet.data().len() >= self.needs)
-                & (packet.window().len() >= self.reach)
+                & (packet.slot_rest() >= self.reach)
                 & (packet.headroom() >= self.front.unsigned_abs() as usize);
             if !fits {
                 refused.push(place);

@@ -16,7 +16,7 @@ use super::groups::Groups;
 use super::operation::Operation;
 use super::question::{Question, Sum};
 use super::trail::{Found, Trails};
-use super::{Next, Node, Program};
+use super::{Exit, Next, Node, Program};
 
 /// Questions that may be asked in other orders for flows on lease.
 const MOST_NODES: usize = 1 << 20;
@@ -109,11 +109,11 @@ impl Default for Scratch {
 }
 
 impl Runner {
-    /// Compiles a program. `is_read` says of an annotation byte whether anybody looks at it.
+    /// Compiles a program. `is_seen` says of an annotation byte whether anybody looks at it behind an output.
     ///
     /// # Errors
     /// What no packet can have done to it.
-    pub fn new(program: &Program, is_read: &dyn Fn(u8) -> bool) -> Result<Runner, String> {
+    pub fn new(program: &Program, is_seen: &dyn Fn(usize, u8) -> bool) -> Result<Runner, String> {
         let mut runner = Runner {
             layout: program.layout.map(|place| place.map(|place| place as isize)),
             needs_link: program.needs_link,
@@ -186,8 +186,12 @@ impl Runner {
         let used = Used::new(program);
         let leased = |step, offset| used.place_of(program, step, offset);
         for (number, class) in program.classes.iter().enumerate() {
+            let is_seen = |byte| match class.exit {
+                Exit::Output(output) => is_seen(output, byte),
+                Exit::Drop(_) => false,
+            };
             let operation =
-                Operation::new(class, is_read, &leased).map_err(|why| format!("c{number}: {why}"))?;
+                Operation::new(class, &is_seen, &leased).map_err(|why| format!("c{number}: {why}"))?;
             runner.operations.push(operation);
         }
         Ok(runner)

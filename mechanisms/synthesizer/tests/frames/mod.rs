@@ -192,7 +192,7 @@ pub(crate) struct Fate {
 
 impl Machine {
     pub(crate) fn new(program: Program) -> Machine {
-        let runner = Runner::new(&program, &|_| true).unwrap();
+        let runner = Runner::new(&program, &|_, _| true).unwrap();
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
 

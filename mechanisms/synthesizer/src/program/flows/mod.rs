@@ -89,6 +89,13 @@ pub const NO_ROW: [u8; ROW] = [0; ROW];
 /// The last packet of a flow that time does not end.
 const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
 
+/// What stands with a flow.
+#[inline]
+fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> [u8; ROW] {
+    let row = found.and_then(|id| table.key(id)?.value().as_bytes().first_chunk().copied());
+    row.unwrap_or(NO_ROW)
+}
+
 /// What is known of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'f> {
@@ -154,6 +161,8 @@ pub struct Flows {
     keys: Vec<EndsKey>,
     hashes: Vec<u32>,
     found: Vec<Option<FlowId>>,
+    /// What stands with these.
+    rows: Vec<[u8; ROW]>,
     slow: Vec<FlowId>,
     /// Addresses of packets that have no key: fragments, and those with options.
     odd: Vec<[u8; 8]>,
@@ -226,6 +235,7 @@ impl Flows {
             keys: Vec::with_capacity(BATCH_CAPACITY),
             hashes: Vec::with_capacity(BATCH_CAPACITY),
             found: Vec::with_capacity(BATCH_CAPACITY),
+            rows: Vec::with_capacity(BATCH_CAPACITY),
             slow: Vec::with_capacity(BATCH_CAPACITY),
             odd: Vec::with_capacity(BATCH_CAPACITY),
             misfits: Vec::with_capacity(BATCH_CAPACITY),
@@ -281,13 +291,15 @@ impl Flows {
         found.clear();
         found.resize(packets.len(), None);
         table.lookup_batch(keys, hashes, found);
+        self.rows.clear();
+        self.rows.extend(self.found.iter().map(|found| row_of(&self.table, *found)));
     }
 
     /// What is known of the flow of a packet of the batch.
     #[inline]
     pub fn known(&self, place: usize) -> Option<Known<'_>> {
-        let id = (*self.found.get(place)?)?;
-        let first = self.table.key(id)?.value()[0];
+        (*self.found.get(place)?)?;
+        let first = u32::from_ne_bytes(*self.rows.get(place)?.first_chunk()?);
         let number = first & 0xffff;
         Some(Known { number, rest: self.rests.get(number as usize)?, rule: first >> 16 })
     }
@@ -295,9 +307,7 @@ impl Flows {
     /// What stands with it: its values, and others before them.
     #[inline]
     pub fn row(&self, place: usize) -> &[u8; ROW] {
-        let found = self.found.get(place).copied().flatten();
-        let row = found.and_then(|id| self.table.key(id)?.value().as_bytes().first_chunk());
-        row.unwrap_or(&NO_ROW)
+        self.rows.get(place).unwrap_or(&NO_ROW)
     }
 
     /// Notes which flows were seen, takes others on lease, and keeps the packets of each flow in order.
@@ -344,7 +354,7 @@ impl Flows {
                         continue;
                     }
                     self.slow.push(id);
-                    self.found[place] = None;
+                    (self.found[place], self.rows[place]) = (None, NO_ROW);
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
                     classes[place] = runner.class_of(packet, None, &mut hold);
@@ -369,6 +379,7 @@ impl Flows {
                     };
                     self.tries = (2 * self.tries).clamp(1, MOST_TRIES);
                     self.found[place] = Some(id);
+                    self.rows[place] = row_of(&self.table, Some(id));
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
                     classes[place] = runner.class_of(packet, self.known(place), &mut hold);
