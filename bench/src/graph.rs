@@ -9,6 +9,7 @@ use element::steering::Spreading;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal, Stream};
 use engine::{Configured, Options, Plan, Worker};
 
+use crate::by_hand::TEN_ROUTERS;
 use crate::exit::EXIT;
 use crate::floor::Floor;
 use crate::serde_params::Param;
@@ -392,7 +393,7 @@ pub(crate) fn configured_spread(
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
         .with(synthesizer::CLASSES)
-        .with(&[&FRAMES, &EXIT, &sessions::FLOWS])
+        .with(&[&FRAMES, &EXIT, &TEN_ROUTERS, &sessions::FLOWS])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)

@@ -4,6 +4,7 @@
 //! what it costs to take packets from memory, look at their headers and give them back. Runs of a benchmark and
 //! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
 
+mod by_hand;
 mod classify;
 mod devices;
 mod elements;

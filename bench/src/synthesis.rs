@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ::classify::filter::action;
 use element::ports::Processing;
-use engine::Plan;
+use engine::{Options, Plan, Worker};
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
@@ -20,6 +20,9 @@ use crate::{Row, Settings, classify};
 /// Functions in a row.
 const FUNCTIONS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
+/// The chain that there is a third form of.
+const BY_HAND: (Kind, usize) = (Kind::Routers, 10);
+
 /// How many flows go through chains that do not look at rules.
 const FLOWS: usize = 1_000;
 
@@ -32,7 +35,12 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for kind in [Kind::Routers, Kind::Translators] {
         for n in FUNCTIONS {
-            rows.extend(Case::in_a_row(kind, n).rows(settings)?);
+            let case = Case::in_a_row(kind, n);
+            let mut contenders = case.contenders(settings.packets)?;
+            if (kind, n) == BY_HAND {
+                contenders.push((case.params("by-hand"), case.by_hand(settings.packets)?));
+            }
+            rows.extend(measure_in_turns("synthesizer", settings, case.frame, contenders)?);
         }
     }
     rows.extend(Case::motivating().rows(settings)?);
@@ -76,11 +84,14 @@ impl Kind {
 }
 
 /// What makes a worker for one form of a chain, given a number of packets in memory.
-type Form = Box<dyn FnOnce(usize) -> Result<engine::Worker, String>>;
+type Form = Box<dyn FnOnce(usize) -> Result<Worker, String>>;
 
 /// A chain by its name and form, such as `routers-10` and `routers-10-synthesized`; also `translators-N`, `provider-RULES` and
 /// `motivating`.
 pub(crate) fn form_of(name: &str) -> Option<Form> {
+    if name == "routers-10-by-hand" {
+        return Some(Box::new(|packets| Case::in_a_row(BY_HAND.0, BY_HAND.1).by_hand(packets)));
+    }
     let (name, form) = match name.strip_suffix("-synthesized") {
         Some(name) => (name, 1),
         None => (name, 0),
@@ -96,7 +107,7 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     };
     Some(Box::new(move |packets| {
         let Forms { texts, _patterns } = case.forms(packets)?;
-        running(texts[form].1.clone(), engine::Options::default())
+        running(texts[form].1.clone(), Options::default())
     }))
 }
 
@@ -198,9 +209,16 @@ impl Case {
     pub(crate) fn contenders(&self, packets: usize) -> Result<Vec<Contender>, String> {
         let forms = self.forms(packets)?;
         let contender = |(form, text): &(&'static str, String)| {
-            Ok((self.params(form), running(text.clone(), engine::Options::default())?))
+            Ok((self.params(form), running(text.clone(), Options::default())?))
         };
         forms.texts.iter().map(contender).collect()
+    }
+
+    /// A worker for ten routers that are written by hand.
+    fn by_hand(&self, packets: usize) -> Result<Worker, String> {
+        let frames = format!("BenchmarkFrames({packets}, {}, {})", self.flows, self.frame);
+        let chain = "BenchmarkTenRouters -> BenchmarkExit";
+        running(text_in_bursts(&frames, Start::Frame, self.burst, chain), Options::default())
     }
 
     /// A row for each form, which take turns.
@@ -257,6 +275,12 @@ fn translator(n: usize) -> String {
             -> DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)
             -> EtherEncap(0x0800, 2:0:0:0:{n}:1, 2:0:0:0:{n}:2) -> tx{n} :: Counter"
     )
+}
+
+/// The chain that is also written by hand.
+#[cfg(test)]
+pub(crate) fn ten_routers() -> String {
+    Case::in_a_row(BY_HAND.0, BY_HAND.1).chain
 }
 
 /// The motivating example of the SNF paper (Figure 5): a translator, a firewall for UDP, a balancer over two servers.

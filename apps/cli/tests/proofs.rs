@@ -11,12 +11,6 @@ const OPEN: &[(&str, &str)] = &[
     ("configs/load-balancer.click", "handlers are written when packets have come"),
     // Payloads that are left aside make other packets of all: there is no room, or no time where that comes first.
     ("configs/all.click", ""),
-    // More than four translators in a row take more time than there is.
-    ("tests/chains/napt_5.prop", ""),
-    ("tests/chains/napt_6.prop", ""),
-    ("tests/chains/napt_7.prop", ""),
-    ("tests/chains/napt_8.prop", ""),
-    ("tests/chains/napt_dpdk_8.prop", ""),
 ];
 
 /// Seconds after which what is not proven is given up.

@@ -1,0 +1,117 @@
+//! The ten routers of the synthesizer's benchmark, written by hand for the packets that it has: what specialised machine code
+//! in the place of a program's tables could come to at best.
+
+use element::effects::{Case, Filter, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet};
+use packet::PacketKind;
+use wire::LinkType;
+use wire::checksum::Delta;
+
+/// Asks and writes what the program of ten routers asks and writes of packets that all of them forward. Others are dropped.
+pub(crate) static TEN_ROUTERS: Class = Class {
+    name: "BenchmarkTenRouters",
+    ports: "1/1",
+    processing: "h/h",
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(TenRouters))
+    },
+    ..Class::DEFAULT
+};
+
+struct TenRouters;
+
+/// The last router's link header.
+const LINK: [u8; 14] = [2, 0, 0, 0, 9, 2, 2, 0, 0, 0, 9, 1, 8, 0];
+/// Bytes of the longest packet that none of them fragments.
+const LONGEST: usize = 9014;
+/// From here on, addresses are no router's own.
+const OTHERS: u32 = u32::from_be_bytes([10, 11, 1, 0]);
+
+impl Element for TenRouters {
+    fn effects(&self) -> Effects {
+        Effects {
+            opaque: Some("it is written by hand"),
+            ..Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let now = cx.now();
+        for packet in batch.iter_mut() {
+            if !forward(packet) {
+                cx.drop_all(batch, DropReason::Unsuitable);
+                return None;
+            }
+            packet.set_time(now);
+        }
+        Some(batch)
+    }
+}
+
+#[inline(always)]
+fn forward(packet: &mut Packet) -> bool {
+    let is_usual = packet.kind() == PacketKind::Host
+        && packet.len() <= LONGEST
+        && packet.annotations().bytes()[19] == 0
+        && packet.data().len() >= 34;
+    let Some(bytes) = packet.slot_bytes_mut::<34>(0).filter(|_| is_usual) else { return false };
+    let address = u32::from_be_bytes([bytes[30], bytes[31], bytes[32], bytes[33]]);
+    if bytes[14] & 15 != 5 || bytes[22] <= 10 || address < OTHERS {
+        return false;
+    }
+    bytes[..14].copy_from_slice(&LINK);
+    let old = u16::from_be_bytes([bytes[22], bytes[23]]);
+    let new = old - 0x0a00;
+    bytes[22] -= 10;
+    let sum = Delta::u16(old, new).apply_to_any(u16::from_be_bytes([bytes[24], bytes[25]]));
+    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+    packet.set_offset(Base::Mac, Some(0));
+    packet.set_headers(14, 34);
+    packet.set_port(0);
+    packet.set_link(LinkType::Ethernet.number());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::{drive, running};
+    use crate::synthesis::form_of;
+
+    #[test]
+    fn all_packets_of_the_benchmark_are_forwarded() {
+        let mut worker = form_of("routers-10-by-hand").unwrap()(1000).unwrap();
+        drive(&mut worker, 3000).unwrap();
+        let of = |name: &str| {
+            let graph = &worker.plan().graph;
+            let id = graph.elements.iter().position(|element| element.class == name).unwrap();
+            &worker.core().counters[id]
+        };
+        assert_eq!(of("BenchmarkTenRouters").dropped(), 0);
+        assert!(of("BenchmarkExit").sent >= 3000);
+        worker.finish().unwrap();
+    }
+
+    /// It does what the routers do.
+    #[test]
+    fn packets_become_what_routers_make_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |name: &str, chain: &str| {
+            let file = folder.path().join(name);
+            let text =
+                format!("BenchmarkFrames(100, 10, 64) -> Unqueue -> {chain} -> ToDump({})", file.display());
+            let mut worker = running(text, engine::Options::default()).unwrap();
+            while worker.step(256) {}
+            worker.finish().unwrap();
+            std::fs::read(file).unwrap()
+        };
+        let routers = crate::synthesis::ten_routers();
+        let (by_hand, routers) = (written("by-hand", "BenchmarkTenRouters"), written("routers", &routers));
+        assert_eq!(by_hand.len(), routers.len());
+        assert!(by_hand.len() > 100 * 64);
+        // Records: times differ.
+        let frames =
+            |capture: &[u8]| capture[24..].chunks(16 + 64).map(|r| r[16..].to_vec()).collect::<Vec<_>>();
+        assert_eq!(frames(&by_hand), frames(&routers));
+    }
+}
