@@ -528,7 +528,7 @@ mod tests {
         #[test]
         fn checks_ask_what_was_asked(
             asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), any::<u64>(), any::<u64>()), 1..6),
-            bytes in proptest::collection::vec(0u8..4, 50),
+            bytes in proptest::collection::vec(0u8..4, 64),
         ) {
             let mut laid = Laid::default();
             let mut expected = true;
