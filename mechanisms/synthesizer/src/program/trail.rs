@@ -524,34 +524,40 @@ mod tests {
             prop_assert_eq!(relevant(&ends, &nexts, 8), mask);
         }
 
-        /// What a trail asks eight bytes at a time is what was asked.
+        /// What a trail that one packet has laid asks of another one is what was asked.
         #[test]
         fn checks_ask_what_was_asked(
-            asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), any::<u64>(), any::<u64>()), 1..6),
-            bytes in proptest::collection::vec(0u8..4, 64),
+            asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), 0u64..3, 0u64..5), 1..6),
+            first in proptest::collection::vec(0u8..4, 64),
+            changes in proptest::collection::vec((0usize..40, 0u8..4), 0..4),
         ) {
+            let mut second = first.clone();
+            for (place, byte) in changes {
+                second[place] = byte;
+            }
             let mut laid = Laid::default();
             let mut expected = true;
-            for (place, length, mask, a, b) in asked {
-                let all = all_of(8 * length as u32);
-                let mask = mask & all;
-                let number = bytes[place..place + length].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
-                // One of two: what holds for this packet, or anything.
-                let (low, high) = if a % 4 > 0 {
-                    ((number & mask).saturating_sub(b % 3), (number & mask).saturating_add(a % 5))
-                } else {
-                    ((a & mask).min(b & mask), (a & mask).max(b & mask))
+            for (place, length, mask, below, above) in asked {
+                let mask = mask & all_of(8 * length as u32);
+                let number = |bytes: &[u8]| {
+                    bytes[place..place + length].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte)) & mask
                 };
+                let (low, high) = (number(&first).saturating_sub(below), number(&first).saturating_add(above));
                 // Of ranges of which the first number has other bits there are none.
                 if low & !mask != 0 {
                     continue;
                 }
-                expected &= (low..=high).contains(&(number & mask));
+                expected &= (low..=high).contains(&number(&second));
                 laid.bytes(place, length, mask, low, high);
             }
             let trail = laid.trail(Next::Class(0)).unwrap();
-            prop_assert_eq!(trail.exactly.iter().all(|exactly| exactly.differs(bytes[exactly.place..].first_chunk()) == 0)
-                && trail.checks.iter().all(|check| check.holds(bytes[usize::from(check.place)..].first_chunk())), expected);
+            let is_on = |bytes: &[u8]| {
+                let differs = |exactly: &Exactly| exactly.differs(bytes[exactly.place..].first_chunk());
+                let holds = |check: &Check| check.holds(bytes[usize::from(check.place)..].first_chunk());
+                trail.exactly.iter().all(|exactly| differs(exactly) == 0) && trail.checks.iter().all(holds)
+            };
+            prop_assert!(is_on(&first));
+            prop_assert_eq!(is_on(&second), expected);
         }
     }
 }
