@@ -28,7 +28,7 @@ use crate::compose::packet::Place;
 /// How deep conditions may be nested.
 const DEEPEST: usize = 200;
 
-/// How far from the start of a packet headers may be marked.
+/// How far from the start of a packet anything may be: far behind the end of each slot.
 const FARTHEST: i32 = 1 << 16;
 
 /// A program as a configuration.
@@ -266,7 +266,7 @@ fn read_marks(words: &mut Words<'_>) -> Option<[Option<Option<i32>>; 3]> {
         Some(match words.next()? {
             "=" => None,
             "-" => Some(None),
-            place => Some(Some(place.parse().ok().filter(|place| (-FARTHEST..=FARTHEST).contains(place))?)),
+            place => Some(Some(read_offset(place)?)),
         })
     };
     Some([mark()?, mark()?, mark()?])
@@ -327,8 +327,13 @@ fn read_place(word: &str) -> Option<Place> {
             let (step, offset) = place.split_once('.')?;
             Some(Place::Leased(step.parse().ok()?, offset.parse().ok()?))
         }
-        None => word.parse().ok().map(Place::Byte),
+        None => read_offset(word).map(Place::Byte),
     }
+}
+
+/// How far from the start of a packet something is.
+fn read_offset(word: &str) -> Option<i32> {
+    word.parse().ok().filter(|offset| (-FARTHEST..=FARTHEST).contains(offset))
 }
 
 /// A constant, then terms: `14+1*16/2-4*14/1&0xf`.
@@ -367,7 +372,7 @@ fn read_list(words: &mut Words<'_>) -> Option<List> {
     (words.next()? == "of").then_some(())?;
     let (element, input) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     (words.next()? == "at").then_some(())?;
-    let headers = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
+    let headers = [read_offset(words.next()?)?, read_offset(words.next()?)?];
     let end = match words.next() {
         None => None,
         Some("end") => Some(read_sum(words.next()?)?),
@@ -469,7 +474,7 @@ fn read_reason(word: &str) -> Option<DropReason> {
 
 fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
     match words.next()? {
-        "at" => class.start = words.next()?.parse().ok()?,
+        "at" => class.start = read_offset(words.next()?)?,
         "end" => class.end = Some(read_sum(words.next()?)?),
         "mark" => class.headers = read_marks(words)?,
         "type" => class.kind = Some(words.next()?.parse().ok()?),
@@ -502,20 +507,20 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
             class.writes.push(Write { place, value: Value::Masked(from, and?, or?) });
         }
         "sum" => {
-            let header = words.next()?.parse().ok()?;
+            let header = read_offset(words.next()?)?;
             let words: Vec<&str> = words.by_ref().collect();
             class.checksum = Some(match words[..] {
                 ["all"] => Checksum::Recomputed { header },
                 _ => {
-                    let words = words.iter().map(|word| word.parse().ok()).collect::<Option<Vec<i32>>>()?;
+                    let words = words.iter().map(|word| read_offset(word)).collect::<Option<Vec<i32>>>()?;
                     Checksum::Updated { header, words }
                 }
             });
         }
         word @ ("tcp" | "udp") => {
             let protocol = if word == "tcp" { Protocol::Tcp } else { Protocol::Udp };
-            let header = words.next()?.parse().ok()?;
-            let words = words.by_ref().map(|word| word.parse().ok()).collect::<Option<Vec<i32>>>()?;
+            let header = read_offset(words.next()?)?;
+            let words = words.by_ref().map(read_offset).collect::<Option<Vec<i32>>>()?;
             class.transport_checksum = Some(TransportChecksum { protocol, header, words });
         }
         "out" => class.exit = Exit::Output(words.next()?.parse().ok()?),
@@ -594,5 +599,26 @@ fn sound(program: &Program) -> Result<(), String> {
     match program.lists.iter().find(|list| list.element as usize >= elements || list.rules.is_empty()) {
         Some(list) => Err(format!("a list of element {} without a name or without rules", list.element)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_far_from_any_packet_is_refused() {
+        let read = |class: &str| {
+            let lines = ["LAYOUT ANY 0 - -", "START c0", class].map(String::from);
+            super::read(&lines, 1)
+        };
+        assert!(read("c0 at 14; put 0 01020304; sum 14 22; out 0").is_ok());
+        for class in [
+            "c0 at 0; put 2147483644 01020304; out 0",
+            "c0 at 2147483647; out 0",
+            "c0 at 0; put 0 01; sum 2147483640 22; out 0",
+            "c0 at 0; put 0 01; sum 14 -2147483648; out 0",
+            "c0 at 0; put 34 01; tcp 34 2147483647; out 0",
+        ] {
+            assert!(read(class).is_err(), "{class}");
+        }
     }
 }
