@@ -4,7 +4,8 @@
 mod detour;
 mod line;
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use detour::{Detour, MASQUERADE, SLICED, Way, has_version_6, is_installed, nft, set};
@@ -134,11 +135,26 @@ fn a_translator_and_losses() {
 fn a_translator_that_sees_the_start_of_segments() {
     let Some(detour) = kernel(MASQUERADE) else { return };
     let host = detour.run(START, "Null", &[]);
-    let sent = transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ());
-    assert!(sent.is_err());
+    assert!(!is_answered(&detour.client, &detour.server, (SERVER, 7000)));
     assert!(host.stop().0);
     let [packets, all] = invalid(&detour.function);
     assert!(packets > 0 && all > 0, "{packets} {all}");
+}
+
+/// Whether an answer comes to a single segment. Nothing follows that one, so that an ACK for it is beyond all that has been sent
+/// in the eyes of whoever sees only its start; among many segments, the start of a later one may be further than the ACK.
+fn is_answered(client: &Space, server: &Space, address: (Ipv4Addr, u16)) -> bool {
+    let listener = server.enter(|| TcpListener::bind(address)).unwrap();
+    let mut client = client.enter(|| TcpStream::connect(address)).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for stream in [&client, &server] {
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    }
+    client.write_all(&[1; 1000]).unwrap();
+    server.read_exact(&mut [0; 1000]).unwrap();
+    // Its connection may have been reset by then.
+    let sent = server.write_all(&[1]);
+    client.read_exact(&mut [0]).and(sent).is_ok()
 }
 
 /// The same with a filter that drops what is not a part of a connection, over both versions of IP.
@@ -196,7 +212,7 @@ fn what_a_kernel_sees() {
     let handlers = ["sliced.count", "right.count", "right.byte_count"];
     let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-h", handler]).collect();
     let watcher = run(&detour.function, look, &options);
-    let host = detour.run(SLICED, "Null", &[]);
+    let host = detour.run(START, "Null", &[]);
     transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();
     let (good, [_, messages]) = host.stop();
     assert!(good, "{messages}");
@@ -214,7 +230,7 @@ fn iperf3_through_a_translator() {
         return;
     }
     let Some(detour) = kernel(MASQUERADE) else { return };
-    let host = detour.run(SLICED, "Null", &[]);
+    let host = detour.run(START, "Null", &[]);
     for direction in [&[][..], &["-R"]] {
         let mut server = detour.server.spawn("iperf3", &["-s", "-1", "--forceflush"]).unwrap();
         server.wait_for("Server listening").unwrap();
