@@ -212,7 +212,7 @@ fn what_a_kernel_sees() {
     let handlers = ["sliced.count", "right.count", "right.byte_count"];
     let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-h", handler]).collect();
     let watcher = run(&detour.function, look, &options);
-    let host = detour.run(START, "Null", &[]);
+    let host = detour.run(SLICED, "Null", &[]);
     transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();
     let (good, [_, messages]) = host.stop();
     assert!(good, "{messages}");
@@ -230,7 +230,7 @@ fn iperf3_through_a_translator() {
         return;
     }
     let Some(detour) = kernel(MASQUERADE) else { return };
-    let host = detour.run(START, "Null", &[]);
+    let host = detour.run(SLICED, "Null", &[]);
     for direction in [&[][..], &["-R"]] {
         let mut server = detour.server.spawn("iperf3", &["-s", "-1", "--forceflush"]).unwrap();
         server.wait_for("Server listening").unwrap();
