@@ -10,6 +10,7 @@ use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::model::chain::Chain;
+use synthesizer::program::machine::{EXISTS, Making};
 use synthesizer::way::lengths;
 
 use crate::evaluation::open_loop;
@@ -86,16 +87,17 @@ impl Kind {
 /// What makes a worker for one form of a chain, given a number of packets in memory.
 type Form = Box<dyn FnOnce(usize) -> Result<Worker, String>>;
 
-/// A chain by its name and form, such as `routers-10` and `routers-10-synthesized`; also `translators-N`, `provider-RULES` and
-/// `motivating`.
+/// A chain by its name and form, such as `routers-10`, `routers-10-synthesized` and `routers-10-tables`, without machine code; also
+/// `translators-N`, `provider-RULES` and `motivating`.
 pub(crate) fn form_of(name: &str) -> Option<Form> {
     if name == "routers-10-by-hand" {
         return Some(Box::new(|packets| Case::in_a_row(BY_HAND.0, BY_HAND.1).by_hand(packets)));
     }
-    let (name, form) = match name.strip_suffix("-synthesized") {
-        Some(name) => (name, 1),
-        None => (name, 0),
-    };
+    // Machine code at once, so that each run executes the same.
+    let ways = [("-synthesized", Making::Now), ("-tables", Making::Never)];
+    let found =
+        ways.into_iter().find_map(|(suffix, making)| Some((name.strip_suffix(suffix)?, Some(making))));
+    let (name, making) = found.unwrap_or((name, None));
     let (kind, count) = name.split_once('-').unwrap_or((name, "0"));
     let count = count.parse().ok()?;
     let case = match kind {
@@ -106,8 +108,12 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
         _ => return None,
     };
     Some(Box::new(move |packets| {
-        let Forms { texts, _patterns } = case.forms(packets)?;
-        running(texts[form].1.clone(), Options::default())
+        let Forms { texts: [(_, original), _], _patterns } = case.forms(packets)?;
+        let text = match making {
+            Some(making) => synthesized(original, making)?,
+            None => original,
+        };
+        running(text, Options::default())
     }))
 }
 
@@ -185,7 +191,7 @@ impl Case {
             format!("BenchmarkHeaders({packets}, {}, {}, {})", file.path().display(), self.frame, self.flows)
         };
         let original = text(&frames);
-        let synthesized = synthesized(original.clone())?;
+        let synthesized = synthesized(original.clone(), Making::default())?;
         Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
     }
 
@@ -198,20 +204,22 @@ impl Case {
     /// How many elements are on the longest way, and how many questions and operations in their place.
     pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
         let text = self.forms(1)?.texts[0].1.clone();
-        let lengths = composed(text, |_, chain, synthesis| {
+        let lengths = composed(text, Making::default(), |_, chain, synthesis| {
             let all = synthesis.stretches.iter().filter_map(|stretch| lengths(chain, &stretch.program));
             all.max().map(|[elements, questions]| [elements, questions + 1])
         });
         lengths?.ok_or_else(|| "nothing was composed".into())
     }
 
-    /// A worker for each form.
+    /// A worker for each form; where there is machine code, one more that does without.
     pub(crate) fn contenders(&self, packets: usize) -> Result<Vec<Contender>, String> {
-        let forms = self.forms(packets)?;
-        let contender = |(form, text): &(&'static str, String)| {
-            Ok((self.params(form), running(text.clone(), Options::default())?))
-        };
-        forms.texts.iter().map(contender).collect()
+        let Forms { texts, _patterns } = self.forms(packets)?;
+        let mut texts = texts.to_vec();
+        if EXISTS {
+            texts.push(("tables", synthesized(texts[0].1.clone(), Making::Never)?));
+        }
+        let contender = |(form, text)| Ok((self.params(form), running(text, Options::default())?));
+        texts.into_iter().map(contender).collect()
     }
 
     /// A worker for ten routers that are written by hand.
@@ -234,12 +242,16 @@ pub(crate) struct Forms {
 }
 
 /// A configuration, synthesized.
-pub(crate) fn synthesized(text: String) -> Result<String, String> {
-    composed(text, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
+pub(crate) fn synthesized(text: String, making: Making) -> Result<String, String> {
+    composed(text, making, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
 }
 
 /// What is to be had of a configuration's composition.
-fn composed<T>(text: String, of: impl FnOnce(&Plan, &Chain, &Synthesis) -> T) -> Result<T, String> {
+fn composed<T>(
+    text: String,
+    making: Making,
+    of: impl FnOnce(&Plan, &Chain, &Synthesis) -> T,
+) -> Result<T, String> {
     let (plan, mut copies) = configured(text, 1)?;
     let only = copies.pop().ok_or("no worker")?;
     let effects: Vec<_> =
@@ -248,7 +260,7 @@ fn composed<T>(text: String, of: impl FnOnce(&Plan, &Chain, &Synthesis) -> T) ->
     let is_pushed = |(node, output): (usize, usize)| {
         plan.outputs.get(node).and_then(|outputs| outputs.get(output)) == Some(&Processing::Push)
     };
-    let synthesis = synthesize(&chain, &Limits::default(), &is_pushed);
+    let synthesis = synthesize(&chain, &Limits::default(), &is_pushed).with_machine_code(making);
     if synthesis.stretches.is_empty() {
         return Err("nothing was composed".into());
     }

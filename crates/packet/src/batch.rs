@@ -105,6 +105,33 @@ impl Batch {
         self.length = kept;
     }
 
+    /// Moves packets to the end of another batch: those that `goes` is true of, given the place of each in this batch. Both keep
+    /// their order. No branch depends on which ones they are, as nobody could foresee it. False, and nothing done, if the other
+    /// batch has less room than this one has packets.
+    #[inline]
+    pub fn part(&mut self, to: &mut Batch, mut goes: impl FnMut(usize) -> bool) -> bool {
+        if self.length > BATCH_CAPACITY - to.length {
+            return false;
+        }
+        // As in `sift`, packets are leaked if the function panics.
+        let (length, begin) = (std::mem::take(&mut self.length), std::mem::take(&mut to.length));
+        let (mut kept, mut gone) = (0, begin);
+        let (items, others) = (self.items.as_mut_ptr(), to.items.as_mut_ptr());
+        for i in 0..length {
+            let goes = goes(i);
+            // SAFETY: `kept <= i < length`, and `gone <= begin + i`, which is less than BATCH_CAPACITY as is asked above. Both
+            // batches get the packet, but only one of them counts it: the other one writes over it, or forgets it.
+            unsafe {
+                ptr::copy_nonoverlapping(items.add(i), others.add(gone), 1);
+                ptr::copy(items.add(i), items.add(kept), 1);
+            }
+            kept += usize::from(!goes);
+            gone += usize::from(goes);
+        }
+        (self.length, to.length) = (kept, gone);
+        true
+    }
+
     /// Puts what `replace` makes of each packet, in order, in its place; nothing where it makes nothing.
     #[inline]
     pub fn replace_each(&mut self, mut replace: impl FnMut(Packet) -> Option<Packet>) {
@@ -272,6 +299,7 @@ mod tests {
         Sift(u8),
         Replace(u8),
         Append(usize),
+        Part(u8, usize),
     }
 
     fn op() -> impl Strategy<Value = Op> {
@@ -282,6 +310,7 @@ mod tests {
             1 => any::<u8>().prop_map(Op::Sift),
             1 => any::<u8>().prop_map(Op::Replace),
             1 => (0usize..300).prop_map(Op::Append),
+            1 => (any::<u8>(), 0usize..300).prop_map(|(bits, room)| Op::Part(bits, room)),
         ]
     }
 
@@ -364,6 +393,27 @@ mod tests {
                         }
                         batch.append(&mut other);
                         model.truncate(BATCH_CAPACITY);
+                        pool.free_all(&mut other);
+                    }
+                    Op::Part(bits, n) => {
+                        let mut other = Batch::new();
+                        let mut expected = Vec::new();
+                        for _ in 0..n.min(BATCH_CAPACITY) {
+                            let packet = fresh(&mut pool);
+                            expected.push(number(&packet));
+                            prop_assert!(other.push(packet).is_ok());
+                        }
+                        let goes = |place: usize| bits >> (place % 8) & 1 == 1;
+                        if other.len() + batch.len() <= BATCH_CAPACITY {
+                            let (gone, kept): (Vec<_>, Vec<_>) =
+                                model.into_iter().enumerate().partition(|(place, _)| goes(*place));
+                            expected.extend(gone.into_iter().map(|(_, number)| number));
+                            model = kept.into_iter().map(|(_, number)| number).collect();
+                            prop_assert!(batch.part(&mut other, goes));
+                        } else {
+                            prop_assert!(!batch.part(&mut other, goes));
+                        }
+                        prop_assert_eq!(other.iter().map(number).collect::<Vec<_>>(), expected);
                         pool.free_all(&mut other);
                     }
                 }

@@ -18,6 +18,7 @@ mod batch;
 mod device;
 mod front;
 mod list;
+mod marks;
 mod memory;
 mod pool;
 mod reason;
@@ -29,6 +30,7 @@ pub use annotations::{Annotations, VirtioNet};
 pub use batch::{BATCH_CAPACITY, Batch, Drain};
 pub use device::{DeviceId, Recipient, Span};
 pub use list::{Chain, Chunks};
+pub use marks::Marks;
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
 pub use slot::{

@@ -308,6 +308,24 @@ impl Packet {
         Some(unsafe { &mut *self.meta().base.as_ptr().add(at).cast() })
     }
 
+    /// So many bytes of the first slot from the packet's first one on, of which those behind the packet's end mean nothing.
+    #[inline]
+    pub fn slot_window(&self, length: usize) -> Option<&[u8]> {
+        let start = self.meta().values.start as usize;
+        // SAFETY: as in `slot_bytes`.
+        (length <= SLOT_STRIDE - start)
+            .then(|| unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), length) })
+    }
+
+    /// The same, writable. Bytes behind the packet's end have to stay as they are.
+    #[inline]
+    pub fn slot_window_mut(&mut self, length: usize) -> Option<&mut [u8]> {
+        let start = self.meta().values.start as usize;
+        // SAFETY: as in `slot_bytes`, and the borrow is exclusive.
+        (length <= SLOT_STRIDE - start)
+            .then(|| unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), length) })
+    }
+
     /// Where in the slot so many bytes start, if it has them.
     #[inline(always)]
     fn slot_place<const N: usize>(&self, place: usize) -> Option<usize> {

@@ -17,6 +17,9 @@
 //!   `ANY` in front says that all packets are so.
 //! - `OTHERWISE`: the output for other packets.
 //! - `PASSING`: the elements that packets are taken past.
+//! - `MACHINE_CODE`: when machine code is made for what is done to packets: `later` (the default), for what many packets need,
+//!   and without letting them wait; `now`, before the first packet; `never`. There is some on x86-64 only, with the feature
+//!   `machine-code`; what becomes of packets is the same.
 //! - `START`: the first question or class.
 //! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), classes
 //!   (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
@@ -64,6 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("LAYOUT", "places", "ANY 0 - -"),
         ArgInfo::keyword("OTHERWISE", "unsigned", "0"),
         ArgInfo::keyword("PASSING", "element names", ""),
+        ArgInfo::keyword("MACHINE_CODE", "`never`, `later` or `now`", "later"),
         ArgInfo::keyword("START", "question or class", "c0"),
         ArgInfo::rest("LINE", "line of a program"),
     ],
@@ -87,7 +91,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut lines = Vec::new();
-    for name in ["LAYOUT", "OTHERWISE", "PASSING", "START"] {
+    for name in ["LAYOUT", "OTHERWISE", "PASSING", "MACHINE_CODE", "START"] {
         if let Some(Raw(value)) = args.get::<Raw>(name) {
             lines.push(format!("{name} {value}"));
         }
@@ -192,6 +196,74 @@ struct Synthesized {
     is_outdated: bool,
 }
 
+/// Where packets of a batch go: whether some end here, and where the others go if that is one way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ways {
+    has_ended: bool,
+    other: Option<Exit>,
+    is_mixed: bool,
+}
+
+impl Ways {
+    /// Some go there. Where elements are told, those that are dropped end here.
+    fn add(&mut self, exit: Exit, tells: bool) {
+        if tells && matches!(exit, Exit::Drop(_)) {
+            self.has_ended = true;
+        } else {
+            self.is_mixed |= self.other.is_some_and(|other| other != exit);
+            self.other = Some(exit);
+        }
+    }
+}
+
+impl Synthesized {
+    /// Ends packets, or sends them on, as their classes say; what goes to output 0 alone is given back.
+    fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
+        let Synthesized { program, ends, scratch, sorted, tells, order, .. } = self;
+        let otherwise = Exit::Output(program.otherwise);
+        let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
+        let has_ended = |class: u32| *tells && matches!(exit(class), Exit::Drop(_));
+        let classes = &scratch.classes;
+        if ways.has_ended {
+            if ways.other.is_none() {
+                cx.end_all_for_others(batch);
+                return None;
+            }
+            let mut ended = cx.batch();
+            let has_room = batch.part(&mut ended, |place| has_ended(classes[place]));
+            debug_assert!(has_room, "no batch has more packets than another one has room for");
+            cx.end_all_for_others(ended);
+        }
+        match ways.other {
+            Some(exit) if !ways.is_mixed => return send(cx, batch, exit),
+            _ => {}
+        }
+        let classes = classes.iter().filter(|class| !has_ended(**class));
+        for (packet, &class) in batch.drain().zip(classes) {
+            match exit(class) {
+                Exit::Drop(reason) => cx.drop(packet, reason),
+                Exit::Output(output) => {
+                    let Some(sorted) = sorted.get_mut(output) else {
+                        cx.drop(packet, DropReason::NoOutput);
+                        continue;
+                    };
+                    // No more packets than came in one batch, so they fit into one.
+                    if let Err(packet) = sorted.get_or_insert_with(|| cx.batch()).push(packet) {
+                        cx.emit_one(output, packet, DropReason::NoOutput);
+                    }
+                }
+            }
+        }
+        cx.recycle(batch);
+        for &output in &*order {
+            if let Some(sorted) = sorted[output].take() {
+                cx.emit(output, sorted);
+            }
+        }
+        None
+    }
+}
+
 impl Element for Synthesized {
     fn effects(&self) -> Effects {
         let stands_for = self.elements.iter().flatten().copied().collect();
@@ -199,7 +271,8 @@ impl Element for Synthesized {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.runner = Some(Runner::new(&self.program, &|output, byte| cx.annotation_seen(output, byte))?);
+        let is_seen = |output, byte| cx.annotation_seen(output, byte);
+        self.runner = Some(Runner::new(&self.program, &is_seen)?);
         let lessor = |step: &Step| {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.service::<Leasing>(element)?.0.clone())
@@ -215,9 +288,10 @@ impl Element for Synthesized {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let otherwise = Exit::Output(self.program.otherwise);
-        let Synthesized { program, runner, scratch, flows, counts, is_outdated, .. } = &mut *self;
+        let Synthesized { program, ends, runner, scratch, flows, counts, tells, is_outdated, .. } =
+            &mut *self;
         let Some(runner) = runner.as_mut().filter(|_| !*is_outdated) else {
-            return send(cx, batch, otherwise, false);
+            return send(cx, batch, otherwise);
         };
         let now = cx.now();
         if let Some(flows) = flows {
@@ -228,61 +302,38 @@ impl Element for Synthesized {
             runner.classify(&batch, None, scratch);
         }
         let Scratch { classes, groups, .. } = scratch;
-        groups.sort(classes, counts.len());
+        let mut ways = Ways::default();
+        if groups.sort(classes, counts.len()) < batch.len() {
+            ways.add(otherwise, *tells);
+        }
         while let Some(class) = groups.take() {
-            let Some(operation) = runner.operation(class) else { continue };
             let Groups { places, refused, .. } = &mut *groups;
+            let Some(operation) = runner.operation(class, places.len()) else { continue };
             let length = |places: &[u8], batch: &[Packet]| -> u64 {
                 places.iter().map(|place| batch[usize::from(*place)].len() as u64).sum()
             };
             let before = if operation.cuts() { length(places, &batch) } else { 0 };
-            operation.carry_out(&mut batch, places, flows.as_ref(), now, refused);
+            let carried = operation.carry_out(&mut batch, places, flows.as_ref(), now, refused);
             for &place in refused.iter() {
                 classes[usize::from(place)] = OTHERWISE;
+                ways.add(otherwise, *tells);
+            }
+            if !places.is_empty() {
+                ways.add(ends[class as usize], *tells);
             }
             // How far they reach from where they came in.
             let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
-            let cut = length(places, &batch).saturating_add_signed(moved);
+            let cut = carried.saturating_add_signed(moved);
             let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
             counts[class as usize].add(places.len() as u64, bytes, cut, now);
         }
-        let ends = &self.ends;
-        let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
         // What goes to the elements is asked about its rules there.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
                 self.rules[list as usize].add(rule, now);
             }
         }
-        let classes = &self.scratch.classes;
-        if let Some(&first) = classes.first()
-            && classes.iter().all(|class| *class == first || exit(*class) == exit(first))
-        {
-            return send(cx, batch, exit(first), self.tells);
-        }
-        for (packet, &class) in batch.drain().zip(classes) {
-            match exit(class) {
-                Exit::Drop(_) if self.tells => cx.end_for_others(packet),
-                Exit::Drop(reason) => cx.drop(packet, reason),
-                Exit::Output(output) => {
-                    let Some(sorted) = self.sorted.get_mut(output) else {
-                        cx.drop(packet, DropReason::NoOutput);
-                        continue;
-                    };
-                    // No more packets than came in one batch, so they fit into one.
-                    if let Err(packet) = sorted.get_or_insert_with(|| cx.batch()).push(packet) {
-                        cx.emit_one(output, packet, DropReason::NoOutput);
-                    }
-                }
-            }
-        }
-        cx.recycle(batch);
-        for &output in &self.order {
-            if let Some(sorted) = self.sorted[output].take() {
-                cx.emit(output, sorted);
-            }
-        }
-        None
+        self.leave(cx, batch, ways)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -353,11 +404,10 @@ fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
 
 /// Sends a whole batch one way; what goes to output 0 is given back.
 #[inline]
-fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit, tells: bool) -> Option<Batch> {
+fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit) -> Option<Batch> {
     match exit {
         Exit::Output(0) => return Some(batch),
         Exit::Output(output) => cx.emit(output, batch),
-        Exit::Drop(_) if tells => cx.end_all_for_others(batch),
         Exit::Drop(reason) => cx.drop_all(batch, reason),
     }
     None

@@ -16,6 +16,7 @@ use tidegate_synthesizer::compose::packet::Place;
 use tidegate_synthesizer::compose::walk::Limits;
 use tidegate_synthesizer::compose::{Synthesis, synthesize};
 use tidegate_synthesizer::insert::insert;
+use tidegate_synthesizer::program::machine::Making;
 use tidegate_synthesizer::program::question::{Leased, Question};
 use tidegate_synthesizer::program::{Class, Exit, Next, Program, Value, Write};
 use tidegate_synthesizer::verify::Verdict;
@@ -40,6 +41,7 @@ fn chain(input: &str, output: &str, more: &str) -> String {
 fn compose(chain: &Read) -> Synthesis {
     let limits = Limits { least: 1, ..Limits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
+        .with_machine_code(Making::Now)
 }
 
 fn composed(chain: &Read, synthesis: &Synthesis) -> String {

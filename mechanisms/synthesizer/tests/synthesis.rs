@@ -8,6 +8,7 @@ use element::DropReason;
 use tidegate_synthesizer::compose::walk::Limits;
 use tidegate_synthesizer::compose::{Synthesis, synthesize};
 use tidegate_synthesizer::insert::insert;
+use tidegate_synthesizer::program::machine::Making;
 use tidegate_synthesizer::program::question::Question;
 use tidegate_synthesizer::program::{Checksum, Exit, Next, Program, Value, text};
 use tidegate_synthesizer::verify::{Difference, Verdict};
@@ -22,6 +23,7 @@ const NODES: usize = 1 << 22;
 
 fn compose(chain: &Read) -> Synthesis {
     synthesize(&chain.chain, &limits(), &|(node, output)| chain.pushed[node][output])
+        .with_machine_code(Making::Now)
 }
 
 /// What was made of a chain, as a chain that was read again.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sprayer::{Policy, Settings as Spray};
+use synthesizer::program::machine::Making;
 
 use super::reframer::Workload;
 use crate::evaluation::open_loop::{self, OpenLoop};
@@ -57,7 +58,7 @@ fn chain(on: On) -> String {
 /// The configuration behind what gives packets, composed if it is to be.
 fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     let text = front(&chain(on));
-    if on.synthesizer { synthesized(text) } else { Ok(text) }
+    if on.synthesizer { synthesized(text, Making::default()) } else { Ok(text) }
 }
 
 pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {

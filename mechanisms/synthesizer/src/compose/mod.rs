@@ -27,6 +27,7 @@ use element::effects::{Action, Effects, Field, Value};
 
 use crate::model::chain::{Chain, Port};
 use crate::model::packet::headers_of;
+use crate::program::machine::Making;
 use crate::program::{Class, Exit, List, Passed, Program, Step};
 use leaf::To;
 use packet::{Byte, Packet, Place};
@@ -58,6 +59,17 @@ pub struct Synthesis {
     pub multiplied: Vec<(usize, usize)>,
     /// Elements that are left alone, and why.
     pub alone: BTreeMap<usize, String>,
+}
+
+impl Synthesis {
+    /// The same with machine code at another time.
+    #[must_use]
+    pub fn with_machine_code(mut self, making: Making) -> Synthesis {
+        for stretch in &mut self.stretches {
+            stretch.program.machine_code = making;
+        }
+        self
+    }
 }
 
 /// Synthesizes a chain. `is_pushed` says of an output whether packets are pushed out of it: where they are pulled, elements
@@ -370,6 +382,7 @@ fn stretch(
         classes,
         elements: elements.names,
         outputs: outputs.len(),
+        machine_code: Making::default(),
     };
     Some(Stretch { from, to, program, outputs, handed: walked.handed, passed })
 }

@@ -31,9 +31,11 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// Groups packets with so many different classes at the most. Those that are left to the elements are in no group.
-    pub fn sort(&mut self, classes: &[u32], most: usize) {
+    /// Groups packets with so many different classes at the most. Those that are left to the elements are in no group; how many
+    /// the others are.
+    pub fn sort(&mut self, classes: &[u32], most: usize) -> usize {
         self.first.resize(most, NONE);
+        let mut grouped = 0;
         // The last one comes first, so that each is put in front of those behind it.
         for (place, &class) in classes.iter().enumerate().rev() {
             let Some(first) = self.first.get_mut(class as usize) else { continue };
@@ -41,7 +43,9 @@ impl Groups {
                 self.classes.push(class);
             }
             self.next[place % BATCH_CAPACITY] = std::mem::replace(first, place as u16);
+            grouped += 1;
         }
+        grouped
     }
 
     /// Puts the packets of a group into `places`, and says which class it is.
@@ -73,7 +77,8 @@ mod tests {
             for classes in batches {
                 let classes: Vec<u32> =
                     classes.into_iter().map(|class| if class == 6 { OTHERWISE } else { class }).collect();
-                groups.sort(&classes, 6);
+                let grouped = groups.sort(&classes, 6);
+                prop_assert_eq!(grouped, classes.iter().filter(|class| **class != OTHERWISE).count());
                 let mut found = vec![OTHERWISE; classes.len()];
                 while let Some(class) = groups.take() {
                     prop_assert!(groups.places.is_sorted() && !groups.places.is_empty());

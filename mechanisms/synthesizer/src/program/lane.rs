@@ -14,6 +14,7 @@ use element::Packet;
 use wire::checksum::Delta;
 
 use super::flows::ROW;
+use super::machine::{Updates, Writes};
 use super::{Value, Write};
 use crate::compose::packet::Place;
 
@@ -28,32 +29,32 @@ pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
 
 /// Eight bytes of the packet, or of what lies behind its end, which stays as it is.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
+pub(super) struct Lane {
     /// From the front of the packet while it is written.
-    place: usize,
+    pub(super) place: usize,
     /// Bits that stay, bits that are those of a sum, and what is added for that.
-    keep: u64,
-    sum: u64,
-    add: u64,
+    pub(super) keep: u64,
+    pub(super) sum: u64,
+    pub(super) add: u64,
     /// Bits that are set.
-    put: u64,
+    pub(super) put: u64,
     /// Bits that come from values: from which eight bytes, and how far these are turned for that.
-    take: u64,
-    from: usize,
-    turn: u32,
+    pub(super) take: u64,
+    pub(super) from: usize,
+    pub(super) turn: u32,
     /// Whether these are values that were gathered, or those of the flow.
     is_gathered: bool,
     /// Bits that the checksums of the IPv4 and of the transport header account for.
-    covers: [u64; 2],
+    pub(super) covers: [u64; 2],
 }
 
 /// Eight bytes of which some are set to constants, and nothing else: most lanes are so.
 #[derive(Clone, Copy, Debug)]
-struct Constant {
-    place: usize,
+pub(super) struct Constant {
+    pub(super) place: usize,
     /// In the machine's byte order.
-    keep: u64,
-    put: u64,
+    pub(super) keep: u64,
+    pub(super) put: u64,
 }
 
 /// Part of a value, which is put together with others.
@@ -253,6 +254,14 @@ impl Lanes {
                 }
             }
         }
+    }
+
+    /// What makes machine code that writes the same and updates these checksums, for lanes of which none is gathered.
+    pub(super) fn recipe(&self, updates: Updates) -> impl FnOnce() -> Option<Writes> + use<> {
+        let Lanes { constants, lanes, .. } = self.clone();
+        let sums = updates.iter().flatten().map(|(place, _)| place + 2).max().unwrap_or_default();
+        let window = self.reach().max(sums);
+        move || Writes::new(&constants, &lanes, updates, window)
     }
 
     /// How many bytes of a packet's slot, from the front on, are read and written.

@@ -9,6 +9,7 @@ pub mod declare;
 pub mod flows;
 pub mod groups;
 mod lane;
+pub mod machine;
 pub mod operation;
 pub mod question;
 pub mod run;
@@ -23,6 +24,7 @@ use element::DropReason;
 use element::effects::Header;
 
 use crate::compose::packet::Place;
+use machine::Making;
 use question::{Question, Sum};
 
 /// A program.
@@ -50,6 +52,8 @@ pub struct Program {
     pub elements: Vec<String>,
     /// How many outputs there are.
     pub outputs: usize,
+    /// When there is machine code for it.
+    pub machine_code: Making,
 }
 
 /// Where an answer leads.

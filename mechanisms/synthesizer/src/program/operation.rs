@@ -4,12 +4,13 @@
 
 use element::effects::Header;
 use element::{Base, Packet, Timestamp};
-use packet::{Annotations, PacketKind};
+use packet::{Annotations, Marks};
 use wire::LinkType;
 use wire::checksum::{Delta, Sum as OnesSum};
 
 use super::flows::{Flows, NO_ROW, ROW};
 use super::lane::{Gathered, Lanes, gather, word_mut};
+use super::machine::{Later, Making, Writes};
 use super::question::Sum;
 use super::run::value;
 use super::{Checksum, Class, TransportChecksum, Value, Write};
@@ -28,12 +29,9 @@ pub struct Operation {
     start: i32,
     front: i32,
     end: Option<Sum>,
-    /// Where network and transport header are marked, where that is in the packet, and other marks.
-    marks: Option<(u16, u16)>,
+    /// What is said of the packet; but for headers that may lie outside of it.
+    marks: Marks,
     headers: Vec<(Base, Option<i32>)>,
-    kind: Option<PacketKind>,
-    port: Option<u8>,
-    framed: bool,
     stamped: bool,
     lanes: Lanes,
     annotations: Vec<Write>,
@@ -41,8 +39,12 @@ pub struct Operation {
     moves: bool,
     checksum: Option<Checksum>,
     transport_checksum: Option<TransportChecksum>,
+    /// Whether there are `headers` or `annotations`.
+    has_more: bool,
     /// Whether something of this has to be made of each packet before it is written to.
     is_single: bool,
+    /// The lanes and updates of checksums as machine code, once there are many packets.
+    code: Later<Writes>,
     /// Bytes that the packet has to have in its first slot, and those that have to be there, behind its end if need be.
     needs: usize,
     reach: usize,
@@ -67,20 +69,12 @@ impl Operation {
         let mut operation = Operation {
             start: class.start,
             front: class.front(),
-            port: class.port,
-            framed: class.framed,
             stamped: class.stamped,
             ..Operation::default()
         };
         operation.end.clone_from(&class.end);
         operation.checksum.clone_from(&class.checksum);
         operation.transport_checksum.clone_from(&class.transport_checksum);
-        for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
-            operation.headers.extend(header.map(|place| (base, place.map(|place| place - class.start))));
-        }
-        if let Some(kind) = class.kind {
-            operation.kind = Some(kind_of(kind));
-        }
         let reach = |place: Place, length: usize| match place {
             Place::Byte(place) => i64::from(place) + length as i64,
             Place::Annotation(_) | Place::Leased(..) => 0,
@@ -153,7 +147,8 @@ impl Operation {
         let Some(lanes) = Lanes::new(&writes, words, class.front())? else {
             return Ok(Operation::none());
         };
-        operation.mark_both(needs - i64::from(class.start));
+        operation.mark(class, needs - i64::from(class.start));
+        operation.has_more = !operation.headers.is_empty() || !operation.annotations.is_empty();
         operation.is_single = operation.end.is_some() || operation.moves || lanes.gathers();
         operation.reach = lanes.reach().saturating_sub(class.front().unsigned_abs() as usize);
         operation.lanes = lanes;
@@ -161,21 +156,52 @@ impl Operation {
         Ok(operation)
     }
 
-    /// Marks network and transport header at once, if both are to be, in so many bytes that packets have.
-    fn mark_both(&mut self, length: i64) {
-        let place = |base: Base| {
-            let mark = self.headers.iter().find(|(other, _)| *other == base).and_then(|(_, place)| *place);
-            mark.filter(|place| (0..=length).contains(&i64::from(*place)))
-                .and_then(|place| u16::try_from(place).ok())
-        };
-        self.marks = place(Base::Network).zip(place(Base::Transport)).filter(|_| self.end.is_none());
-        if self.marks.is_some() {
-            self.headers.retain(|(base, _)| *base == Base::Mac);
+    /// Counts packets that come.
+    #[inline]
+    pub(super) fn count(&mut self, packets: usize, making: Making) {
+        let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
+        // What is put together for each packet, or computed afresh, is not made machine code.
+        if self.is_single || matches!(checksum, Some(Checksum::Recomputed { .. })) {
+            return;
+        }
+        code.count(packets, making, || {
+            let place = |place: i32| (place - *front) as usize;
+            let network = checksum.as_ref().map(|sum| (place(sum.header() + IPV4_SUM), false));
+            let transport = transport_checksum.as_ref();
+            let transport = transport.map(|sum| (place(sum.place()), sum.protocol == Header::Udp));
+            lanes.recipe([network, transport])
+        });
+    }
+
+    /// Takes what a class says of packets, which have so many bytes at least.
+    fn mark(&mut self, class: &Class, length: i64) {
+        let bases = [Base::Mac, Base::Network, Base::Transport];
+        for (base, header) in bases.into_iter().zip(class.headers) {
+            let Some(header) = header else { continue };
+            let place = header.map(|place| place - class.start);
+            let is_inside = |place: i32| (0..=length).contains(&place.into());
+            match place.map(u16::try_from) {
+                None => self.marks = self.marks.header(base, None),
+                Some(Ok(inside)) if is_inside(inside.into()) && class.end.is_none() => {
+                    self.marks = self.marks.header(base, Some(inside));
+                }
+                Some(_) => self.headers.push((base, place)),
+            }
+        }
+        if let Some(kind) = class.kind {
+            self.marks = self.marks.kind(kind_of(kind));
+        }
+        if let Some(port) = class.port {
+            self.marks = self.marks.port(port);
+        }
+        if class.framed {
+            self.marks = self.marks.link(LinkType::Ethernet.number());
         }
     }
 
     /// Does to packets of a batch what their class says, with the values that their flows get if these are on lease. Those whose
     /// first slot lacks the bytes or the room are refused, and nothing is done to them: they are moved from `places` to `refused`.
+    /// The others have so many bytes then.
     pub fn carry_out(
         &self,
         packets: &mut [Packet],
@@ -183,9 +209,9 @@ impl Operation {
         flows: Option<&Flows>,
         now: Timestamp,
         refused: &mut Vec<u8>,
-    ) {
+    ) -> u64 {
         let row = |place: u8| flows.map_or(&NO_ROW, |flows| flows.row(place.into()));
-        self.carry_out_with(packets, places, row, now, refused);
+        self.carry_out_with(packets, places, row, now, refused)
     }
 
     /// The same with what stands with the flow of a packet.
@@ -196,47 +222,115 @@ impl Operation {
         row: impl Fn(u8) -> &'r [u8; ROW] + Copy,
         now: Timestamp,
         refused: &mut Vec<u8>,
-    ) {
+    ) -> u64 {
         refused.clear();
+        if let Some(code) = self.code.get() {
+            let mut bytes = 0;
+            for &place in places.iter() {
+                let packet = &mut packets[usize::from(place)];
+                if !self.fits(packet) {
+                    refused.push(place);
+                    continue;
+                }
+                self.begin(packet);
+                let is_written =
+                    packet.slot_window_mut(code.window()).is_some_and(|bytes| code.write(bytes, row(place)));
+                debug_assert!(is_written, "that there are so many bytes was asked before");
+                self.finish(packet, None, now);
+                bytes += packet.len() as u64;
+            }
+            if !refused.is_empty() {
+                places.retain(|place| !refused.contains(place));
+            }
+            return bytes;
+        }
         places.retain(|&place| {
-            let packet = &packets[usize::from(place)];
-            let fits = (packet.data().len() >= self.needs)
-                & (packet.slot_rest() >= self.reach)
-                & (packet.headroom() >= self.front.unsigned_abs() as usize);
+            let fits = self.fits(&packets[usize::from(place)]);
             if !fits {
                 refused.push(place);
             }
             fits
         });
-        for places in places.chunks(if self.is_single { 1 } else { AT_ONCE }) {
-            self.carry_out_some(packets, places, row, now);
+        let few = places.chunks(if self.is_single { 1 } else { AT_ONCE });
+        few.map(|places| self.carry_out_by_tables(packets, places, row, now)).sum()
+    }
+
+    /// Whether a packet has the bytes and the room.
+    #[inline(always)]
+    fn fits(&self, packet: &Packet) -> bool {
+        (packet.data().len() >= self.needs)
+            & (packet.slot_rest() >= self.reach)
+            & (packet.headroom() >= self.front.unsigned_abs() as usize)
+    }
+
+    /// Makes room in front: what lies there afterwards is written before it is taken off.
+    #[inline(always)]
+    fn begin(&self, packet: &mut Packet) {
+        if self.front != 0 {
+            let is_longer = packet.unstrip(self.front.unsigned_abs() as usize);
+            debug_assert!(is_longer, "that there is room was asked before");
         }
     }
 
-    /// The same for a few packets, all of which have what it takes: step by step, each for all of them.
-    fn carry_out_some<'r>(
+    /// What is not written to the bytes of a packet.
+    #[inline(always)]
+    fn finish(&self, packet: &mut Packet, single: Option<&Single>, now: Timestamp) {
+        if self.start != self.front {
+            let is_shorter = packet.strip((self.start - self.front) as usize);
+            debug_assert!(is_shorter, "that there are so many bytes was asked before");
+        }
+        if let Some(end) = single.and_then(|single| single.end) {
+            packet.truncate(usize::try_from(end - i64::from(self.start)).unwrap_or(0));
+        }
+        packet.mark(&self.marks);
+        if self.stamped {
+            packet.set_time(now);
+        }
+        if self.has_more {
+            for (base, place) in &self.headers {
+                packet.set_offset(*base, place.map(|place| place as isize));
+            }
+            self.annotate(packet, single.and_then(|single| single.noted.as_ref()));
+        }
+    }
+
+    /// Does it to a few packets, all of which have what it takes, step by step, each for all of them.
+    fn carry_out_by_tables<'r>(
         &self,
         packets: &mut [Packet],
         places: &[u8],
         row: impl Fn(u8) -> &'r [u8; ROW],
         now: Timestamp,
-    ) {
-        let Operation { start, front, checksum, transport_checksum, .. } = self;
-        let (start, front) = (*start, *front);
+    ) -> u64 {
         // What is read is what came in: first all of it, then writes.
         let single = match places {
             [place] if self.is_single => Some(Single::of(self, &packets[usize::from(*place)], row(*place))),
             _ => None,
         };
-        // What lies in front of the packet afterwards is written before it is taken off.
-        if front != 0 {
-            for &place in places {
-                let is_longer = packets[usize::from(place)].unstrip(front.unsigned_abs() as usize);
-                debug_assert!(is_longer, "that there is room was asked before");
-            }
+        for &place in places {
+            self.begin(&mut packets[usize::from(place)]);
         }
+        self.write_by_tables(packets, places, row, single.as_ref());
+        let mut bytes = 0;
+        for &place in places {
+            let packet = &mut packets[usize::from(place)];
+            self.finish(packet, single.as_ref(), now);
+            bytes += packet.len() as u64;
+        }
+        bytes
+    }
+
+    /// Writes what has to be, and updates checksums.
+    fn write_by_tables<'r>(
+        &self,
+        packets: &mut [Packet],
+        places: &[u8],
+        row: impl Fn(u8) -> &'r [u8; ROW],
+        single: Option<&Single>,
+    ) {
+        let Operation { front, checksum, transport_checksum, .. } = self;
         let mut changes = [[Delta::default(); 2]; AT_ONCE];
-        let gathered = single.as_ref().and_then(|single| single.gathered.as_ref());
+        let gathered = single.and_then(|single| single.gathered.as_ref());
         self.lanes.write(packets, places, row, gathered, &mut changes);
         match checksum {
             Some(Checksum::Updated { header, .. }) => {
@@ -267,47 +361,15 @@ impl Operation {
                 let Some(bytes) = word_mut(&mut packets[usize::from(place)], sum.place() - front) else {
                     continue;
                 };
-                let new = match (sum.protocol, u16::from_be_bytes(*bytes)) {
-                    // UDP's zero stays, and its other one where nothing has changed.
-                    (Header::Udp, old) if old != 0xffff || !change.is_nothing() => change.apply_udp(old),
-                    (_, old) => change.apply_to_any(old),
-                };
+                let old = u16::from_be_bytes(*bytes);
+                let is_udp = sum.protocol == Header::Udp;
+                let new = if is_udp { change.apply_udp(old) } else { change.apply_to_any(old) };
                 *bytes = new.to_be_bytes();
             }
-        }
-        for &place in places {
-            let packet = &mut packets[usize::from(place)];
-            if start != front {
-                let is_shorter = packet.strip((start - front) as usize);
-                debug_assert!(is_shorter, "that there are so many bytes was asked before");
-            }
-            if let Some(end) = single.as_ref().and_then(|single| single.end) {
-                packet.truncate(usize::try_from(end - i64::from(start)).unwrap_or(0));
-            }
-            if let Some((network, transport)) = self.marks {
-                packet.set_headers(network.into(), transport.into());
-            }
-            for (base, place) in &self.headers {
-                packet.set_offset(*base, place.map(|place| place as isize));
-            }
-            if let Some(kind) = self.kind {
-                packet.set_kind(kind);
-            }
-            if let Some(port) = self.port {
-                packet.set_port(port);
-            }
-            if self.framed {
-                packet.set_link(LinkType::Ethernet.number());
-            }
-            if self.stamped {
-                packet.set_time(now);
-            }
-            self.annotate(packet, single.as_ref().and_then(|single| single.noted.as_ref()));
         }
     }
 
     /// Writes annotations.
-    #[inline]
     fn annotate(&self, packet: &mut Packet, noted: Option<&[u8; MOST_MOVED]>) {
         let mut used = 0;
         for Write { place, value } in &self.annotations {
@@ -398,7 +460,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::program::{Exit, Value};
+    use crate::program::{Exit, Value, machine};
 
     /// Where the IPv4 header starts.
     const IP: i32 = 14;
@@ -524,28 +586,35 @@ mod tests {
             let operation = Operation::new(&class, &|_| true, &|_, offset| Some(offset));
             // More lanes of values than there is room for are refused before anything runs.
             prop_assume!(operation.is_ok());
-            let operation = operation.unwrap();
-            let mut pool = Pool::new(64 << 20).unwrap();
-            let mut batch = packet::Batch::new();
-            for frame in &frames {
-                let mut packet = pool.packet(frame).unwrap();
-                packet.annotations_mut().bytes_mut().copy_from_slice(&annotations);
-                prop_assert!(batch.push(packet).is_ok());
-            }
-            let mut places: Vec<u8> = (0..frames.len() as u8).collect();
-            let mut refused = Vec::new();
-            operation.carry_out_with(&mut batch, &mut places, |_| &leased, Timestamp(0), &mut refused);
-            let front = class.front().unsigned_abs() as usize;
-            let made: Vec<Option<Vec<u8>>> =
-                batch.iter_mut().map(|packet| packet.unstrip(front).then(|| packet.data().to_vec())).collect();
-            pool.free_all(&mut batch);
-            prop_assert!(refused.is_empty(), "{:?}", refused);
-            // What stood in front before is not known.
-            let is_in_front = class.writes.iter().any(|write| write.place == Place::Byte(class.front()));
-            let first = if is_in_front { 0 } else { front };
-            for (made, came) in made.iter().zip(&frames) {
-                let expected = expected(&class, came, &annotations, &leased);
-                prop_assert_eq!(made.as_ref().map(|made| &made[first..]), Some(&expected[first..]), "{:?}", class);
+            let mut operation = operation.unwrap();
+            // By tables, and by machine code where there is some.
+            for making in [Making::Never, Making::Now] {
+                operation.count(frames.len(), making);
+                let is_code = machine::EXISTS && making == Making::Now && !operation.is_single;
+                prop_assert_eq!(operation.code.get().is_some(), is_code);
+                let mut pool = Pool::new(64 << 20).unwrap();
+                let mut batch = packet::Batch::new();
+                for frame in &frames {
+                    let mut packet = pool.packet(frame).unwrap();
+                    packet.annotations_mut().bytes_mut().copy_from_slice(&annotations);
+                    prop_assert!(batch.push(packet).is_ok());
+                }
+                let mut places: Vec<u8> = (0..frames.len() as u8).collect();
+                let mut refused = Vec::new();
+                operation.carry_out_with(&mut batch, &mut places, |_| &leased, Timestamp(0), &mut refused);
+                let front = class.front().unsigned_abs() as usize;
+                let data = |packet: &mut Packet| packet.unstrip(front).then(|| packet.data().to_vec());
+                let made: Vec<Option<Vec<u8>>> = batch.iter_mut().map(data).collect();
+                pool.free_all(&mut batch);
+                prop_assert!(refused.is_empty(), "{:?}", refused);
+                // What stood in front before is not known.
+                let is_in_front = class.writes.iter().any(|write| write.place == Place::Byte(class.front()));
+                let first = if is_in_front { 0 } else { front };
+                for (made, came) in made.iter().zip(&frames) {
+                    let expected = expected(&class, came, &annotations, &leased);
+                    let made = made.as_ref().map(|made| &made[first..]);
+                    prop_assert_eq!(made, Some(&expected[first..]), "{:?} {:?}", making, class);
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ use wire::checksum::ipv4_valid;
 
 use super::flows::{Flows, Known, Used};
 use super::groups::Groups;
+use super::machine::Making;
 use super::operation::Operation;
 use super::question::{Question, Sum};
 use super::trail::{Found, Trails};
@@ -41,6 +42,7 @@ pub struct Runner {
     branches: HashMap<(Ask, u32, Vec<Next>), Next, FixedState>,
     /// What has to be done for each class.
     operations: Vec<Operation>,
+    making: Making,
 }
 
 /// A question as it is asked. Nodes are small, and all of one kind: what a packet's way costs is waiting for one after the
@@ -128,6 +130,7 @@ impl Runner {
             lists: Vec::with_capacity(program.lists.len()),
             branches: HashMap::default(),
             operations: Vec::with_capacity(program.classes.len()),
+            making: program.machine_code,
         };
         for node in &program.nodes {
             let first = runner.ends.len() as u32;
@@ -204,12 +207,16 @@ impl Runner {
         classes.resize(packets.len(), OTHERWISE);
         waiting.clear();
         held.clear();
-        for (place, packet) in packets.iter().enumerate() {
-            if self.is_laid_out(packet) {
-                let known = flows.and_then(|flows| flows.known(place));
-                let (number, at) = known.map_or((0, self.start), |known| (known.number() + 1, known.start()));
-                trails.add(number, at, place as u8);
-            }
+        let laid_out = packets.iter().enumerate().filter(|(_, packet)| self.is_laid_out(packet));
+        match flows {
+            None => trails.begin(0, || self.start).extend(laid_out.map(|(place, _)| place as u8)),
+            Some(flows) => laid_out.for_each(|(place, _)| match flows.number(place) {
+                Some(number) => {
+                    let at = || flows.start(number).unwrap_or(self.start);
+                    trails.add(number + 1, at, place as u8);
+                }
+                None => trails.add(0, || self.start, place as u8),
+            }),
         }
         trails.follow(self, &mut Found { packets, flows, classes, waiting, held });
         // Packets that wait for rules: those at the same list are looked up together.
@@ -452,10 +459,17 @@ impl Runner {
         self.nexts[node.first as usize + part]
     }
 
-    /// What is done to packets of a class.
+    /// What is done to packets of a class, of which so many come.
     #[inline]
-    pub fn operation(&self, class: u32) -> Option<&Operation> {
-        self.operations.get(class as usize)
+    pub fn operation(&mut self, class: u32, packets: usize) -> Option<&Operation> {
+        let operation = self.operations.get_mut(class as usize)?;
+        operation.count(packets, self.making);
+        Some(operation)
+    }
+
+    /// When there is to be machine code.
+    pub(super) fn making(&self) -> Making {
+        self.making
     }
 }
 

@@ -4,6 +4,7 @@
 //!   they are certain to be there
 //! - `OTHERWISE 1`: the output for packets that are laid out otherwise
 //! - `PASSING a b c`: names of elements
+//! - `MACHINE_CODE later`: when there is machine code, `never`, `later` or `now`
 //! - `START n0`
 //! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
 //! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
@@ -19,6 +20,7 @@ use classify::filter::{Condition, Header, Test, Tree};
 use element::DropReason;
 use element::effects::Header as Protocol;
 
+use super::machine::Making;
 use super::question::{Leased, Question, Sum};
 use super::{
     Checksum, Class, Exit, List, Next, Node, Passed, Program, Rule, Step, TransportChecksum, Value, Write,
@@ -40,6 +42,9 @@ pub fn write(program: &Program) -> String {
     lines.push(format!("OTHERWISE {}", program.otherwise));
     if !program.elements.is_empty() {
         lines.push(format!("PASSING {}", program.elements.join(" ")));
+    }
+    if program.machine_code != Making::default() {
+        lines.push(format!("MACHINE_CODE {}", program.machine_code));
     }
     lines.push(format!("START {}", next(program.start)));
     for (number, node) in program.nodes.iter().enumerate() {
@@ -230,6 +235,10 @@ fn line(program: &mut Program, first: &str, words: &mut Words<'_>) -> Option<()>
         }
         "OTHERWISE" => program.otherwise = words.next()?.parse().ok()?,
         "PASSING" => program.elements = words.by_ref().map(String::from).collect(),
+        "MACHINE_CODE" => {
+            let when = words.next()?;
+            program.machine_code = Making::ALL.into_iter().find(|making| making.to_string() == when)?;
+        }
         "START" => program.start = read_next(words.next()?)?,
         "r" => {
             let (outcome, case) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

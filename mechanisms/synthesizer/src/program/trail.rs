@@ -14,6 +14,7 @@ use packet::BATCH_CAPACITY;
 
 use super::Next;
 use super::flows::Flows;
+use super::machine::{Conditions, Later, Making};
 use super::run::{Ask, Compiled, Runner, count};
 
 /// Trails: those of packets of which nothing is known, and those of the first rests of the program that are left for flows.
@@ -32,11 +33,11 @@ const MOST_PATIENCE: u32 = 1 << 14;
 
 /// What some bits of sixteen bytes have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Exactly {
-    place: usize,
+pub(super) struct Exactly {
+    pub(super) place: usize,
     /// In the machine's byte order.
-    mask: u128,
-    bits: u128,
+    pub(super) mask: u128,
+    pub(super) bits: u128,
 }
 
 impl Exactly {
@@ -49,13 +50,13 @@ impl Exactly {
 
 /// A condition on up to eight bytes, as a number: some of its bits are in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Check {
-    place: u16,
+pub(super) struct Check {
+    pub(super) place: u16,
     /// Bits behind those that count.
-    shift: u8,
-    mask: u64,
-    low: u64,
-    span: u64,
+    pub(super) shift: u8,
+    pub(super) mask: u64,
+    pub(super) low: u64,
+    pub(super) span: u64,
 }
 
 impl Check {
@@ -87,6 +88,8 @@ struct Trail {
     end: Next,
     /// Packets that have taken it since the last review.
     taken: u32,
+    /// All of `exactly` and `checks`, once many packets have taken it.
+    conditions: Later<Conditions>,
 }
 
 impl Trail {
@@ -94,24 +97,19 @@ impl Trail {
     /// before the next one.
     fn leave(&self, runner: &Runner, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
-        for (leaves, place) in leave.iter_mut().zip(places) {
-            let packet = of(place);
-            let holds = (packet.data().len() >= self.reach)
-                & (packet.slot_rest() >= self.window)
+        let holds = |packet: &Packet| {
+            (packet.data().len() >= self.reach)
                 & ((packet.len() as u64).wrapping_sub(self.length.0) <= self.length.1)
-                & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1);
-            *leaves = u64::from(!holds);
-        }
-        for exactly in &self.exactly {
+                & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1)
+        };
+        if let Some(conditions) = self.conditions.get() {
             for (leaves, place) in leave.iter_mut().zip(places) {
-                let differs = exactly.differs(of(place).slot_bytes(exactly.place));
-                *leaves |= differs as u64 | (differs >> 64) as u64;
+                let packet = of(place);
+                let bytes = if holds(packet) { packet.slot_window(self.window) } else { None };
+                *leaves = bytes.map_or(1, |bytes| conditions.differ(bytes));
             }
-        }
-        for check in &self.checks {
-            for (leaves, place) in leave.iter_mut().zip(places) {
-                *leaves |= u64::from(!check.holds(of(place).slot_bytes(check.place.into())));
-            }
+        } else {
+            self.leave_by_tables(packets, places, leave, holds);
         }
         for &(annotation, low, span) in &self.annotations {
             for (leaves, place) in leave.iter_mut().zip(places) {
@@ -125,6 +123,41 @@ impl Trail {
                 *leaves = u64::from(runner.ask(ask, packet.data(), packet).wrapping_sub(low) > span);
             }
         }
+    }
+
+    /// As far as `holds`, `exactly` and `checks` say.
+    fn leave_by_tables(
+        &self,
+        packets: &[Packet],
+        places: &[u8],
+        leave: &mut [u64],
+        holds: impl Fn(&Packet) -> bool,
+    ) {
+        let of = |place: &u8| &packets[usize::from(*place)];
+        for (leaves, place) in leave.iter_mut().zip(places) {
+            *leaves = u64::from(!(holds(of(place)) & (of(place).slot_rest() >= self.window)));
+        }
+        for exactly in &self.exactly {
+            for (leaves, place) in leave.iter_mut().zip(places) {
+                let differs = exactly.differs(of(place).slot_bytes(exactly.place));
+                *leaves |= differs as u64 | (differs >> 64) as u64;
+            }
+        }
+        for check in &self.checks {
+            for (leaves, place) in leave.iter_mut().zip(places) {
+                *leaves |= u64::from(!check.holds(of(place).slot_bytes(check.place.into())));
+            }
+        }
+    }
+
+    /// Counts packets that have taken it.
+    fn take(&mut self, packets: usize, making: Making) {
+        self.taken += packets as u32;
+        let Trail { conditions, exactly, checks, window, .. } = self;
+        conditions.count(packets, making, || {
+            let (exactly, checks, window) = (exactly.clone(), checks.clone(), *window);
+            move || Conditions::new(&exactly, &checks, window)
+        });
     }
 }
 
@@ -185,6 +218,18 @@ impl Found<'_> {
         }
     }
 
+    /// Takes a packet from the end of its trail.
+    #[inline]
+    fn arrive(&mut self, runner: &Runner, trail: &Trail, place: u8) {
+        for &list in &trail.counted {
+            self.count(list, place);
+        }
+        match trail.end {
+            Next::Class(class) => self.classes[usize::from(place)] = class,
+            Next::Node(_) => self.follow(runner, trail.end, place),
+        }
+    }
+
     /// Counts a rule that holds for all packets of a flow.
     fn count(&mut self, list: u32, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
@@ -196,21 +241,28 @@ impl Found<'_> {
 impl Trails {
     /// Adds a packet of the batch, which begins somewhere, by number.
     #[inline]
-    pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {
+    pub(super) fn add(&mut self, number: usize, at: impl FnOnce() -> Next, place: u8) {
         if number >= MOST_STARTS {
-            return self.elsewhere.push((at, place));
+            return self.elsewhere.push((at(), place));
         }
+        self.begin(number, at).push(place);
+    }
+
+    /// The packets of the batch that begin somewhere, by a number below `MOST_STARTS`.
+    #[inline]
+    pub(super) fn begin(&mut self, number: usize, at: impl FnOnce() -> Next) -> &mut Vec<u8> {
         if number >= self.starts.len() {
             self.starts.resize_with(number + 1, Start::default);
         }
         let start = &mut self.starts[number];
         if start.here.is_empty() {
             self.numbers.push(number);
+            let at = at();
             if start.at != at || start.packets > REVIEW {
                 start.review(at);
             }
         }
-        start.here.push(place);
+        &mut start.here
     }
 
     /// Finds the classes of the packets that were added, or the lists of rules that they wait for.
@@ -235,21 +287,24 @@ impl Start {
             }
             trail.leave(runner, found.packets, here, leave);
             let before = here.len();
-            let mut leave = leave.iter();
-            here.retain(|&place| {
-                let leaves = leave.next().is_none_or(|leaves| *leaves != 0);
-                if !leaves {
-                    for &list in &trail.counted {
-                        found.count(list, place);
-                    }
-                    match trail.end {
-                        Next::Class(class) => found.classes[usize::from(place)] = class,
-                        Next::Node(_) => found.follow(runner, trail.end, place),
-                    }
+            let leave = &leave[..before];
+            let end = match trail.end {
+                Next::Class(class) if trail.counted.is_empty() => Some(class),
+                _ => None,
+            };
+            let mut left = 0;
+            for (i, leaves) in leave.iter().enumerate() {
+                let place = here[i];
+                match end {
+                    _ if *leaves != 0 => {}
+                    Some(class) => found.classes[usize::from(place)] = class,
+                    None => found.arrive(runner, trail, place),
                 }
-                leaves
-            });
-            trail.taken += (before - here.len()) as u32;
+                here[left] = place;
+                left += usize::from(*leaves != 0);
+            }
+            here.truncate(left);
+            trail.take(before - left, runner.making());
         }
         let at = *at;
         while let Some(place) = self.here.pop() {
@@ -422,6 +477,7 @@ impl Laid {
             counted: self.counted,
             end,
             taken: 0,
+            conditions: Later::default(),
         })
     }
 }
@@ -479,6 +535,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::program::machine;
 
     /// Parts of numbers of eight or twelve bits, as questions have them.
     fn parts(bits: u32) -> impl Strategy<Value = (Vec<u64>, Vec<Next>)> {
@@ -558,6 +615,15 @@ mod tests {
             };
             prop_assert!(is_on(&first));
             prop_assert_eq!(is_on(&second), expected);
+            let conditions = Conditions::new(&trail.exactly, &trail.checks, trail.window);
+            prop_assert_eq!(conditions.is_some(), machine::EXISTS);
+            if let Some(conditions) = conditions {
+                prop_assert_eq!(conditions.differ(&first), 0);
+                prop_assert_eq!(conditions.differ(&second) == 0, expected);
+                if let Some(fewer) = first.get(..trail.window.wrapping_sub(1)) {
+                    prop_assert_ne!(conditions.differ(fewer), 0);
+                }
+            }
         }
     }
 }

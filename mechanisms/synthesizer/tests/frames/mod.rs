@@ -4,6 +4,7 @@
 use classify::filter::{Condition, Header, Headers, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
+use synthesizer::program::machine::Making;
 use synthesizer::program::question::Question;
 use synthesizer::program::run::{OTHERWISE, Runner, Scratch};
 use synthesizer::program::{Exit, List, Program};
@@ -192,6 +193,7 @@ pub(crate) struct Fate {
 
 impl Machine {
     pub(crate) fn new(program: Program) -> Machine {
+        let program = Program { machine_code: Making::Now, ..program };
         let runner = Runner::new(&program, &|_, _| true).unwrap();
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
@@ -211,7 +213,7 @@ impl Machine {
         let class = self.scratch.classes[0];
         assert_ne!(class, OTHERWISE);
         let (mut places, mut refused) = (vec![0], Vec::new());
-        let operation = self.runner.operation(class).unwrap();
+        let operation = self.runner.operation(class, 1).unwrap();
         operation.carry_out(&mut packets, &mut places, None, Timestamp::default(), &mut refused);
         assert!(refused.is_empty());
         let [packet] = packets;

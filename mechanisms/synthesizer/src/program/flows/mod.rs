@@ -96,22 +96,27 @@ fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> [u8; ROW] {
     row.unwrap_or(NO_ROW)
 }
 
+/// What is left of the program for packets of a flow, by number.
+#[inline]
+fn number_of(row: &[u8; ROW]) -> usize {
+    u16::from_le_bytes([row[0], row[1]]).into()
+}
+
+/// The rule of the first list that holds for packets of a flow.
+#[inline]
+fn rule_of(row: &[u8; ROW]) -> u32 {
+    u16::from_le_bytes([row[2], row[3]]).into()
+}
+
 /// What is known of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'f> {
-    number: u32,
     rest: &'f Rest,
     /// The rule of the first list.
     rule: u32,
 }
 
 impl Known<'_> {
-    /// What is left of the program, by number: few different ones are of most flows.
-    #[inline]
-    pub fn number(&self) -> usize {
-        self.number as usize
-    }
-
     /// Where to begin.
     #[inline]
     pub fn start(&self) -> Next {
@@ -299,9 +304,22 @@ impl Flows {
     #[inline]
     pub fn known(&self, place: usize) -> Option<Known<'_>> {
         (*self.found.get(place)?)?;
-        let first = u32::from_ne_bytes(*self.rows.get(place)?.first_chunk()?);
-        let number = first & 0xffff;
-        Some(Known { number, rest: self.rests.get(number as usize)?, rule: first >> 16 })
+        let row = self.rows.get(place)?;
+        Some(Known { rest: self.rests.get(number_of(row))?, rule: rule_of(row) })
+    }
+
+    /// What is left of the program for a packet of the batch, by number, if its flow is known: few different ones are of most
+    /// flows.
+    #[inline]
+    pub fn number(&self, place: usize) -> Option<usize> {
+        (*self.found.get(place)?)?;
+        self.rows.get(place).map(number_of)
+    }
+
+    /// Where to begin with what is left.
+    #[inline]
+    pub fn start(&self, number: usize) -> Option<Next> {
+        self.rests.get(number).map(|rest| rest.start)
     }
 
     /// What stands with it: its values, and others before them.
@@ -317,7 +335,16 @@ impl Flows {
         self.odd.clear();
         self.idle += 1;
         let mut tries = if self.tries == 0 { usize::from(self.idle >= BATCHES_PER_TRY) } else { self.tries };
-        for (place, packet) in packets.iter().enumerate().take(classes.len()) {
+        let mut next = 0;
+        loop {
+            if self.slow.is_empty() && self.odd.is_empty() {
+                next = self.see_usual(next, classes, now);
+            }
+            let (place, packet) = match packets.get(next) {
+                Some(packet) if next < classes.len() => (next, packet),
+                _ => break,
+            };
+            next += 1;
             let class = classes[place] as usize;
             let key = self.keys[place];
             if !has_ports(&key) {
@@ -329,17 +356,6 @@ impl Flows {
             }
             let end = self.ends.get(class).copied().unwrap_or(End::ELEMENTS);
             let waits = self.waiting.get(class) == Some(&true);
-            if let (Some(id), Some(Known { rest, .. })) = (self.found[place], self.known(place)) {
-                let is_leased = rest.end.is_some();
-                let fits = !is_leased | (rest.end == Some(end));
-                let may_be_leased = waits & !is_leased;
-                // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
-                if fits & !may_be_leased & self.slow.is_empty() & self.odd.is_empty() {
-                    self.leases.see(id.index(), now);
-                    self.table.touch(id, if is_leased { NEVER_IDLE } else { now });
-                    continue;
-                }
-            }
             let is_odd = || !self.odd.is_empty() && self.odd.iter().any(|odd| is_between(odd, &key));
             match (self.found[place], self.known(place)) {
                 (Some(id), Some(Known { rest: Rest { end: Some(leased), .. }, .. })) => {
@@ -398,6 +414,28 @@ impl Flows {
         if let Some(place) = known {
             self.remember(runner, &packets[place], place, now);
         }
+    }
+
+    /// Notes the flows of packets of a batch from a place on, up to the first packet that more is to be done for: where that is.
+    fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
+        let Flows { found, rows, keys, rests, ends, waiting, leases, table, .. } = self;
+        let packets = found.iter().zip(&*rows).zip(&*keys).zip(classes).skip(from);
+        let mut place = from;
+        for (((found, row), key), class) in packets {
+            let (Some(id), class) = (*found, *class as usize) else { break };
+            let here = (rests.get(number_of(row)), ends.get(class), waiting.get(class));
+            let (Some(rest), Some(end), Some(waits)) = here else { break };
+            // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
+            let is_leased = rest.end.is_some();
+            let fits = (!is_leased & !waits) | (rest.end == Some(*end));
+            if !(fits & has_ports(key)) {
+                break;
+            }
+            leases.see(id.index(), now);
+            table.touch(id, if is_leased { NEVER_IDLE } else { now });
+            place += 1;
+        }
+        place
     }
 
     /// Gives all flows back.

@@ -101,8 +101,7 @@ impl Flows {
         let mut rest = Rest { start: start?, first: first.map(|(list, _)| list), others, end: None };
         // Without terms it is only remembered, and packets may go wherever they have to.
         if !terms.is_empty() {
-            let class = runner.class_of(packet, Some(Known { number: 0, rest: &rest, rule }), &mut |_, _| {})
-                as usize;
+            let class = runner.class_of(packet, Some(Known { rest: &rest, rule }), &mut |_, _| {}) as usize;
             rest.end = Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
         }
         if let Some(number) = self.numbers.get(&rest) {

@@ -55,7 +55,7 @@ impl Flows {
             let byte = terms.and_then(|terms| terms.values.get(usize::from(offset)));
             *to = byte.copied().unwrap_or(0);
         }
-        row[..REST].copy_from_slice(&rest.to_ne_bytes());
+        row[..REST].copy_from_slice(&rest.to_le_bytes());
         let mut value = [0; 6];
         value.as_mut_bytes().copy_from_slice(&row);
         self.held[place] = Some(Held { id, steps });

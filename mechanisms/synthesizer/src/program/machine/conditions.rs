@@ -1,0 +1,102 @@
+//! Conditions on a packet's bytes, all of a trail at once.
+
+use super::code::{Body, Code};
+use crate::program::trail::{Check, Exactly};
+use cranelift_codegen::ir::Value;
+
+/// Whether all conditions hold, of bytes of which there are at least so many.
+pub(in crate::program) struct Conditions {
+    code: Code,
+    window: usize,
+}
+
+impl Conditions {
+    /// Makes code for conditions that look at the first `window` bytes. `None` where there is no machine code, or nothing to be
+    /// looked at.
+    pub(in crate::program) fn new(
+        exactly: &[Exactly],
+        checks: &[Check],
+        window: usize,
+    ) -> Option<Conditions> {
+        // Places are 32-bit numbers within instructions.
+        i32::try_from(window).ok()?;
+        let code = Code::new(1, |body, params| {
+            let bytes = params[0];
+            let mut differs = None;
+            for &Exactly { place, mask, bits } in exactly {
+                for half in 0..2 {
+                    let of = |number: u128| (number >> (64 * half)) as u64;
+                    if of(mask) != 0 {
+                        let other = exact(body, bytes, place + 8 * half, of(mask), of(bits));
+                        add(body, &mut differs, other);
+                    }
+                }
+            }
+            for check in checks {
+                let other = range(body, bytes, check);
+                add(body, &mut differs, other);
+            }
+            differs.unwrap_or_else(|| body.constant(0))
+        })?;
+        Some(Conditions { code, window })
+    }
+
+    /// Something that is not zero if a condition does not hold.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(in crate::program) fn differ(&self, bytes: &[u8]) -> u64 {
+        if bytes.len() < self.window {
+            return u64::MAX;
+        }
+        // SAFETY: `start` is that of a function which was made for one address, by the convention that is named here. It reads
+        // bytes within `window` of it, which are there, writes nothing, and its memory lives as long as `self`.
+        unsafe {
+            let function: extern "sysv64" fn(*const u8) -> u64 = std::mem::transmute(self.code.start());
+            function(bytes.as_ptr())
+        }
+    }
+}
+
+fn add(body: &mut Body<'_>, differs: &mut Option<Value>, other: Value) {
+    *differs = Some(match *differs {
+        Some(differs) => body.or(differs, other),
+        None => other,
+    });
+}
+
+/// The bits that differ, of eight bytes in the machine's order.
+fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) -> Value {
+    let (first, width) = span(mask);
+    let number = body.load(width, bytes, place + first);
+    let shift = 8 * first as u32;
+    let differs = body.xor(number, bits >> shift & all(width));
+    let mask = mask >> shift;
+    if mask == all(width) { differs } else { body.and(differs, mask) }
+}
+
+/// One if the number is outside of the range.
+fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
+    let length = 8 - usize::from(check.shift) / 8;
+    // Of three bytes, or five to seven, all eight are looked at, and those behind shifted out.
+    let width = if matches!(length, 1 | 2 | 4) { length } else { 8 };
+    let number = body.load(width, bytes, check.place.into());
+    let number = body.swap(width, number);
+    let number = body.shift_right(number, 8 * (width - length) as u32);
+    let number = if check.mask == all(length) { number } else { body.and(number, check.mask) };
+    let low = body.constant(check.low.wrapping_neg());
+    let above = if check.low == 0 { number } else { body.add(number, low) };
+    body.is_above(above, check.span)
+}
+
+/// The bytes of eight that some bits lie in, as the first of them and 1, 2, 4 or 8.
+pub(super) fn span(mask: u64) -> (usize, usize) {
+    let first = (mask.trailing_zeros() / 8) as usize;
+    let last = 7 - (mask.leading_zeros() / 8) as usize;
+    let width = (last - first + 1).next_power_of_two();
+    (first.min(8 - width), width)
+}
+
+/// All bits of so many bytes.
+pub(super) fn all(width: usize) -> u64 {
+    u64::MAX >> (64 - 8 * width)
+}

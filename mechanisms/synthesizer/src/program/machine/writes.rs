@@ -1,0 +1,204 @@
+//! All writes of a class to the bytes of a packet, and its checksums.
+
+use cranelift_codegen::ir::Value;
+
+use super::Updates;
+use super::code::{Body, Code};
+use super::conditions::{all, span};
+use crate::program::flows::ROW;
+use crate::program::lane::{Constant, Lane};
+
+/// What is written to bytes of which there are at least so many.
+pub(in crate::program) struct Writes {
+    code: Code,
+    window: usize,
+}
+
+/// A sum of words that is folded only in the end, and the largest that it can be.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    sum: Option<Value>,
+    most: u64,
+}
+
+impl Writes {
+    /// Makes code for lanes within the first `window` bytes. `None` where there is no machine code.
+    pub(in crate::program) fn new(
+        constants: &[Constant],
+        lanes: &[Lane],
+        updates: Updates,
+        window: usize,
+    ) -> Option<Writes> {
+        // Places are 32-bit numbers within instructions.
+        i32::try_from(window).ok()?;
+        let sums = updates.iter().flatten().map(|(place, _)| place + 2);
+        if sums.max().is_some_and(|end| end > window) {
+            return None;
+        }
+        let code = Code::new(2, |body, params| {
+            let (bytes, row) = (params[0], params[1]);
+            for constant in constants {
+                put(body, bytes, constant);
+            }
+            let mut changes = [Change::default(); 2];
+            for lane in lanes {
+                write(body, bytes, row, lane, &mut changes);
+            }
+            for (update, change) in updates.iter().zip(changes) {
+                if let Some((place, is_optional)) = *update {
+                    sum_up(body, bytes, place, is_optional, change);
+                }
+            }
+            body.constant(0)
+        })?;
+        Some(Writes { code, window })
+    }
+
+    /// How many bytes it has to have.
+    #[inline(always)]
+    pub(in crate::program) fn window(&self) -> usize {
+        self.window
+    }
+
+    /// Writes to the bytes of a packet, with what stands with its flow. False, and nothing done, if there are too few.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(in crate::program) fn write(&self, bytes: &mut [u8], row: &[u8; ROW]) -> bool {
+        if bytes.len() < self.window {
+            return false;
+        }
+        // SAFETY: `start` is that of a function which was made for two addresses, by the convention that is named here. It reads
+        // and writes bytes within `window` of the first one, which are there and nobody else's, reads within ROW of the second
+        // one, and its memory lives as long as `self`.
+        unsafe {
+            let function: extern "sysv64" fn(*mut u8, *const u8) -> u64 =
+                std::mem::transmute(self.code.start());
+            function(bytes.as_mut_ptr(), row.as_ptr());
+        }
+        true
+    }
+}
+
+/// Constants: bytes that are whole are not read before.
+fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Constant) {
+    let kept = keep.to_le_bytes();
+    let (first, width) = span(!keep);
+    let is_whole = kept.iter().all(|byte| matches!(byte, 0 | 0xff));
+    if is_whole {
+        let mut at = 0;
+        while at < 8 {
+            let run = kept[at..].iter().take_while(|byte| **byte == 0).count();
+            let Some(width) = [8, 4, 2, 1].into_iter().find(|width| *width <= run) else {
+                at += 1;
+                continue;
+            };
+            let number = body.constant(put >> (8 * at));
+            body.store(width, bytes, place + at, number);
+            at += width;
+        }
+        return;
+    }
+    let shift = 8 * first as u32;
+    let old = body.load(width, bytes, place + first);
+    let kept = body.and(old, keep >> shift & all(width));
+    let put = body.constant(put >> shift & all(width));
+    let new = body.or(kept, put);
+    body.store(width, bytes, place + first, new);
+}
+
+/// A lane, of which only those bytes are looked at that count.
+fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
+    let [network, transport] = lane.covers;
+    // Bytes are counted from the first one, which is the highest of the number.
+    let (first, width) = span((!lane.keep | network | transport).swap_bytes());
+    let shift = 8 * (8 - first - width) as u32;
+    let narrow = |bits: u64| bits >> shift & all(width);
+    let place = lane.place + first;
+    let native = body.load(width, bytes, place);
+    let old = body.swap(width, native);
+    let mut new = body.and(old, narrow(lane.keep));
+    if lane.sum != 0 {
+        let plus = body.constant(narrow(lane.add));
+        let sum = body.add(old, plus);
+        let sum = body.and(sum, narrow(lane.sum));
+        new = body.or(new, sum);
+    }
+    if lane.put != 0 {
+        let put = body.constant(narrow(lane.put));
+        new = body.or(new, put);
+    }
+    if lane.take != 0 {
+        let values = body.load(8, row, lane.from);
+        let values = body.swap(8, values);
+        let values = body.turn_left(values, lane.turn);
+        let values = body.shift_right(values, shift);
+        let values = body.and(values, narrow(lane.take));
+        new = body.or(new, values);
+    }
+    let swapped = body.swap(width, new);
+    body.store(width, bytes, place, swapped);
+    for (change, covers) in changes.iter_mut().zip(lane.covers) {
+        if covers != 0 {
+            change.add(body, old, new, narrow(covers), width);
+        }
+    }
+}
+
+impl Change {
+    /// Words change from one number to another, of so many bytes.
+    fn add(&mut self, body: &mut Body<'_>, old: Value, new: Value, covers: u64, width: usize) {
+        let not_old = body.xor(old, u64::MAX);
+        for number in [not_old, new] {
+            let words = body.and(number, covers);
+            // Halves of eight bytes add up to what their words do: 2^16 counts as 1.
+            let halves = match width {
+                8 => {
+                    let high = body.shift_right(words, 32);
+                    let low = body.and(words, 0xffff_ffff);
+                    body.add(high, low)
+                }
+                _ => words,
+            };
+            self.sum = Some(match self.sum {
+                Some(sum) => body.add(sum, halves),
+                None => halves,
+            });
+            self.most += if width == 8 { 2 * 0xffff_ffff } else { covers };
+        }
+    }
+}
+
+/// Updates a checksum (RFC 1624, equation 3): as [`wire::checksum::Delta::apply_to_any`], or `apply_udp` where it is optional.
+fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, change: Change) {
+    let Some(sum) = change.sum else { return };
+    let native = body.load(2, bytes, place);
+    let old = body.swap(2, native);
+    let not_old = body.xor(old, 0xffff);
+    let mut sum = body.add(not_old, sum);
+    let mut most = change.most + 0xffff;
+    while most > 0xffff {
+        let low = body.and(sum, 0xffff);
+        let high = body.shift_right(sum, 16);
+        sum = body.add(low, high);
+        // The last carry is 1, and makes no other one.
+        most = if most <= 0x1_fffe { 0xffff } else { 0xffff + (most >> 16) };
+    }
+    let new = body.xor(sum, 0xffff);
+    let negative_zero = body.constant(0xffff);
+    let new = match is_optional {
+        true => {
+            let is_zero = body.is(new, 0);
+            let new = body.choose(is_zero, negative_zero, new);
+            body.choose(old, new, old)
+        }
+        false => {
+            // Only what adds up to nothing gives zero from ffff.
+            let both = body.is(not_old, 0);
+            let is_zero = body.is(new, 0);
+            let is_nothing = body.both(both, is_zero);
+            body.choose(is_nothing, negative_zero, new)
+        }
+    };
+    let swapped = body.swap(2, new);
+    body.store(2, bytes, place, swapped);
+}
