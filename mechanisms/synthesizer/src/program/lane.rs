@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - Each byte that is written is so by one lane, which leaves all other bytes as they are.
-//! - A word that a checksum accounts for lies in one lane as far as it is written.
+//! - A word that a checksum accounts for lies in one lane as far as it is written, at an even place of it.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,8 @@ impl Lanes {
         let mut lanes = Lanes::default();
         while let Some((&first, _)) = bytes.first_key_value() {
             let start = (first - (first - even).rem_euclid(2)).max(front);
-            let stop = start + 8 - (start - even).rem_euclid(2);
+            // In front of the first word there may be a byte of its own, which no checksum accounts for.
+            let stop = if (start - even).rem_euclid(2) == 0 { start + 8 } else { start + 1 };
             let rest = bytes.split_off(&stop);
             let mut here = std::mem::replace(&mut bytes, rest);
             let cut = cut(&here, writes, stop);
@@ -149,7 +150,9 @@ impl Lanes {
                 *cover |= 0xffff << shift(word + 1);
             }
         }
-        if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
+        if lane.keep == u64::MAX {
+            // What was there is put there.
+        } else if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
             let native = |number: u64| u64::from_ne_bytes(number.to_be_bytes());
             let (keep, put) = (native(lane.keep), native(lane.put));
             self.constants.push(Constant { place: lane.place, keep, put });

@@ -160,8 +160,9 @@ impl Operation {
     #[inline]
     pub(super) fn count(&mut self, packets: usize, making: Making) {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
-        // What is put together for each packet, or computed afresh, is not made machine code.
-        if self.is_single || matches!(checksum, Some(Checksum::Recomputed { .. })) {
+        // What is put together for each packet, or computed afresh, is not made machine code, nor what nothing is done to.
+        let is_computed = matches!(checksum, Some(Checksum::Recomputed { .. }));
+        if self.is_single || is_computed || self.needs == usize::MAX {
             return;
         }
         code.count(packets, making, || {
@@ -462,11 +463,22 @@ mod tests {
     use super::*;
     use crate::program::{Exit, Value, machine};
 
-    /// Where the IPv4 header starts.
-    const IP: i32 = 14;
     /// Places to write to, each as long as a sum that is written where it stood may be, and more.
-    const PLACES: [(i32, u8); 9] =
-        [(-6, 6), (0, 14), (15, 1), (22, 1), (26, 4), (30, 4), (34, 2), (36, 2), (41, 5)];
+    const PLACES: [(i32, u8); 13] = [
+        (-6, 5),
+        (-1, 1),
+        (1, 1),
+        (2, 10),
+        (13, 1),
+        (15, 1),
+        (17, 1),
+        (22, 1),
+        (26, 4),
+        (30, 4),
+        (34, 2),
+        (36, 2),
+        (41, 5),
+    ];
 
     fn value(place: i32, length: u8) -> impl Strategy<Value = Value> {
         let elsewhere = (0i32..32).prop_map(Place::Byte);
@@ -548,7 +560,12 @@ mod tests {
         if let Some(sum) = &class.transport_checksum {
             let change = change(&sum.words, &bytes);
             let old = word(&bytes, sum.place());
-            let new = if change.is_nothing() { old } else { change.apply_udp(old) };
+            let is_udp = sum.protocol == Header::Udp;
+            let new = match change.is_nothing() {
+                true => old,
+                false if is_udp => change.apply_udp(old),
+                false => change.apply(old),
+            };
             bytes[(sum.place() - front) as usize..][..2].copy_from_slice(&new.to_be_bytes());
         }
         bytes
@@ -558,9 +575,12 @@ mod tests {
         #[test]
         fn lanes_write_what_is_to_be_written(
             writes in writes(),
-            frames in vec(vec(any::<u8>(), 46..80), 1..40),
+            frames in vec(vec(any::<u8>(), 56..90), 1..40),
             (leased, annotations, sums) in (any::<[u8; ROW]>(), vec(any::<u8>(), 48), any::<[bool; 2]>()),
+            // Where the IPv4 header starts.
+            (ip, protocol) in (prop_oneof![Just(14), Just(0), Just(1), Just(18)], any::<bool>()),
         ) {
+            let protocol = if protocol { Header::Tcp } else { Header::Udp };
             let words = |from: std::ops::Range<i32>| {
                 let is_written = |word: &i32| writes.iter().any(|write| {
                     let Place::Byte(first) = write.place else { return false };
@@ -568,7 +588,7 @@ mod tests {
                 });
                 from.step_by(2).filter(|word| is_written(word) || is_written(&(word + 1))).collect::<Vec<_>>()
             };
-            let transport = TransportChecksum { protocol: Header::Udp, header: IP + 20, words: words(IP + 12..IP + 24) };
+            let transport = TransportChecksum { protocol, header: ip + 20, words: words(ip + 12..ip + 24) };
             let class = Class {
                 start: 0,
                 end: None,
@@ -577,7 +597,7 @@ mod tests {
                 port: None,
                 framed: false,
                 stamped: false,
-                checksum: sums[0].then(|| Checksum::Updated { header: IP, words: words(IP..IP + 10) }),
+                checksum: sums[0].then(|| Checksum::Updated { header: ip, words: words(ip..ip + 10) }),
                 transport_checksum: sums[1].then_some(transport),
                 exit: Exit::Output(0),
                 path: Vec::new(),

@@ -116,6 +116,7 @@ impl Runner {
     /// # Errors
     /// What no packet can have done to it.
     pub fn new(program: &Program, is_seen: &dyn Fn(usize, u8) -> bool) -> Result<Runner, String> {
+        program.machine_code.prepare();
         let mut runner = Runner {
             layout: program.layout.map(|place| place.map(|place| place as isize)),
             needs_link: program.needs_link,

@@ -1,5 +1,7 @@
 //! One function of machine code.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -14,7 +16,13 @@ use memmap2::{Mmap, MmapMut};
 /// A function that takes addresses and gives a number.
 pub(super) struct Code {
     memory: Mmap,
+    first: usize,
 }
+
+/// Bytes of a line of the cache, lines of a page that functions may begin at, and how many functions have been made.
+const LINE: usize = 64;
+const LINES: usize = 32;
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Code {
     /// Makes a function of so many addresses. `None` where there is no machine code.
@@ -42,23 +50,22 @@ impl Code {
             return None;
         }
         let bytes = compiled.buffer.data();
-        let mut memory = MmapMut::map_anon(bytes.len()).ok()?;
-        memory[..bytes.len()].copy_from_slice(bytes);
-        Some(Code { memory: memory.make_exec().ok()? })
+        // Each function has pages of its own. Did all begin with a page, they would take one another's place in the cache.
+        let first = LINE * (COUNT.fetch_add(1, Ordering::Relaxed) % LINES);
+        let mut memory = MmapMut::map_anon(first + bytes.len()).ok()?;
+        memory[first..first + bytes.len()].copy_from_slice(bytes);
+        Some(Code { memory: memory.make_exec().ok()?, first })
     }
 
     /// Where it begins.
     #[inline(always)]
     pub(super) fn start(&self) -> *const u8 {
-        self.memory.as_ptr()
+        self.memory[self.first..].as_ptr()
     }
 }
 
 /// The machine that this runs on.
 fn isa() -> Option<OwnedTargetIsa> {
-    if !super::EXISTS {
-        return None;
-    }
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").ok()?;
     cranelift_native::builder().ok()?.finish(Flags::new(flags)).ok()

@@ -88,7 +88,7 @@ fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
     body.is_above(above, check.span)
 }
 
-/// The bytes of eight that some bits lie in, as the first of them and 1, 2, 4 or 8.
+/// The bytes of eight that some bits lie in, as the first of them and 1, 2, 4 or 8. There has to be a bit.
 pub(super) fn span(mask: u64) -> (usize, usize) {
     let first = (mask.trailing_zeros() / 8) as usize;
     let last = 7 - (mask.leading_zeros() / 8) as usize;

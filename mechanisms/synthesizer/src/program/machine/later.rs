@@ -1,7 +1,8 @@
 //! Code that is made while packets go on without it.
 
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// When code is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,16 +35,33 @@ impl std::fmt::Display for Making {
 /// How many packets something has to be done to before code is made for it.
 const MANY: u32 = 1024;
 
+/// Orders that may wait.
+const MOST_WAITING: usize = 256;
+
 /// Somebody waits for each of these, and is not told if there is no thread.
 type Order = Box<dyn FnOnce() + Send>;
 
 /// The thread that makes code, for all of the process: it sleeps unless there is something to be made.
-static MAKER: LazyLock<Option<Mutex<Sender<Order>>>> = LazyLock::new(|| {
-    let (sender, receiver) = channel::<Order>();
-    let work = move || receiver.iter().for_each(|order| order());
+static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
+    let (sender, receiver) = sync_channel::<Order>(MOST_WAITING);
+    let work = move || {
+        for order in receiver {
+            // What cannot be made is done by tables, whatever the reason; others are made nevertheless.
+            let _ = catch_unwind(AssertUnwindSafe(order));
+        }
+    };
     std::thread::Builder::new().name("machine code".into()).spawn(work).ok()?;
-    Some(Mutex::new(sender))
+    Some(sender)
 });
+
+impl Making {
+    /// Gets ready, where threads are not bound to the processor of a worker yet.
+    pub(in crate::program) fn prepare(self) {
+        if self == Making::Later && super::EXISTS {
+            LazyLock::force(&MAKER);
+        }
+    }
+}
 
 /// Code that may be there, and how much it is wanted.
 pub(in crate::program) struct Later<T> {
@@ -104,18 +122,21 @@ impl<T: Send + Sync + 'static> Later<T> {
     #[cold]
     fn order(&mut self, making: Making, make: impl FnOnce() -> Option<T> + Send + 'static) {
         self.is_ordered = true;
-        let made = self.made.clone();
+        if making == Making::Now {
+            self.made.get_or_init(make);
+            return;
+        }
+        // What nobody has any more by then is not made.
+        let made = Arc::downgrade(&self.made);
         let order = move || {
-            made.get_or_init(make);
-        };
-        match (making, &*MAKER) {
-            (Making::Now, _) => order(),
-            (_, Some(maker)) => {
-                let maker = maker.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                // Without the thread there is no code, which is the same but slower.
-                let _ = maker.send(Box::new(order));
+            if let Some(made) = made.upgrade() {
+                made.get_or_init(make);
             }
-            (_, None) => {}
+        };
+        // Without the thread there is no code, which is the same but slower.
+        let Some(maker) = &*MAKER else { return };
+        if maker.try_send(Box::new(order)).is_err() {
+            (self.is_ordered, self.packets) = (false, 0);
         }
     }
 }

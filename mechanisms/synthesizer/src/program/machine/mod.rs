@@ -10,23 +10,23 @@
 //! - Code reads and writes the bytes that it is called with, as many as it was made for, and no others. It calls nothing.
 //! - Code is not changed once it is there: its memory is written first, and run then.
 
-#[cfg(not(feature = "machine-code"))]
+#[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]
 mod absent;
-#[cfg(feature = "machine-code")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 mod code;
-#[cfg(feature = "machine-code")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 mod conditions;
 mod later;
-#[cfg(feature = "machine-code")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 mod writes;
 
-#[cfg(not(feature = "machine-code"))]
+#[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]
 pub(super) use absent::{Conditions, Writes};
-#[cfg(feature = "machine-code")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 pub(super) use conditions::Conditions;
 pub(super) use later::Later;
 pub use later::Making;
-#[cfg(feature = "machine-code")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 pub(super) use writes::Writes;
 
 /// Whether there can be machine code.

@@ -82,7 +82,6 @@ impl Writes {
 /// Constants: bytes that are whole are not read before.
 fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Constant) {
     let kept = keep.to_le_bytes();
-    let (first, width) = span(!keep);
     let is_whole = kept.iter().all(|byte| matches!(byte, 0 | 0xff));
     if is_whole {
         let mut at = 0;
@@ -98,6 +97,7 @@ fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Const
         }
         return;
     }
+    let (first, width) = span(!keep);
     let shift = 8 * first as u32;
     let old = body.load(width, bytes, place + first);
     let kept = body.and(old, keep >> shift & all(width));
@@ -110,7 +110,10 @@ fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Const
 fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
     let [network, transport] = lane.covers;
     // Bytes are counted from the first one, which is the highest of the number.
-    let (first, width) = span((!lane.keep | network | transport).swap_bytes());
+    let wanted = (!lane.keep | network | transport).swap_bytes();
+    // Words of checksums begin at even places of the lane, and shall do so of what is looked at.
+    let even = if network | transport == 0 { 0 } else { (wanted & 0xff00_ff00_ff00_ff00) >> 8 };
+    let (first, width) = span(wanted | even);
     let shift = 8 * (8 - first - width) as u32;
     let narrow = |bits: u64| bits >> shift & all(width);
     let place = lane.place + first;
