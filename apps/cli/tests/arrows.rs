@@ -49,6 +49,9 @@ const TESTS: &[&str] = &["testkit", "engine", "nf", "device", "capture", "lang"]
 /// Crates that may allow the lint `unsafe_code`, which the workspace denies.
 const UNSAFE: &[&str] = &["packet", "flow", "device", "classify", "engine"];
 
+/// The only other place: where machine code is called that was made a moment ago.
+const MACHINE_CODE: &str = "mechanisms/synthesizer/src/program/machine/";
+
 /// Why `from` must not use `to`, if it must not.
 fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>) -> Option<String> {
     if from.folder.starts_with("mechanisms/") && mechanisms.contains(to) {
@@ -147,6 +150,9 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
             continue;
         }
         permissions += 1;
+        if file.starts_with(MACHINE_CODE) {
+            continue;
+        }
         let owner = manifests.iter().find(|m| file.starts_with(&format!("{}/", m.folder)));
         if !owner.is_some_and(|m| UNSAFE.contains(&m.short.as_str())) {
             failures.push(format!("{file} allows unsafe code"));
