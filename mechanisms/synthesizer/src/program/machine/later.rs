@@ -65,20 +65,20 @@ impl Making {
 
 /// Code that may be there, and how much it is wanted.
 pub(in crate::program) struct Later<T> {
-    made: Arc<OnceLock<Option<T>>>,
+    /// Where it is once it is made, from when it was ordered on.
+    made: Option<Arc<OnceLock<Option<T>>>>,
     packets: u32,
-    is_ordered: bool,
 }
 
 impl<T> Default for Later<T> {
     fn default() -> Later<T> {
-        Later { made: Arc::default(), packets: 0, is_ordered: false }
+        Later { made: None, packets: 0 }
     }
 }
 
 impl<T> Clone for Later<T> {
     fn clone(&self) -> Later<T> {
-        Later { made: self.made.clone(), ..*self }
+        Later { made: self.made.clone(), packets: self.packets }
     }
 }
 
@@ -92,7 +92,7 @@ impl<T: Send + Sync + 'static> Later<T> {
     /// The code, if it is there.
     #[inline(always)]
     pub(in crate::program) fn get(&self) -> Option<&T> {
-        self.made.get()?.as_ref()
+        self.made.as_ref()?.get()?.as_ref()
     }
 
     /// Counts packets that come, and has code made if these are enough. `recipe` gives what makes it, which may be called in
@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Later<T> {
         making: Making,
         recipe: impl FnOnce() -> M,
     ) {
-        if self.is_ordered {
+        if self.made.is_some() {
             return;
         }
         self.packets = self.packets.saturating_add(packets as u32);
@@ -121,13 +121,13 @@ impl<T: Send + Sync + 'static> Later<T> {
 
     #[cold]
     fn order(&mut self, making: Making, make: impl FnOnce() -> Option<T> + Send + 'static) {
-        self.is_ordered = true;
+        let made = self.made.insert(Arc::default());
         if making == Making::Now {
-            self.made.get_or_init(make);
+            made.get_or_init(make);
             return;
         }
         // What nobody has any more by then is not made.
-        let made = Arc::downgrade(&self.made);
+        let made = Arc::downgrade(made);
         let order = move || {
             if let Some(made) = made.upgrade() {
                 made.get_or_init(make);
@@ -136,7 +136,7 @@ impl<T: Send + Sync + 'static> Later<T> {
         // Without the thread there is no code, which is the same but slower.
         let Some(maker) = &*MAKER else { return };
         if maker.try_send(Box::new(order)).is_err() {
-            (self.is_ordered, self.packets) = (false, 0);
+            (self.made, self.packets) = (None, 0);
         }
     }
 }
