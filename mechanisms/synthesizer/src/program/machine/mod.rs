@@ -4,7 +4,7 @@
 //! a packet does not need is not there. Cranelift makes it, with the feature `machine-code`, on x86-64; anywhere else the tables
 //! are all there is, and they say what the code has to do: both give the same for every packet.
 //!
-//! Code is made in a thread of its own ([`Later`]), so that no packet waits for it.
+//! Code is made in a thread of its own (`later.rs`), so that no packet waits for it.
 //!
 //! Invariants:
 //! - Code reads and writes the bytes that it is called with, as many as it was made for, and no others. It calls nothing.
