@@ -44,6 +44,8 @@ pub(super) struct Rests {
     found: Vec<(u32, Fixed)>,
     answers: Vec<Next>,
     work: Vec<Next>,
+    /// Lists that the flow was asked about, with the rule and what follows from it: many questions are about one list.
+    asked: Vec<(u32, (u32, u32))>,
 }
 
 impl Rests {
@@ -63,6 +65,7 @@ impl Rests {
         self.found.clear();
         self.answers.clear();
         self.work.clear();
+        self.asked.clear();
     }
 
     /// Where an answer leads in what is left.
@@ -136,7 +139,7 @@ impl Flows {
             if makes.found.len() >= MOST_LEFT {
                 return None;
             }
-            let found = self.fixed(runner, number, packet, terms);
+            let found = self.fixed(runner, number, packet, terms, &mut makes.asked);
             match &found {
                 Fixed::To(next) | Fixed::Rule(_, next) => {
                     makes.work.push(*next);
@@ -177,7 +180,14 @@ impl Flows {
     }
 
     /// Where a question leads for all packets of a flow.
-    fn fixed(&self, runner: &Runner, number: u32, packet: &Packet, terms: &[Option<Terms>]) -> Fixed {
+    fn fixed(
+        &self,
+        runner: &Runner,
+        number: u32,
+        packet: &Packet,
+        terms: &[Option<Terms>],
+        asked: &mut Vec<(u32, (u32, u32))>,
+    ) -> Fixed {
         let node = &self.program.nodes[number as usize];
         let network = self.network as i32;
         match node.question {
@@ -195,7 +205,13 @@ impl Flows {
                 }
             }
             Question::List(list) if self.constant_lists.get(list as usize) == Some(&true) => {
-                match runner.rule_of(list, packet) {
+                let known = asked.iter().find(|(other, _)| *other == list).map(|(_, found)| *found);
+                let found = known.or_else(|| {
+                    let found = runner.rule_of(list, packet)?;
+                    asked.push((list, found));
+                    Some(found)
+                });
+                match found {
                     Some((rule, outcome)) => Fixed::Rule((list, rule), node.next(outcome.into())),
                     None => Fixed::Open,
                 }
