@@ -206,7 +206,11 @@ pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
         let mut words = argument.split_whitespace();
         let first = words.next().unwrap_or_default();
         let line = line(&mut program, first, &mut words);
-        if line.is_none() || words.next().is_some() {
+        let is_wrong = line.is_none() || words.next().is_some();
+        if is_wrong && first == "MACHINE_CODE" {
+            return Err(format!("'{argument}': it is `never`, `later` or `now`"));
+        }
+        if is_wrong {
             return Err(format!("'{argument}': not a line of a program"));
         }
     }
@@ -628,6 +632,23 @@ mod tests {
             "c0 at 0; put 34 01; tcp 34 2147483647; out 0",
         ] {
             assert!(read(class).is_err(), "{class}");
+        }
+    }
+
+    #[test]
+    fn when_there_is_machine_code_comes_back_or_is_explained() {
+        let read = |when: &str| {
+            let lines = ["LAYOUT ANY 0 - -", when, "START c0", "c0 at 0; out 0"].map(String::from);
+            super::read(&lines, 1)
+        };
+        for making in super::Making::ALL {
+            let program = read(&format!("MACHINE_CODE {making}")).unwrap();
+            assert_eq!(program.machine_code, making);
+            let is_default = making == super::Making::default();
+            assert_eq!(super::write(&program).contains("MACHINE_CODE"), !is_default);
+        }
+        for when in ["MACHINE_CODE soon", "MACHINE_CODE", "MACHINE_CODE now now"] {
+            assert!(read(when).unwrap_err().contains("`never`, `later` or `now`"), "{when}");
         }
     }
 }
