@@ -77,7 +77,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Compiles writes to bytes, which do not overlap, into packets that start at `front` while they are written. Two checksums account for some words each. `None` where these words do not lie as they do in headers.
+    /// Compiles writes to bytes, which do not overlap, into packets that start at `front` while they are written. Two checksums
+    /// account for some words each. `None` where these words do not lie as they do in headers.
     ///
     /// # Errors
     /// If there is no room for values.

@@ -79,8 +79,8 @@ impl Rests {
 }
 
 impl Flows {
-    /// What is left of the program for packets of a packet's flow: its number, and the rule of its first list above; `None` if that is too much. Of a flow that is
-    /// not on lease there are no terms.
+    /// What is left of the program for packets of a packet's flow: its number, and the rule of its first list above; `None` if that
+    /// is too much. Of a flow that is not on lease there are no terms.
     pub(super) fn rest_of(
         &mut self,
         runner: &mut Runner,
