@@ -1,9 +1,11 @@
 //! Drives packets through a benchmark's chain without measuring time; `bench/instructions` counts what the
-//! processor executes meanwhile. Usage: `drive NAME PACKETS`, where NAME may also be a chain: `Null -> Discard`.
+//! processor executes meanwhile. Usage: `drive NAME PACKETS [PACKETS IN MEMORY]`, where NAME may also be a chain: `Null -> Discard`.
 
 fn main() -> Result<(), String> {
+    let usage = "usage: drive NAME PACKETS [PACKETS IN MEMORY]";
     let mut args = std::env::args().skip(1);
-    let name = args.next().ok_or("usage: drive NAME PACKETS")?;
-    let packets = args.next().and_then(|n| n.parse().ok()).ok_or("usage: drive NAME PACKETS")?;
-    tidegate_bench::drive_only(&name, packets)
+    let name = args.next().ok_or(usage)?;
+    let packets = args.next().and_then(|n| n.parse().ok()).ok_or(usage)?;
+    let in_memory = args.next().map(|n| n.parse().map_err(|_| usage)).transpose()?;
+    tidegate_bench::drive_only(&name, packets, in_memory)
 }

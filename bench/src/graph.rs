@@ -421,17 +421,17 @@ pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> 
     Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
 }
 
-/// Drives `packets` packets through a benchmark's chain, another chain, or the floor, without measuring time, for counting
-/// instructions.
+/// Drives `packets` packets through a benchmark's chain, another chain, or the floor, without measuring time: for counting
+/// instructions, and to see where time goes. So many of them are in memory, or few.
 ///
 /// # Errors
 /// If there is no such benchmark, or it fails.
-pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
-    let settings = Settings::SMALL;
+pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Result<(), String> {
+    let in_memory = in_memory.unwrap_or(Settings::SMALL.packets);
     let mut start = Start::Frame;
     let chain = match name {
         "floor" => {
-            Floor::new(settings.packets, 64).map_err(|e| e.to_string())?.measure(packets);
+            Floor::new(in_memory, 64).map_err(|e| e.to_string())?.measure(packets);
             return Ok(());
         }
         "forward" => FORWARD,
@@ -448,10 +448,10 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
         other => {
             let form = synthesis::form_of(other)
                 .ok_or_else(|| format!("no benchmark '{other}' to count instructions of"))?;
-            return drive_to_the_end(form(settings.packets)?, packets);
+            return drive_to_the_end(form(in_memory)?, packets);
         }
     };
-    drive_to_the_end(worker(settings.packets, 64, start, chain)?, packets)
+    drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
 }
 
 fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {
