@@ -10,7 +10,7 @@ use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::list::{Returning, give_back_list};
 use crate::memory::Home;
-use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Values, owner};
+use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
 /// Slots taken into use at a time: 64 MiB of packet data.
 pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
@@ -367,8 +367,10 @@ pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
     meta.values = Values::fresh(index);
     meta.length = 0;
     meta.end();
-    if clears || cfg!(debug_assertions) {
+    let is_clear = packet.meta().annotations == Standing::Clear;
+    if !is_clear && (clears || cfg!(debug_assertions)) {
         *packet.annotations_mut() = Annotations::CLEAR;
+        packet.meta_mut().annotations = Standing::Clear;
     }
     packet
 }

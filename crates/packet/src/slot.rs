@@ -127,6 +127,18 @@ impl Values {
     }
 }
 
+/// What stands in a slot's annotations: who knows that need not touch their cache line to have it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Standing {
+    /// [`Annotations::CLEAR`].
+    Clear,
+    /// Those that the packet was stored with.
+    Stored,
+    /// Anything.
+    Any,
+}
+
 /// Line 0 of a packet's metadata. Exactly one cache line; line 1 is [`Annotations`].
 #[repr(C, align(64))]
 pub(crate) struct Meta {
@@ -142,6 +154,7 @@ pub(crate) struct Meta {
     /// Link of the list of returned slots; while the packet is out, the lower half of the mark of its flow.
     pub(crate) next_free: u32,
     pub(crate) owner: AtomicU8,
+    pub(crate) annotations: Standing,
     /// Number of the pool that the next slot is of.
     next_home: u16,
 }
@@ -157,6 +170,7 @@ impl Meta {
             next: NO_SLOT,
             next_free: NO_SLOT,
             owner: AtomicU8::new(owner::POOL),
+            annotations: Standing::Any,
             next_home: 0,
         }
     }
@@ -678,6 +692,7 @@ impl Packet {
     /// Click's annotations, writable.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut Annotations {
+        self.meta_mut().annotations = Standing::Any;
         // SAFETY: as above, and the borrow is exclusive.
         unsafe { &mut *self.home().annotations(self.meta().values.index) }
     }

@@ -8,7 +8,7 @@ use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::memory::Slots;
 use crate::pool::Pool;
-use crate::slot::{HEADROOM, NO_OFFSET, Packet, SLOT_STRIDE, Values, owner, prefetch_line};
+use crate::slot::{HEADROOM, NO_OFFSET, Packet, SLOT_STRIDE, Standing, Values, owner, prefetch_line};
 use crate::time::Timestamp;
 
 /// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
@@ -93,6 +93,19 @@ pub struct Store {
     starts: Vec<usize>,
     /// Empty unless somebody uses annotations; only those of the first packet as long as all have the same.
     annotations: Vec<Annotations>,
+    /// So many packets have been lent before.
+    lent: usize,
+    used: Used,
+}
+
+/// What the packets that were lent last were used for, when they were lent before. What the graph allows need not happen on the
+/// way that most packets take, and asking for a line that nobody touches costs as much as one that somebody waits for.
+#[derive(Clone, Copy)]
+struct Used {
+    /// Somebody wrote annotations.
+    beside: bool,
+    /// Headers were put in front.
+    in_front: bool,
 }
 
 impl Store {
@@ -109,6 +122,8 @@ impl Store {
             bytes: full.then(Vec::new),
             starts: Vec::new(),
             annotations: Vec::new(),
+            lent: 0,
+            used: Used { beside: true, in_front: true },
         }
     }
 
@@ -132,7 +147,7 @@ impl Store {
     #[must_use]
     pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
         let ours = pool.owns(&packet) && packet.meta().owner.load(Ordering::Relaxed) == owner::POOL;
-        let packet = if ours {
+        let mut packet = if ours {
             packet
         } else {
             let copy = pool.copy(&packet);
@@ -161,6 +176,7 @@ impl Store {
         }
         if pool.uses_annotations() {
             self.keep_annotations(packet.annotations());
+            packet.meta_mut().annotations = Standing::Stored;
         }
         // A large packet is never at home, so that only copies of it are lent.
         let mark = if packet.is_large() { owner::POOL } else { owner::STORE_HOME };
@@ -176,7 +192,12 @@ impl Store {
         let end = range.end.min(self.len());
         let mut next = range.start.min(end);
         while next < end && !batch.is_full() {
-            next += self.lend_slots(next, end, batch);
+            let (lent, used) = self.lend_slots(next, end, batch);
+            if (1..=self.lent.saturating_sub(next)).contains(&lent) {
+                self.used = used;
+            }
+            next += lent;
+            self.lent = self.lent.max(next);
             // Where the slots end, one copy may help over.
             if next < end && !batch.is_full() {
                 let Some(copy) = self.lend_copy(next, pool) else { break };
@@ -189,9 +210,9 @@ impl Store {
         next - range.start.min(end)
     }
 
-    /// Lends slots up to the first one that is not at home; how many.
+    /// Lends slots up to the first one that is not at home; how many, and what for they were used before.
     #[inline]
-    fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
+    fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
         let Restore { in_front, beside, annotations, .. } = self.restore;
         let is_alone = !(in_front || beside || annotations);
@@ -200,7 +221,7 @@ impl Store {
             _ if self.is_far() => self.lend_slots_with(
                 range,
                 |number, slots, ahead| {
-                    prefetch(slots, ahead, self.restore.in_front, self.restore.beside);
+                    prefetch(slots, ahead, self.asks_in_front(), self.asks_beside());
                     self.prefetch_annotations(number);
                 },
                 |number, _, _, loan| self.put_back(number, loan),
@@ -222,8 +243,8 @@ impl Store {
     fn lend_pieces<const PIECES: usize, const ALONE: bool>(
         &self,
         range: (usize, usize, &mut Batch),
-    ) -> usize {
-        let (in_front, beside) = (!ALONE && self.restore.in_front, !ALONE && self.restore.beside);
+    ) -> (usize, Used) {
+        let (in_front, beside) = (!ALONE && self.asks_in_front(), !ALONE && self.asks_beside());
         let step = self.pieces_behind();
         self.lend_slots_with(
             range,
@@ -257,10 +278,22 @@ impl Store {
         )
     }
 
+    /// Whether the line before the data is worth asking for.
+    #[inline]
+    fn asks_in_front(&self) -> bool {
+        self.restore.in_front && self.used.in_front
+    }
+
+    /// Whether annotations are: who only reads them leaves no trace.
+    #[inline]
+    fn asks_beside(&self) -> bool {
+        self.restore.beside && (self.used.beside || !self.restore.annotations)
+    }
+
     /// Asks for the annotations that will be put back.
     #[inline]
     fn prefetch_annotations(&self, number: usize) {
-        if self.restore.annotations && self.annotations.len() > 1 {
+        if self.restore.annotations && self.used.beside && self.annotations.len() > 1 {
             prefetch_line(self.annotations.as_ptr().wrapping_add(number).cast());
         }
     }
@@ -269,9 +302,11 @@ impl Store {
     #[inline]
     fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
         if self.restore.annotations
+            && packet.meta().annotations != Standing::Stored
             && let Some(annotations) = self.annotations_of(number)
         {
             packet.annotations_mut().clone_from(annotations);
+            packet.meta_mut().annotations = Standing::Stored;
         }
     }
 
@@ -300,8 +335,9 @@ impl Store {
         (start, end, batch): (usize, usize, &mut Batch),
         prefetch: impl Fn(usize, Slots, &Values),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
-    ) -> usize {
-        let Some(first) = self.packets.first() else { return 0 };
+    ) -> (usize, Used) {
+        let mut used = Used { beside: false, in_front: false };
+        let Some(first) = self.packets.first() else { return (0, used) };
         let slots = first.home().slots();
         let mut lent = 0;
         let last = self.images.len() - 1;
@@ -327,6 +363,8 @@ impl Store {
             // loan is a second handle to the slot: the first one stays in the store, which does not touch the
             // slot again until the mark says that the loan has come back.
             let (mut loan, own) = unsafe {
+                used.beside |= (*meta).annotations == Standing::Any;
+                used.in_front |= (*meta).values.own < image.values.own;
                 (&raw mut (*meta).values).copy_from_nonoverlapping(&raw const image.values, 1);
                 (&raw mut (*meta).length).write(u32::from(image.values.head));
                 (Packet(NonNull::new_unchecked(meta)), slots.slot(index).add(image.values.own as usize))
@@ -337,7 +375,7 @@ impl Store {
         }
         // SAFETY: each of the first `lent` places has just been written.
         unsafe { batch.grow(lent) };
-        lent
+        (lent, used)
     }
 
     /// How far from the first of its own bytes anybody may write in a packet.
@@ -434,6 +472,7 @@ impl Store {
         self.bytes.iter_mut().for_each(Vec::clear);
         self.starts.clear();
         self.annotations.clear();
+        self.lent = 0;
         count
     }
 }
@@ -497,6 +536,28 @@ mod tests {
         let mut batch = Batch::new();
         assert!(store.lend_into(number..number + 1, pool, &mut batch) == batch.len());
         batch.pop()
+    }
+
+    #[test]
+    fn annotations_are_those_that_were_stored_however_often_they_are_written() {
+        let mut pool = pool();
+        pool.use_annotations(true);
+        let mut store = Store::new(WRITTEN);
+        let mut packet = pool.packet(b"packet").unwrap();
+        packet.annotations_mut().set_u8(3, 7);
+        assert!(store.insert(packet, &mut pool));
+        // Written, only read, and written twice.
+        for writes in [1, 0, 2, 0, 0, 1] {
+            let mut packet = lend(&mut store, 0, &mut pool).unwrap();
+            assert_eq!(packet.annotations().u8(3), 7);
+            (0..writes).for_each(|value| packet.annotations_mut().set_u8(3, value));
+            pool.free(packet);
+        }
+        // Those that a packet was stored with are nothing for the pool's next one.
+        assert_eq!(store.release(&mut pool), 1);
+        let packet = pool.packet(b"fresh").unwrap();
+        assert_eq!(packet.annotations(), &Annotations::CLEAR);
+        pool.free(packet);
     }
 
     #[test]
