@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use crate::compose::{Stretch, Synthesis};
 use crate::model::chain::Chain;
-use crate::program::question::Question;
+use crate::program::question::{Leased, Question};
 use crate::program::{Next, Node, Program};
-use crate::way::{Asked, Way, fate, name_of_question, said};
+use crate::way::{Asked, Way, fate, leased, name_of_question, said};
 
 /// All lengths are in pixels of a page.
 const WIDTH: usize = 1000;
@@ -137,8 +137,12 @@ impl Sheet {
         let mut y = top;
         let at = QUESTIONS + 2 * GAP;
         for Asked { node, next } in asked {
-            let question = said(&node.question, &stretch.program, way.network);
-            let (on, others) = answers(node, *next, way.network);
+            let question = said(&node.question, chain, &stretch.program, way.network);
+            let field = match leased(&node.question, chain, &stretch.program, way.network) {
+                Some((_, field)) => field,
+                None => name_of_question(&node.question, way.network),
+            };
+            let (on, others) = answers(node, *next, &field.unwrap_or_default());
             let mut lines = wrapped(&format!("{question}?"), READ, QUESTION);
             let fates = fates(chain, stretch, &others);
             if !fates.is_empty() {
@@ -208,16 +212,16 @@ impl Sheet {
     }
 }
 
-/// The answers that lead on, and where others lead.
-fn answers(node: &Node, on: Next, network: i32) -> (String, Vec<Next>) {
+/// The answers that lead on, and where others lead. The question is about a field, or about none.
+fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
     /// Ranges that are written out.
     const MOST: usize = 2;
     let (mut ranges, mut others, mut low) = (Vec::new(), Vec::new(), 0);
     for &(last, next) in &node.parts {
         match next == on {
-            true if low == last => ranges.push(answer(&node.question, low, network)),
+            true if low == last => ranges.push(answer(&node.question, low, field)),
             true => {
-                let [low, last] = [low, last].map(|number| answer(&node.question, number, network));
+                let [low, last] = [low, last].map(|number| answer(&node.question, number, field));
                 ranges.push(format!("{low} - {last}"));
             }
             false => others.push(next),
@@ -232,18 +236,26 @@ fn answers(node: &Node, on: Next, network: i32) -> (String, Vec<Next>) {
 }
 
 /// An answer as people write it.
-fn answer(question: &Question, number: u128, network: i32) -> String {
-    let name = name_of_question(question, network).unwrap_or_default();
-    match question {
-        Question::Bytes { length: length @ 1..=4, .. }
-            if ["IP source", "IP destination"].contains(&name.as_str()) =>
-        {
+fn answer(question: &Question, number: u128, field: &str) -> String {
+    let length = match *question {
+        Question::Bytes { length, .. } | Question::Leased { what: Leased::Bytes { length, .. }, .. } => {
+            Some(length)
+        }
+        _ => None,
+    };
+    match (question, length) {
+        (_, Some(length @ 1..=4)) if ["IP source", "IP destination"].contains(&field) => {
             let bytes = number.to_be_bytes();
-            let parts: Vec<String> = bytes[16 - usize::from(*length)..].iter().map(u8::to_string).collect();
+            let parts: Vec<String> = bytes[16 - usize::from(length)..].iter().map(u8::to_string).collect();
             parts.join(".")
         }
-        Question::Bytes { .. } if name.starts_with("IP version") => format!("{number:#04x}"),
-        Question::Length if number == u128::from(u32::MAX) => "any".into(),
+        (_, Some(_)) if field.starts_with("IP version") => format!("{number:#04x}"),
+        (Question::Leased { what: Leased::Output, .. }, _) => match number.checked_sub(1) {
+            None => "nowhere yet".into(),
+            Some(output) if output + 1 == u128::from(u16::MAX) => "any".into(),
+            Some(output) => format!("output {output}"),
+        },
+        (Question::Length, _) if number == u128::from(u32::MAX) => "any".into(),
         _ => number.to_string(),
     }
 }
@@ -316,12 +328,17 @@ mod tests {
             question,
             parts: ends.iter().enumerate().map(|(part, &end)| (end, Next::Class(part as u32 % 2))).collect(),
         };
-        let shown = |node: &Node| answers(node, Next::Class(1), 14);
+        let name = |node: &Node| name_of_question(&node.question, 14).unwrap_or_default();
+        let shown = |node: &Node| answers(node, Next::Class(1), &name(node));
         let (on, others) = shown(&node(question(30, 4), &[0x0a00_0000, 0x0a00_00ff, u128::from(u32::MAX)]));
         assert_eq!((on.as_str(), others.len()), ("10.0.0.1 - 10.0.0.255", 2));
         // The first three bytes of an address.
         assert_eq!(shown(&node(question(26, 3), &[0x0a_0000, 0x0a_0001, 0xff_ffff])).0, "10.0.1");
         assert_eq!(shown(&node(Question::Length, &[19, u128::from(u32::MAX)])).0, "20 - any");
         assert_eq!(shown(&node(question(22, 1), &[0, 1, 2, 3, 4, 255])).0, "1, 3, ...");
+        let leased = |what| Question::Leased { step: 0, what };
+        let bytes = node(leased(Leased::Bytes { offset: 4, length: 4 }), &[0x0a00_0000, 0x0a00_0001]);
+        assert_eq!(answers(&bytes, Next::Class(1), "IP destination").0, "10.0.0.1");
+        assert_eq!(shown(&node(leased(Leased::Output), &[0, 1, 65535])).0, "output 0");
     }
 }

@@ -236,7 +236,7 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
         for (place, node) in program.nodes.iter().enumerate() {
             let network = program.classes.iter().find_map(|class| class.headers[1].flatten());
             let network = program.layout[1].or(network).unwrap_or_default();
-            let question = said(&node.question, program, network);
+            let question = said(&node.question, chain, program, network);
             let _ = writeln!(out, "    s{number}n{place} [shape=ellipse, label=\"{}\"];", quoted(&question));
             for (next, ranges) in ranges(node) {
                 let _ = writeln!(out, "    s{number}n{place} -> {} [label=\"{ranges}\"];", id(next));

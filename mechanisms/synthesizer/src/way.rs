@@ -9,7 +9,7 @@ use wire::ethernet;
 
 use crate::compose::packet::{IPV4, Place};
 use crate::model::chain::Chain;
-use crate::program::question::Question;
+use crate::program::question::{Leased, Question};
 use crate::program::{Class, Exit, Next, Node, Program};
 
 /// What is said of checksums of headers.
@@ -142,15 +142,49 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     }
 }
 
+/// What a question about a flow on lease is about: which element leases it, and which field gets the values asked for, if any.
+pub(crate) fn leased<'a>(
+    question: &Question,
+    chain: &Chain,
+    program: &'a Program,
+    network: i32,
+) -> Option<(&'a str, Option<String>)> {
+    let Question::Leased { step, what } = *question else { return None };
+    let step = program.steps.get(usize::from(step))?;
+    let element = program.elements.get(step.element as usize)?;
+    let Leased::Bytes { offset, .. } = what else { return Some((element, None)) };
+    let node = chain.nodes.iter().find(|node| node.name == *element)?;
+    let case = node.effects.cases.get(step.case)?;
+    let (mut end, mut name) = (0, None);
+    each_set(case, step.before.start, |field, value, start| {
+        let length = match field {
+            Field::Bytes { length, .. } => usize::from(*length),
+            Field::Annotation { length, .. } => usize::from(*length),
+            _ => 0,
+        };
+        // The values that a flow gets stand one behind the other, those of annotations, too.
+        let before = end;
+        end += if matches!(value, Value::Choose { .. }) { length } else { 0 };
+        if (before..end).contains(&usize::from(offset)) {
+            name = name_of(field, start - network);
+        }
+    });
+    Some((element, name))
+}
+
 /// A question in words.
-pub(crate) fn said(question: &Question, program: &Program, network: i32) -> String {
+pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, network: i32) -> String {
     match question {
         Question::List(list) => {
             let list = program.lists.get(*list as usize);
             let element = list.and_then(|list| program.elements.get(list.element as usize));
             format!("rules of {}", element.map(String::as_str).unwrap_or_default())
         }
-        Question::Leased { .. } => format!("a translator's flow, {question}"),
+        Question::Leased { .. } => match leased(question, chain, program, network) {
+            Some((element, Some(field))) => format!("{field} that {element} gives the flow"),
+            Some((element, None)) => format!("where {element} sends the flow"),
+            None => question.to_string(),
+        },
         question => name_of_question(question, network).unwrap_or_else(|| question.to_string()),
     }
 }
