@@ -274,6 +274,16 @@ impl Lanes {
         places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
     }
 
+    /// Whether there is nothing to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.constants.is_empty() && self.lanes.is_empty() && self.parts.is_empty()
+    }
+
+    /// Whether values that stand with flows are written.
+    pub(super) fn takes(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.take != 0)
+    }
+
     /// Whether values are gathered, one packet at a time.
     pub(super) fn gathers(&self) -> bool {
         !self.parts.is_empty()

@@ -43,6 +43,9 @@ pub struct Operation {
     has_more: bool,
     /// Whether something of this has to be made of each packet before it is written to.
     is_single: bool,
+    /// Whether something of this stands with flows, and whether there is nothing at all.
+    takes: bool,
+    is_nothing: bool,
     /// The lanes and updates of checksums as machine code, once there are many packets.
     code: Later<Writes>,
     /// Bytes that the packet has to have in its first slot, and those that have to be there, behind its end if need be.
@@ -150,6 +153,13 @@ impl Operation {
         operation.mark(class, needs - i64::from(class.start));
         operation.has_more = !operation.headers.is_empty() || !operation.annotations.is_empty();
         operation.is_single = operation.end.is_some() || operation.moves || lanes.gathers();
+        operation.takes = operation.is_single || lanes.takes();
+        operation.is_nothing = lanes.is_empty()
+            && (operation.start, operation.front) == (0, 0)
+            && !(operation.is_single || operation.has_more || operation.stamped)
+            && class.checksum.is_none()
+            && class.transport_checksum.is_none()
+            && operation.marks == Marks::default();
         operation.reach = lanes.reach().saturating_sub(class.front().unsigned_abs() as usize);
         operation.lanes = lanes;
         operation.needs = usize::try_from(needs).unwrap_or(0);
@@ -162,7 +172,7 @@ impl Operation {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
         // What is put together for each packet, or computed afresh, is not made machine code, nor what nothing is done to.
         let is_computed = matches!(checksum, Some(Checksum::Recomputed { .. }));
-        if self.is_single || is_computed || self.needs == usize::MAX {
+        if self.is_single || self.is_nothing || is_computed || self.needs == usize::MAX {
             return;
         }
         code.count(packets, making, || {
@@ -211,7 +221,12 @@ impl Operation {
         now: Timestamp,
         refused: &mut Vec<u8>,
     ) -> u64 {
-        let row = |place: u8| flows.map_or(&NO_ROW, |flows| flows.row(place.into()));
+        if self.is_nothing {
+            refused.clear();
+            return places.iter().map(|place| packets[usize::from(*place)].len() as u64).sum();
+        }
+        let flows = flows.filter(|_| self.takes);
+        let row = |place: u8| flows.map_or(NO_ROW, |flows| flows.row(place.into()));
         self.carry_out_with(packets, places, row, now, refused)
     }
 
@@ -610,7 +625,8 @@ mod tests {
             // By tables, and by machine code where there is some.
             for making in [Making::Never, Making::Now] {
                 operation.count(frames.len(), making);
-                let is_code = machine::EXISTS && making == Making::Now && !operation.is_single;
+                let is_code =
+                    machine::EXISTS && making == Making::Now && !operation.is_single && !operation.is_nothing;
                 prop_assert_eq!(operation.code.get().is_some(), is_code);
                 let mut pool = Pool::new(64 << 20).unwrap();
                 let mut batch = packet::Batch::new();

@@ -208,16 +208,22 @@ impl Runner {
         classes.resize(packets.len(), OTHERWISE);
         waiting.clear();
         held.clear();
-        let laid_out = packets.iter().enumerate().filter(|(_, packet)| self.is_laid_out(packet));
+        let places = packets.iter().zip(0u8..);
         match flows {
-            None => trails.begin(0, || self.start).extend(laid_out.map(|(place, _)| place as u8)),
-            Some(flows) => laid_out.for_each(|(place, _)| match flows.number(place) {
-                Some(number) => {
-                    let at = || flows.start(number).unwrap_or(self.start);
-                    trails.add(number + 1, at, place as u8);
+            None => {
+                let laid_out = places.filter(|(packet, _)| self.is_laid_out(packet));
+                trails.begin(0, self.start).extend(laid_out.map(|(_, place)| place));
+            }
+            Some(flows) => {
+                for ((packet, place), gist) in places.zip(flows.gists()) {
+                    // Whose flow is known is laid out.
+                    match flows.start(gist.rest()) {
+                        Some(at) => trails.add(gist.rest() + 1, at, place),
+                        None if self.is_laid_out(packet) => trails.add(0, self.start, place),
+                        None => {}
+                    }
                 }
-                None => trails.add(0, || self.start, place as u8),
-            }),
+            }
         }
         trails.follow(self, &mut Found { packets, flows, classes, waiting, held });
         // Packets that wait for rules: those at the same list are looked up together.

@@ -93,23 +93,31 @@ struct Trail {
 }
 
 impl Trail {
+    /// What is not said of a packet's bytes.
+    #[inline(always)]
+    fn holds(&self, packet: &Packet) -> bool {
+        (packet.data().len() >= self.reach)
+            & ((packet.len() as u64).wrapping_sub(self.length.0) <= self.length.1)
+            & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1)
+    }
+
+    /// Whether a packet takes another way, as far as machine code says.
+    #[inline(always)]
+    fn differs(&self, conditions: &Conditions, packet: &Packet) -> bool {
+        let bytes = if self.holds(packet) { packet.slot_window(self.window) } else { None };
+        bytes.is_none_or(|bytes| conditions.differ(bytes) != 0)
+    }
+
     /// Which of some packets of a batch take another way: zero for those on the trail. Each question is put to all of them
     /// before the next one.
     fn leave(&self, runner: &Runner, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
-        let holds = |packet: &Packet| {
-            (packet.data().len() >= self.reach)
-                & ((packet.len() as u64).wrapping_sub(self.length.0) <= self.length.1)
-                & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1)
-        };
         if let Some(conditions) = self.conditions.get() {
             for (leaves, place) in leave.iter_mut().zip(places) {
-                let packet = of(place);
-                let bytes = if holds(packet) { packet.slot_window(self.window) } else { None };
-                *leaves = bytes.map_or(1, |bytes| conditions.differ(bytes));
+                *leaves = u64::from(self.differs(conditions, of(place)));
             }
         } else {
-            self.leave_by_tables(packets, places, leave, holds);
+            self.leave_by_tables(packets, places, leave);
         }
         for &(annotation, low, span) in &self.annotations {
             for (leaves, place) in leave.iter_mut().zip(places) {
@@ -126,16 +134,10 @@ impl Trail {
     }
 
     /// As far as `holds`, `exactly` and `checks` say.
-    fn leave_by_tables(
-        &self,
-        packets: &[Packet],
-        places: &[u8],
-        leave: &mut [u64],
-        holds: impl Fn(&Packet) -> bool,
-    ) {
+    fn leave_by_tables(&self, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         for (leaves, place) in leave.iter_mut().zip(places) {
-            *leaves = u64::from(!(holds(of(place)) & (of(place).slot_rest() >= self.window)));
+            *leaves = u64::from(!(self.holds(of(place)) & (of(place).slot_rest() >= self.window)));
         }
         for exactly in &self.exactly {
             for (leaves, place) in leave.iter_mut().zip(places) {
@@ -218,9 +220,12 @@ impl Found<'_> {
         }
     }
 
-    /// Takes a packet from the end of its trail.
-    #[inline]
-    fn arrive(&mut self, runner: &Runner, trail: &Trail, place: u8) {
+    /// Takes a packet to the end of its trail, unless it leaves it; whether it does.
+    #[inline(always)]
+    fn arrive_unless(&mut self, leaves: bool, runner: &Runner, trail: &Trail, place: u8) -> bool {
+        if leaves {
+            return true;
+        }
         for &list in &trail.counted {
             self.count(list, place);
         }
@@ -228,6 +233,7 @@ impl Found<'_> {
             Next::Class(class) => self.classes[usize::from(place)] = class,
             Next::Node(_) => self.follow(runner, trail.end, place),
         }
+        false
     }
 
     /// Counts a rule that holds for all packets of a flow.
@@ -241,23 +247,22 @@ impl Found<'_> {
 impl Trails {
     /// Adds a packet of the batch, which begins somewhere, by number.
     #[inline]
-    pub(super) fn add(&mut self, number: usize, at: impl FnOnce() -> Next, place: u8) {
-        if number >= MOST_STARTS {
-            return self.elsewhere.push((at(), place));
+    pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {
+        match self.starts.get_mut(number) {
+            Some(start) if !start.here.is_empty() => start.here.push(place),
+            _ if number >= MOST_STARTS => self.elsewhere.push((at, place)),
+            _ => self.begin(number, at).push(place),
         }
-        self.begin(number, at).push(place);
     }
 
     /// The packets of the batch that begin somewhere, by a number below `MOST_STARTS`.
-    #[inline]
-    pub(super) fn begin(&mut self, number: usize, at: impl FnOnce() -> Next) -> &mut Vec<u8> {
+    pub(super) fn begin(&mut self, number: usize, at: Next) -> &mut Vec<u8> {
         if number >= self.starts.len() {
             self.starts.resize_with(number + 1, Start::default);
         }
         let start = &mut self.starts[number];
         if start.here.is_empty() {
             self.numbers.push(number);
-            let at = at();
             if start.at != at || start.packets > REVIEW {
                 start.review(at);
             }
@@ -285,26 +290,23 @@ impl Start {
             if here.is_empty() {
                 break;
             }
-            trail.leave(runner, found.packets, here, leave);
             let before = here.len();
-            let leave = &leave[..before];
-            let end = match trail.end {
-                Next::Class(class) if trail.counted.is_empty() => Some(class),
-                _ => None,
-            };
-            let mut left = 0;
-            for (i, leaves) in leave.iter().enumerate() {
-                let place = here[i];
-                match end {
-                    _ if *leaves != 0 => {}
-                    Some(class) => found.classes[usize::from(place)] = class,
-                    None => found.arrive(runner, trail, place),
+            let packets = found.packets;
+            match trail.conditions.get().filter(|_| trail.others.is_empty() && trail.annotations.is_empty()) {
+                Some(conditions) => here.retain(|&place| {
+                    let leaves = trail.differs(conditions, &packets[usize::from(place)]);
+                    found.arrive_unless(leaves, runner, trail, place)
+                }),
+                None => {
+                    trail.leave(runner, packets, here, leave);
+                    let mut leave = leave.iter();
+                    here.retain(|&place| {
+                        let leaves = leave.next().is_none_or(|leaves| *leaves != 0);
+                        found.arrive_unless(leaves, runner, trail, place)
+                    });
                 }
-                here[left] = place;
-                left += usize::from(*leaves != 0);
             }
-            here.truncate(left);
-            trail.take(before - left, runner.making());
+            trail.take(before - here.len(), runner.making());
         }
         let at = *at;
         while let Some(place) = self.here.pop() {

@@ -53,7 +53,7 @@ const MOST_REMEMBERED: usize = 1 << 18;
 const IDLE: Timestamp = Timestamp(5_000_000_000);
 
 /// Different rests of the program; with more, all flows are taken anew.
-const MOST_RESTS: usize = 1 << 16;
+const MOST_RESTS: usize = u16::MAX as usize;
 
 /// What is left of a program for packets of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +64,8 @@ pub struct Rest {
     /// of the program is then the same for most flows, and in the nearest cache.
     first: Option<u32>,
     others: Vec<(u32, u32)>,
+    /// Whether elements with state may know the flow.
+    has_ports: bool,
     /// What became of the packet that the flow was taken on lease for: others that go elsewhere must not overtake such packets,
     /// nor be overtaken. A flow that is only remembered has none.
     end: Option<End>,
@@ -84,28 +86,55 @@ impl End {
 }
 
 /// What stands with no flow.
-pub const NO_ROW: [u8; ROW] = [0; ROW];
+pub const NO_ROW: &[u8; ROW] = &[0; ROW];
 
 /// The last packet of a flow that time does not end.
 const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
 
 /// What stands with a flow.
 #[inline]
-fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> [u8; ROW] {
-    let row = found.and_then(|id| table.key(id)?.value().as_bytes().first_chunk().copied());
-    row.unwrap_or(NO_ROW)
+fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> Option<&[u8; ROW]> {
+    table.key(found?)?.value().as_bytes().first_chunk()
 }
 
-/// What is left of the program for packets of a flow, by number.
-#[inline]
-fn number_of(row: &[u8; ROW]) -> usize {
-    u16::from_le_bytes([row[0], row[1]]).into()
+/// What stands in front of a flow's values, in short: which rest of the program is left for its packets, and the rule of the
+/// rest's first list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gist(u32);
+
+impl Gist {
+    /// Nothing is known of a flow.
+    const UNKNOWN: Gist = Gist(u32::MAX);
+
+    /// The number of a rest is below [`MOST_RESTS`].
+    fn new(rest: usize, rule: u16) -> Gist {
+        Gist(rest as u32 | u32::from(rule) << 16)
+    }
+
+    #[inline]
+    fn of(row: Option<&[u8; ROW]>) -> Gist {
+        row.and_then(|row| row.first_chunk()).map_or(Gist::UNKNOWN, |first| Gist(u32::from_ne_bytes(*first)))
+    }
+
+    /// The rest, by number; one that there is not if nothing is known.
+    #[inline]
+    pub fn rest(self) -> usize {
+        self.0 as usize & MOST_RESTS
+    }
+
+    #[inline]
+    fn rule(self) -> u32 {
+        self.0 >> 16
+    }
 }
 
-/// The rule of the first list that holds for packets of a flow.
-#[inline]
-fn rule_of(row: &[u8; ROW]) -> u32 {
-    u16::from_le_bytes([row[2], row[3]]).into()
+/// What becomes of packets as a rule for which the same is left of the program: nothing more has to be done for them than
+/// noting that their flow was seen.
+#[derive(Clone, Copy, Debug)]
+struct Usual {
+    /// Their class, once some have come.
+    class: Option<u32>,
+    is_leased: bool,
 }
 
 /// What is known of a flow.
@@ -156,18 +185,19 @@ pub struct Flows {
     /// How many of the table's flows are on lease.
     leased: usize,
     rests: Vec<Rest>,
-    numbers: HashMap<Rest, u32, FixedState>,
+    numbers: HashMap<Rest, usize, FixedState>,
+    usual: Vec<Usual>,
     makes: Rests,
     next_catch_up: Timestamp,
     /// How many the next batch tries to take, and batches without a try.
     tries: usize,
     idle: usize,
-    /// Of the batch: keys, their hashes, flows found, and those of which a packet has to come to an element.
+    /// Of the batch: keys, their hashes, flows found, what is known of these, and those of which a packet has to come to an
+    /// element.
     keys: Vec<EndsKey>,
     hashes: Vec<u32>,
     found: Vec<Option<FlowId>>,
-    /// What stands with these.
-    rows: Vec<[u8; ROW]>,
+    gists: Vec<Gist>,
     slow: Vec<FlowId>,
     /// Addresses of packets that have no key: fragments, and those with options.
     odd: Vec<[u8; 8]>,
@@ -233,6 +263,7 @@ impl Flows {
             leased: 0,
             rests: Vec::new(),
             numbers: HashMap::default(),
+            usual: Vec::new(),
             makes: Rests::default(),
             next_catch_up: Timestamp(i64::MIN),
             tries: MOST_TRIES,
@@ -240,7 +271,7 @@ impl Flows {
             keys: Vec::with_capacity(BATCH_CAPACITY),
             hashes: Vec::with_capacity(BATCH_CAPACITY),
             found: Vec::with_capacity(BATCH_CAPACITY),
-            rows: Vec::with_capacity(BATCH_CAPACITY),
+            gists: Vec::with_capacity(BATCH_CAPACITY),
             slow: Vec::with_capacity(BATCH_CAPACITY),
             odd: Vec::with_capacity(BATCH_CAPACITY),
             misfits: Vec::with_capacity(BATCH_CAPACITY),
@@ -280,52 +311,45 @@ impl Flows {
             self.clear_up(runner);
         }
         self.table.expire(now, IDLE, packets.len(), |_, _| {});
-        let Flows { keys, hashes, found, table, hasher, network, .. } = self;
+        let Flows { keys, hashes, found, gists, table, hasher, network, .. } = self;
+        let key = |packet: &Packet| match runner.is_laid_out(packet) {
+            true => key_of(packet, *network).unwrap_or(EndsKey::NONE),
+            false => EndsKey::NONE,
+        };
         keys.clear();
+        keys.extend(packets.iter().map(key));
         hashes.clear();
-        for packet in packets {
-            let key = match runner.is_laid_out(packet) {
-                true => key_of(packet, *network).unwrap_or(EndsKey::NONE),
-                false => EndsKey::NONE,
-            };
-            let hash = hasher.hash(&key);
-            table.prefetch_bucket(hash);
-            keys.push(key);
-            hashes.push(hash);
-        }
+        hashes.extend(keys.iter().map(|key| hasher.hash(key)));
         found.clear();
         found.resize(packets.len(), None);
         table.lookup_batch(keys, hashes, found);
-        self.rows.clear();
-        self.rows.extend(self.found.iter().map(|found| row_of(&self.table, *found)));
+        gists.clear();
+        gists.extend(found.iter().map(|found| Gist::of(row_of(table, *found))));
+    }
+
+    /// By packet of the batch: what is known of its flow.
+    #[inline]
+    pub fn gists(&self) -> &[Gist] {
+        &self.gists
     }
 
     /// What is known of the flow of a packet of the batch.
     #[inline]
     pub fn known(&self, place: usize) -> Option<Known<'_>> {
-        (*self.found.get(place)?)?;
-        let row = self.rows.get(place)?;
-        Some(Known { rest: self.rests.get(number_of(row))?, rule: rule_of(row) })
+        let gist = self.gists.get(place)?;
+        Some(Known { rest: self.rests.get(gist.rest())?, rule: gist.rule() })
     }
 
-    /// What is left of the program for a packet of the batch, by number, if its flow is known: few different ones are of most
-    /// flows.
+    /// Where to begin with a rest of the program, if there is one by that number: few different ones are of most flows.
     #[inline]
-    pub fn number(&self, place: usize) -> Option<usize> {
-        (*self.found.get(place)?)?;
-        self.rows.get(place).map(number_of)
+    pub fn start(&self, rest: usize) -> Option<Next> {
+        self.rests.get(rest).map(|rest| rest.start)
     }
 
-    /// Where to begin with what is left.
-    #[inline]
-    pub fn start(&self, number: usize) -> Option<Next> {
-        self.rests.get(number).map(|rest| rest.start)
-    }
-
-    /// What stands with it: its values, and others before them.
+    /// What stands with the flow of a packet of the batch: its values, and others before them.
     #[inline]
     pub fn row(&self, place: usize) -> &[u8; ROW] {
-        self.rows.get(place).unwrap_or(&NO_ROW)
+        row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
     /// Notes which flows were seen, takes others on lease, and keeps the packets of each flow in order.
@@ -367,10 +391,11 @@ impl Flows {
                     let fits = *leased == end;
                     if fits && !is_odd() && !self.slow.contains(&id) {
                         self.leases.see(id.index(), now);
+                        self.usual[self.gists[place].rest()].class = Some(class as u32);
                         continue;
                     }
                     self.slow.push(id);
-                    (self.found[place], self.rows[place]) = (None, NO_ROW);
+                    (self.found[place], self.gists[place]) = (None, Gist::UNKNOWN);
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
                     classes[place] = runner.class_of(packet, None, &mut hold);
@@ -381,6 +406,9 @@ impl Flows {
                 (remembered, _) => {
                     if let Some(id) = remembered {
                         self.table.touch(id, now);
+                        if let Some(usual) = self.usual.get_mut(self.gists[place].rest()).filter(|_| !waits) {
+                            usual.class = Some(class as u32);
+                        }
                     }
                     // Behind a packet that has to come to an element, others of the batch do so too.
                     let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
@@ -395,7 +423,7 @@ impl Flows {
                     };
                     self.tries = (2 * self.tries).clamp(1, MOST_TRIES);
                     self.found[place] = Some(id);
-                    self.rows[place] = row_of(&self.table, Some(id));
+                    self.gists[place] = Gist::of(row_of(&self.table, Some(id)));
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
                     classes[place] = runner.class_of(packet, self.known(place), &mut hold);
@@ -405,8 +433,11 @@ impl Flows {
         let mut known = None;
         for &(place, list, _) in held.iter() {
             let place = usize::from(place);
+            if self.found[place].is_some() {
+                continue;
+            }
             let is_of_flow = self.constant_lists[list as usize] && self.keys[place] != EndsKey::NONE;
-            if is_of_flow && self.found[place].is_none() && self.doorkeeper.knows(self.hashes[place]) {
+            if is_of_flow && self.doorkeeper.knows(self.hashes[place]) {
                 known = Some(place);
             }
         }
@@ -416,23 +447,20 @@ impl Flows {
         }
     }
 
-    /// Notes the flows of packets of a batch from a place on, up to the first packet that more is to be done for: where that is.
+    /// Notes the flows of packets of a batch from a place on, up to the first packet that more may have to be done for: where that
+    /// is.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
-        let Flows { found, rows, keys, rests, ends, waiting, leases, table, .. } = self;
-        let packets = found.iter().zip(&*rows).zip(&*keys).zip(classes).skip(from);
+        let Flows { found, gists, usual, leases, table, .. } = self;
+        let packets = found.iter().zip(&*gists).zip(classes).skip(from);
         let mut place = from;
-        for (((found, row), key), class) in packets {
-            let (Some(id), class) = (*found, *class as usize) else { break };
-            let here = (rests.get(number_of(row)), ends.get(class), waiting.get(class));
-            let (Some(rest), Some(end), Some(waits)) = here else { break };
-            // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
-            let is_leased = rest.end.is_some();
-            let fits = (!is_leased & !waits) | (rest.end == Some(*end));
-            if !(fits & has_ports(key)) {
+        for ((found, gist), class) in packets {
+            let (Some(id), Some(usual)) = (*found, usual.get(gist.rest())) else { break };
+            if usual.class != Some(*class) {
                 break;
             }
+            // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
             leases.see(id.index(), now);
-            table.touch(id, if is_leased { NEVER_IDLE } else { now });
+            table.touch(id, if usual.is_leased { NEVER_IDLE } else { now });
             place += 1;
         }
         place
@@ -475,6 +503,7 @@ impl Flows {
             self.give_all_back();
             self.table.expire(Timestamp(i64::MAX), Timestamp(0), usize::MAX, |_, _| {});
             self.rests.clear();
+            self.usual.clear();
             self.numbers.clear();
             self.makes.clear();
             runner.forget_branches(&self.program);

@@ -6,9 +6,9 @@ use element::Packet;
 use element::lease::Terms;
 use foldhash::fast::FixedState;
 
-use super::key::kept_bits;
+use super::key::{has_ports, kept_bits, key_of};
 use super::take::bytes_of;
-use super::{Flows, Known, MOST_RESTS, Rest};
+use super::{Flows, Gist, Known, MOST_RESTS, Rest, Usual};
 use crate::program::Next;
 use crate::program::question::{Leased, Question};
 use crate::program::run::{OTHERWISE, Runner, answer};
@@ -79,14 +79,14 @@ impl Rests {
 }
 
 impl Flows {
-    /// What is left of the program for packets of a packet's flow: its number, and the rule of its first list above; `None` if that
-    /// is too much. Of a flow that is not on lease there are no terms.
+    /// What is left of the program for packets of a packet's flow; `None` if that is too much. Of a flow that is not on lease there
+    /// are no terms.
     pub(super) fn rest_of(
         &mut self,
         runner: &mut Runner,
         packet: &Packet,
         terms: &[Option<Terms>],
-    ) -> Option<u32> {
+    ) -> Option<Gist> {
         let mut makes = std::mem::take(&mut self.makes);
         let start = self.start_of(&mut makes, runner, packet, terms);
         let rules = makes.found.iter().filter_map(|(_, fixed)| match fixed {
@@ -100,24 +100,29 @@ impl Flows {
         rules.dedup();
         let first = rules.first().copied().filter(|(_, rule)| *rule <= u16::MAX.into());
         let others = rules.split_off(usize::from(first.is_some()));
-        let rule = first.map_or(0, |(_, rule)| rule);
-        let mut rest = Rest { start: start?, first: first.map(|(list, _)| list), others, end: None };
+        let rule = first.map_or(0, |(_, rule)| rule as u16);
+        let has_ports = key_of(packet, self.network).is_some_and(|key| has_ports(&key));
+        let first = first.map(|(list, _)| list);
+        let mut rest = Rest { start: start?, first, others, has_ports, end: None };
         // Without terms it is only remembered, and packets may go wherever they have to.
         if !terms.is_empty() {
-            let class = runner.class_of(packet, Some(Known { rest: &rest, rule }), &mut |_, _| {}) as usize;
+            let class =
+                runner.class_of(packet, Some(Known { rest: &rest, rule: rule.into() }), &mut |_, _| {})
+                    as usize;
             rest.end = Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
         }
         if let Some(number) = self.numbers.get(&rest) {
-            return Some(number | rule << 16);
+            return Some(Gist::new(*number, rule));
         }
-        let number = self.rests.len() as u32;
-        if self.rests.len() >= MOST_RESTS {
+        let number = self.rests.len();
+        if number >= MOST_RESTS {
             self.is_spent = true;
             return None;
         }
+        self.usual.push(Usual { class: None, is_leased: rest.end.is_some() });
         self.rests.push(rest.clone());
         self.numbers.insert(rest, number);
-        Some(number | rule << 16)
+        Some(Gist::new(number, rule))
     }
 
     /// Where what is left begins; what is known of the questions is in `makes` then.

@@ -55,7 +55,7 @@ impl Flows {
             let byte = terms.and_then(|terms| terms.values.get(usize::from(offset)));
             *to = byte.copied().unwrap_or(0);
         }
-        row[..REST].copy_from_slice(&rest.to_le_bytes());
+        row[..REST].copy_from_slice(&rest.0.to_ne_bytes());
         let mut value = [0; 6];
         value.as_mut_bytes().copy_from_slice(&row);
         self.held[place] = Some(Held { id, steps });
@@ -73,7 +73,7 @@ impl Flows {
         }
         let Some(rest) = self.rest_of(runner, packet, &[]) else { return };
         // One that is there is on lease.
-        let flow = MappedKey::new(self.keys[place], [rest, 0, 0, 0, 0, 0]);
+        let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
         if self.table.insert(&flow, self.hashes[place], now).is_err() {
             self.is_full = true;
         }

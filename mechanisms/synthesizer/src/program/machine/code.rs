@@ -60,7 +60,7 @@ impl Code {
     /// Where it begins.
     #[inline(always)]
     pub(super) fn start(&self) -> *const u8 {
-        self.memory[self.first..].as_ptr()
+        self.memory.as_ptr().wrapping_add(self.first)
     }
 }
 
