@@ -228,6 +228,9 @@ fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
         }
         low = last.saturating_add(1);
     }
+    if others.is_empty() {
+        return ("any".into(), others);
+    }
     if ranges.len() > MOST {
         ranges.truncate(MOST);
         ranges.push("...".into());
@@ -340,5 +343,8 @@ mod tests {
         let bytes = node(leased(Leased::Bytes { offset: 4, length: 4 }), &[0x0a00_0000, 0x0a00_0001]);
         assert_eq!(answers(&bytes, Next::Class(1), "IP destination").0, "10.0.0.1");
         assert_eq!(shown(&node(leased(Leased::Output), &[0, 1, 65535])).0, "output 0");
+        let whatever =
+            Node { question: Question::Length, parts: vec![(u128::from(u32::MAX), Next::Class(1))] };
+        assert_eq!(shown(&whatever).0, "any");
     }
 }
