@@ -12,8 +12,9 @@ use crate::slot::{Meta, NO_SLOT, SLOT_STRIDE};
 struct Region {
     #[cfg(not(miri))]
     map: memmap2::MmapMut,
+    /// No box: whoever moves one says that nobody else has an address within it.
     #[cfg(miri)]
-    map: Box<[Annotations]>,
+    map: Vec<Annotations>,
 }
 
 impl Region {
@@ -28,7 +29,7 @@ impl Region {
     /// Miri knows no reserved mappings, so small zeroed heap memory stands in.
     #[cfg(miri)]
     fn reserve(bytes: usize) -> std::io::Result<Self> {
-        Ok(Region { map: vec![Annotations::CLEAR; bytes.div_ceil(64)].into_boxed_slice() })
+        Ok(Region { map: vec![Annotations::CLEAR; bytes.div_ceil(64)] })
     }
 
     fn start(&mut self) -> NonNull<u8> {
