@@ -294,6 +294,18 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
+    /// As [`touch`](Self::touch), but a later time that is noted already stays: whoever shall outlast the time-out does so
+    /// whoever else sees it.
+    #[inline]
+    pub fn touch_later(&mut self, id: FlowId, now: Timestamp) -> bool {
+        let entry = self.current_mut(id);
+        let current = entry.is_some();
+        if let Some(entry) = entry {
+            entry.last = entry.last.max(now.0);
+        }
+        current
+    }
+
     /// The id of an entry in use.
     #[inline(always)]
     fn compare<Q: Key>(&self, link: Link, key: &Q) -> Option<FlowId> {

@@ -439,6 +439,18 @@ fn a_reverse_flow_goes_with_its_end() {
 }
 
 #[test]
+fn a_later_time_stays_whoever_sees_the_flow() {
+    let mut table = FlowTable::new(4).unwrap();
+    let [a, b] = [1, 2].map(|n| insert(&mut table, n, 0));
+    assert!(table.touch(a, Timestamp(i64::MAX)));
+    assert!(table.touch_later(a, Timestamp(5)) && table.touch_later(b, Timestamp(5)));
+    assert_eq!([a, b].map(|id| table.last_seen(id).unwrap().0), [i64::MAX, 5]);
+    assert_eq!(expire(&mut table, 100, 10, 10), [b]);
+    assert!(!table.touch_later(b, Timestamp(200)), "it is no more");
+    table.check();
+}
+
+#[test]
 fn expiry_works_little_and_survives_a_clock_set_back() {
     let mut table = FlowTable::new(1000).unwrap();
     let ids: Vec<FlowId> = (0..1000).map(|n| insert(&mut table, n, 0)).collect();
