@@ -40,6 +40,8 @@ pub struct Runner {
     lists: Vec<RuleList>,
     /// Questions that are asked of flows on lease, by the question and where its answers lead.
     branches: HashMap<(Ask, u32, Vec<Next>), Next, FixedState>,
+    /// How often they were forgotten: others have their numbers since.
+    forgotten: u64,
     /// What has to be done for each class.
     operations: Vec<Operation>,
     making: Making,
@@ -84,7 +86,7 @@ struct RuleList {
 /// What a class number stands for where packets are left to the elements themselves.
 pub const OTHERWISE: u32 = u32::MAX;
 
-/// What is needed while a batch is dealt with; nothing of it is kept.
+/// What is needed while a batch is dealt with; of all of it only trails are kept.
 pub struct Scratch {
     /// The class of each packet.
     pub classes: Vec<u32>,
@@ -130,6 +132,7 @@ impl Runner {
             start: program.start,
             lists: Vec::with_capacity(program.lists.len()),
             branches: HashMap::default(),
+            forgotten: 0,
             operations: Vec::with_capacity(program.classes.len()),
             making: program.machine_code,
         };
@@ -208,7 +211,8 @@ impl Runner {
         classes.resize(packets.len(), OTHERWISE);
         waiting.clear();
         held.clear();
-        let places = packets.iter().zip(0u8..);
+        trails.keep(self.forgotten);
+        let places = packets.iter().zip(0..=u8::MAX);
         match flows {
             None => {
                 let laid_out = places.filter(|(packet, _)| self.is_laid_out(packet));
@@ -312,6 +316,7 @@ impl Runner {
         self.nexts.truncate(parts);
         self.wide.truncate(wide);
         self.branches.clear();
+        self.forgotten += 1;
     }
 
     /// Asks questions until there is a class, or a list of rules, which is left open.

@@ -179,6 +179,8 @@ struct Start {
 /// All trails of a program.
 pub(super) struct Trails {
     starts: Vec<Start>,
+    /// How often questions had been forgotten when they were laid.
+    forgotten: u64,
     /// Where packets of the batch begin, by number; and those that begin elsewhere.
     numbers: Vec<usize>,
     elsewhere: Vec<(Next, u8)>,
@@ -189,6 +191,7 @@ impl Default for Trails {
     fn default() -> Trails {
         Trails {
             starts: Vec::with_capacity(MOST_STARTS),
+            forgotten: 0,
             numbers: Vec::with_capacity(MOST_STARTS),
             elsewhere: Vec::with_capacity(BATCH_CAPACITY),
             leave: [0; BATCH_CAPACITY],
@@ -245,6 +248,14 @@ impl Found<'_> {
 }
 
 impl Trails {
+    /// Gives trails up that were laid before questions were forgotten, so often: they lead to other ones now.
+    #[inline]
+    pub(super) fn keep(&mut self, forgotten: u64) {
+        if std::mem::replace(&mut self.forgotten, forgotten) != forgotten {
+            self.starts.clear();
+        }
+    }
+
     /// Adds a packet of the batch, which begins somewhere, by number.
     #[inline]
     pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {

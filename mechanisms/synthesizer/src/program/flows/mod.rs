@@ -13,6 +13,7 @@
 //! - What a flow that is only remembered spares is questions: its packets go where they would without, in the same order.
 //! - Packets of one flow leave in the order in which they came: behind one that has to come to an element itself, those of the
 //!   same batch do so too.
+//! - A flow on lease stays in the table until the lease ends, however long ago it was seen.
 //! - No lock is taken, and nothing allocated, for a packet of a flow that is found.
 
 mod doorkeeper;
@@ -128,13 +129,40 @@ impl Gist {
     }
 }
 
-/// What becomes of packets as a rule for which the same is left of the program: nothing more has to be done for them than
-/// noting that their flow was seen.
+/// What becomes of packets of a class, as one number: whether they wait for their flow to be taken on lease in the lowest bit,
+/// and their end above it.
+type Fate = u32;
+
+/// Which fates of packets for which the same is left of the program ask for no more than noting that their flow was seen: those
+/// of which these bits are so.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
-    /// Their class, once some have come.
-    class: Option<u32>,
-    is_leased: bool,
+    mask: Fate,
+    bits: Fate,
+}
+
+impl Usual {
+    /// Of a flow that all elements see alike: any for which it need not be taken on lease, or those with the end of the flow's
+    /// lease. Of one that elements know by something else, none is usual.
+    fn of(rest: &Rest, ends: &[End]) -> Usual {
+        let fate = rest.end.and_then(|leased| fate_of(&leased, ends, false));
+        match (rest.has_ports, rest.end, fate) {
+            (true, None, _) => Usual { mask: 1, bits: 0 },
+            (true, Some(_), Some(fate)) => Usual { mask: !1, bits: fate },
+            _ => Usual { mask: 0, bits: 1 },
+        }
+    }
+
+    #[inline]
+    fn is(self, fate: Fate) -> bool {
+        fate & self.mask == self.bits
+    }
+}
+
+/// An end is numbered by the first class that has it.
+fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
+    let number = ends.iter().position(|other| other == end)?;
+    Some((number as Fate) << 1 | Fate::from(waits))
 }
 
 /// What is known of a flow.
@@ -170,6 +198,8 @@ pub struct Flows {
     /// By class: what becomes of packets, and whether they come to the first step because their flow is not on lease.
     ends: Vec<End>,
     waiting: Vec<bool>,
+    /// Both as one.
+    fates: Vec<Fate>,
     /// By list: whether a flow's packets all have one answer.
     constant_lists: Vec<bool>,
     /// Tells flows that come again from those that come once.
@@ -247,9 +277,13 @@ impl Flows {
         if lessors.is_empty() && !constant_lists.contains(&true) {
             return None;
         }
+        let ends: Vec<End> = program.classes.iter().map(end).collect();
+        let fates =
+            ends.iter().zip(&waiting).filter_map(|(end, waits)| fate_of(end, &ends, *waits)).collect();
         Some(Flows {
-            ends: program.classes.iter().map(end).collect(),
+            ends,
             waiting,
+            fates,
             constant_lists,
             doorkeeper: Doorkeeper::new(),
             network: usize::try_from(network).ok()?,
@@ -374,7 +408,7 @@ impl Flows {
             if !has_ports(&key) {
                 self.odd.extend(addresses_of(packet, self.network));
                 if let Some(id) = self.found[place] {
-                    self.table.touch(id, now);
+                    self.table.touch_later(id, now);
                 }
                 continue;
             }
@@ -391,7 +425,6 @@ impl Flows {
                     let fits = *leased == end;
                     if fits && !is_odd() && !self.slow.contains(&id) {
                         self.leases.see(id.index(), now);
-                        self.usual[self.gists[place].rest()].class = Some(class as u32);
                         continue;
                     }
                     self.slow.push(id);
@@ -404,11 +437,9 @@ impl Flows {
                     }
                 }
                 (remembered, _) => {
+                    // A packet before it in the batch may have taken the flow on lease.
                     if let Some(id) = remembered {
-                        self.table.touch(id, now);
-                        if let Some(usual) = self.usual.get_mut(self.gists[place].rest()).filter(|_| !waits) {
-                            usual.class = Some(class as u32);
-                        }
+                        self.table.touch_later(id, now);
                     }
                     // Behind a packet that has to come to an element, others of the batch do so too.
                     let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
@@ -450,17 +481,18 @@ impl Flows {
     /// Notes the flows of packets of a batch from a place on, up to the first packet that more may have to be done for: where that
     /// is.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
-        let Flows { found, gists, usual, leases, table, .. } = self;
+        let Flows { found, gists, usual, fates, leases, table, .. } = self;
         let packets = found.iter().zip(&*gists).zip(classes).skip(from);
         let mut place = from;
         for ((found, gist), class) in packets {
-            let (Some(id), Some(usual)) = (*found, usual.get(gist.rest())) else { break };
-            if usual.class != Some(*class) {
+            let here = (*found, usual.get(gist.rest()), fates.get(*class as usize));
+            let (Some(id), Some(usual), Some(fate)) = here else { break };
+            if !usual.is(*fate) {
                 break;
             }
             // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
             leases.see(id.index(), now);
-            table.touch(id, if usual.is_leased { NEVER_IDLE } else { now });
+            table.touch_later(id, now);
             place += 1;
         }
         place

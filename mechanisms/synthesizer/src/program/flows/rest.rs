@@ -119,7 +119,7 @@ impl Flows {
             self.is_spent = true;
             return None;
         }
-        self.usual.push(Usual { class: None, is_leased: rest.end.is_some() });
+        self.usual.push(Usual::of(&rest, &self.ends));
         self.rests.push(rest.clone());
         self.numbers.insert(rest, number);
         Some(Gist::new(number, rule))
