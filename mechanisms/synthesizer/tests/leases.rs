@@ -466,3 +466,43 @@ fn answers_that_are_forgotten_lead_nowhere_any_more() {
     let remembered: usize = left[4].parse().unwrap();
     assert!((1..100).contains(&remembered), "{remembered} are remembered");
 }
+
+/// Where the usual way out comes first in the program, a packet that has to come to the translator all the same does not overtake
+/// those of its flow that came before it.
+#[test]
+fn who_closes_a_connection_stays_behind_its_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    let to = SocketAddr::from(([203, 0, 113, 1], 80));
+    for network in 0..4u8 {
+        let from = SocketAddr::from(([10, network, 0, 1], 1000));
+        let segment = |number: u8, flags| frame(Builder::tcp(from, to, flags), &[number; 20]);
+        let mut packets = vec![(0, segment(100, SYN))];
+        packets.extend((1..20).map(|n| (1_000_000 * i64::from(n), segment(100 + n, ACK))));
+        // These come in one batch.
+        let last = [segment(0, ACK), segment(1, ACK), segment(2, FIN | ACK), segment(3, ACK)];
+        packets.extend(last.into_iter().map(|segment| (100_000_000, segment)));
+        write_capture(&input, &packets);
+        let parts: String = (0..4)
+            .map(|n| {
+                format!(
+                    "sources[{n}] -> SetIPDSCP({n}) -> nat;
+                    marks[{n}] -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:{n}) -> Queue -> Unqueue -> out;"
+                )
+            })
+            .collect();
+        let chain = read(&format!(
+            "FromDump({}, STOP true) -> Strip(14) -> CheckIPHeader
+                -> sources :: IPClassifier(src net 10.0.0.0/16, src net 10.1.0.0/16, src net 10.2.0.0/16, -);
+            nat :: IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0) -> IPRewriter(pattern 198.51.100.1 4096-5119 - - 0 0)
+                -> marks :: IPClassifier(ip dscp 0, ip dscp 1, ip dscp 2, -);
+            out :: ToDump({}); {parts}",
+            input.display(),
+            output.display()
+        ));
+        let left = run(&composed(&chain, &compose(&chain)), &output, 32, &[]);
+        let numbers: Vec<u8> = left.packets.iter().filter_map(|packet| packet.last().copied()).collect();
+        let sent: Vec<u8> = packets.iter().filter_map(|(_, packet)| packet.last().copied()).collect();
+        assert_eq!(numbers, sent, "from network {network}");
+    }
+}

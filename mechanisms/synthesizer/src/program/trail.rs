@@ -321,7 +321,7 @@ impl Start {
         }
         let at = *at;
         while let Some(place) = self.here.pop() {
-            self.astray += 1;
+            self.astray = self.astray.saturating_add(1);
             if self.astray > self.patience && self.trails.len() < MOST_TRAILS {
                 self.lay(runner, &found.packets[usize::from(place)]);
             }

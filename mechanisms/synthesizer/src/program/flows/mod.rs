@@ -251,8 +251,11 @@ impl Flows {
     pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<Flows> {
         let network = network_of(program)?;
         let used = Used::new(program);
+        // Whoever comes to a later step is on lease.
+        let is_first =
+            |step: u16| program.steps.get(usize::from(step)).is_some_and(|step| step.after.is_none());
         let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
-            Question::Leased { what: Leased::Output, .. } => Some(node.next(0)),
+            Question::Leased { step, what: Leased::Output } if is_first(step) => Some(node.next(0)),
             _ => None,
         });
         let mut waiting = vec![false; program.classes.len()];
