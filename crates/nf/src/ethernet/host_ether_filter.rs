@@ -22,12 +22,12 @@
 //! DropBroadcasts, SetPacketType, Classifier
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Depends, Field, Filter};
+use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::PacketKind;
 use wire::{FromBytes, MacAddr, ethernet};
 
-use crate::editing::{Fate, aside, bytes, each_or_aside, otherwise, pure, refused, value};
+use crate::editing::{Fate, aside, bytes, constant, each_or_aside, otherwise, value, within};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -86,14 +86,34 @@ impl HostEtherFilter {
 
 impl Element for HostEtherFilter {
     fn effects(&self) -> Effects {
-        let addresses = bytes(Base::Data, self.offset, 12);
-        let reads = [Field::Length, addresses.clone()];
-        let kind = pure(Field::Kind, "packet type by Ethernet destination", &[addresses]);
+        let [destination, source] = [0, 6].map(|place| bytes(Base::Data, self.offset + place, 6));
+        let is = |field: &Field, MacAddr([a, b, c, d, e, f]): MacAddr| {
+            Filter::equals(field.clone(), u64::from_be_bytes([0, 0, a, b, c, d, e, f]).into())
+        };
+        let group = within(destination.clone(), 0x0100_0000_0000, 0x0100_0000_0000, 0x0100_0000_0000);
+        let of_kind = |kind: PacketKind| constant(Field::Kind, &[kind as u8]);
+        let whole = Filter::reaches(Base::Data, self.offset as i32, ethernet::Header::LEN as u16);
+        let mut cases = vec![aside(whole.not(), DropReason::TooShort)];
+        if self.drop_own {
+            cases.push(aside(is(&source, self.own), DropReason::Denied));
+        }
+        let kinds = [
+            (is(&destination, self.own), PacketKind::Host),
+            (is(&destination, MacAddr::BROADCAST), PacketKind::Broadcast),
+            (group, PacketKind::Multicast),
+        ];
+        cases.extend(
+            kinds.map(|(when, kind)| Case {
+                actions: vec![of_kind(kind)],
+                ..Case::new(when, Target::Output(0))
+            }),
+        );
         // Those for other hosts have their type when they leave by output 1.
-        let short = Filter::reaches(Base::Data, self.offset as i32, ethernet::Header::LEN as u16).not();
-        let denied = refused("not for this host", &reads, DropReason::Denied).with(kind.clone());
-        Effects::cases(vec![aside(short, DropReason::TooShort), denied, otherwise(vec![kind])])
-            .depending_on(Depends::Handler)
+        cases.push(match self.drop_other {
+            true => aside(Filter::Any, DropReason::Denied).with(of_kind(PacketKind::OtherHost)),
+            false => otherwise(vec![of_kind(PacketKind::OtherHost)]),
+        });
+        Effects::cases(cases).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
