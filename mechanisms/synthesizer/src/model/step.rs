@@ -1,7 +1,7 @@
 //! What one element makes of a packet, after its declaration.
 
 use element::effects::{
-    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Target, Value,
+    Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
 };
 use element::{Base, DropReason};
 
@@ -198,9 +198,10 @@ impl<'u> Unit<'u> {
         leaving: Vec<Leaving>,
         made: &[Derived],
     ) -> Vec<(To, Arrival)> {
-        let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs)
-            || self.effects.emits.iter().any(Emit::is_copy);
-        let made = made.iter().fold(d.no(), |any, made| d.or(&any, &made.condition));
+        let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
+        let copied = leaving.iter().filter(|leaving| leaving.copy.is_some()).map(|copy| &copy.condition);
+        let others = made.iter().map(|made| &made.condition).chain(copied);
+        let part = if copies { d.yes() } else { others.fold(d.no(), |any, more| d.or(&any, more)) };
         let mut arrivals = Vec::with_capacity(leaving.len());
         for Leaving { to, condition, packet, copy } in leaving {
             let To::Output(output) = to else {
@@ -208,7 +209,6 @@ impl<'u> Unit<'u> {
                 continue;
             };
             let taken = turns.taken(node, copy.map_or(Way::Output(output), Way::Made));
-            let part = if copies { d.yes() } else { made.clone() };
             for (part, turns) in [(part.clone(), taken), (d.not(&part), turns.clone())] {
                 let condition = d.and(&condition, &part);
                 if !d.is_never(&condition) {
@@ -507,8 +507,9 @@ impl<'u> Unit<'u> {
                 let bits = match value {
                     Value::Bits { mask, value } => {
                         let old = match *field {
-                            // Bytes behind the end are written and read like others; nobody sees them.
-                            Field::Bytes { base, offset, length } => match before.place(base) {
+                            // Others stay where they are, wherever the packet starts by then. Bytes behind the end are written and
+                            // read like others; nobody sees them.
+                            Field::Bytes { base, offset, length } => match packet.place(base) {
                                 Some(place) => before.bits(d, place + offset, length.into()),
                                 None => vec![d.no(); width],
                             },
