@@ -36,9 +36,6 @@ pub(crate) struct Args {
     /// Classes of packets in one stretch; with more, an element that makes many ends it
     #[arg(long, value_name = "N", default_value_t = 4096)]
     classes: usize,
-    /// Compose elements, too, that packets may come back to; what comes of that is often not proven
-    #[arg(long)]
-    circles: bool,
     /// End stretches at translators instead of taking flows on lease from them: that is slower to run, and easier to prove
     #[arg(long)]
     no_leases: bool,
@@ -86,8 +83,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
     };
     let is_standard = args.standard && args.emit == Form::Click;
-    let (classes, circles, leases) = (args.classes, args.circles, !args.no_leases && !is_standard);
-    let limits = Limits { classes, circles, leases, ..Limits::default() };
+    let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
+    let limits = Limits { classes, leases, ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let graph = match is_standard {
         true => {

@@ -170,7 +170,7 @@ fn run(
             usage.see(d, element, waiting);
         }
     };
-    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS, circles: &[] };
+    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS, circles: &[], order: chain.order() };
     explore(d, chain, &start.ports, &start.packet, premises, &mut Streams::default(), &mut watch)
 }
 

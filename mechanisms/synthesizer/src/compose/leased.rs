@@ -70,7 +70,9 @@ pub fn key(packet: &Packet) -> Option<Vec<(Place, Byte)>> {
 impl Walk<'_> {
     /// The packets of known flows that come to an element itself all the same, if it leases others.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
-        self.chain.nodes[node].effects.leases.as_ref().filter(|_| self.limits.leases)
+        let element = &self.chain.nodes[node];
+        // Of those that packets come back to it would not be known that nothing else comes of it.
+        element.effects.leases.as_ref().filter(|_| self.limits.leases && element.circle.is_none())
     }
 
     /// Follows packets of flows that an element knows.

@@ -127,8 +127,8 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             if chain.is_exit(node) {
                 continue;
             }
-            let Some(why) = why_alone(&walked.handed, port) else { continue };
-            synthesis.alone.entry(node).or_insert(why);
+            let Some(why) = walked.why_alone(port) else { continue };
+            synthesis.alone.entry(node).or_insert_with(|| why.to_string());
             // Behind an element from which flows are leased come those that are not.
             let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
@@ -222,11 +222,6 @@ pub(crate) fn given(source: &Effects) -> Option<Packet> {
         }
     }
     Some(packet)
-}
-
-/// Why packets that come to an input are handed over, if they are whatever they are.
-fn why_alone(handed: &Handed, port: Port) -> Option<String> {
-    handed.get(&port).filter(|(_, always)| *always).map(|(why, _)| why.clone())
 }
 
 /// Where the headers of packets are that are handed over, by where to, from the start of each.

@@ -30,15 +30,13 @@ pub struct Limits {
     pub alone: BTreeSet<usize>,
     /// Elements that packets have to be taken past for a stretch to be worth while: a program costs as much as a few.
     pub least: usize,
-    /// Whether packets are followed through elements that they may come back to, once.
-    pub circles: bool,
     /// Whether packets of flows are followed through elements that lease them.
     pub leases: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new(), least: 4, circles: false, leases: true }
+        Limits { classes: 4096, alone: BTreeSet::new(), least: 4, leases: true }
     }
 }
 
@@ -67,6 +65,16 @@ pub struct Walked {
     pub steps: Vec<Leased>,
     /// Where packets are handed over, and why.
     pub handed: Handed,
+    /// Elements behind which some packets are followed further.
+    pub gone_on: BTreeSet<usize>,
+}
+
+impl Walked {
+    /// Why an element does the work itself for all that comes to an input of it and goes on; `None` if it does for some only.
+    pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
+        let (why, always) = self.handed.get(&(node, input))?;
+        (*always || !self.gone_on.contains(&node)).then_some(why)
+    }
 }
 
 /// Follows packets from an input of an element on.
@@ -82,14 +90,15 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
         lists: Vec::new(),
         steps: Vec::new(),
         handed: Handed::new(),
+        gone_on: BTreeSet::new(),
         parted: BTreeMap::new(),
         seen: HashMap::new(),
     };
     let way = Way { packet, path: Vec::new(), lists: Vec::new(), step: None };
     match walk.enter(from, &way, &Known::default()) {
         Ok(start) => {
-            let Walk { diagram, leaves, lists, steps, handed, .. } = walk;
-            Ok(Walked { start, diagram, leaves, lists, steps, handed })
+            let Walk { diagram, leaves, lists, steps, handed, gone_on, .. } = walk;
+            Ok(Walked { start, diagram, leaves, lists, steps, handed, gone_on })
         }
         Err(Full) => {
             let mut elements: Vec<(usize, usize)> = walk.parted.into_iter().collect();
@@ -121,6 +130,7 @@ pub(super) struct Walk<'w> {
     lists: Vec<List>,
     pub(super) steps: Vec<Leased>,
     handed: Handed,
+    gone_on: BTreeSet<usize>,
     parted: BTreeMap<usize, usize>,
     seen: HashMap<(Port, Way, Known), Next>,
 }
@@ -167,9 +177,6 @@ impl Walk<'_> {
         }
         if self.limits.alone.contains(&node) {
             return Some("it multiplies classes".into());
-        }
-        if element.circle.is_some() && !self.limits.circles {
-            return Some("on a circle".into());
         }
         let obstacle = if self.leases(node).is_some() { None } else { obstacle(&element.effects) };
         obstacle.or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
@@ -303,7 +310,10 @@ impl Walk<'_> {
         let node = port.0;
         let reason = match to {
             Target::Output(output) => match chain.nodes[node].forward.get(output).map(Vec::as_slice) {
-                Some(&[to]) => return self.enter(to, &way, known),
+                Some(&[to]) => {
+                    self.gone_on.insert(node);
+                    return self.enter(to, &way, known);
+                }
                 Some(&[]) | None => otherwise,
                 Some(_) => return self.hand_over(port, before, "its output leads to several inputs"),
             },

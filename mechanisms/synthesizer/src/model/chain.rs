@@ -16,11 +16,11 @@ use crate::synthesized;
 pub type Port = (usize, usize);
 
 /// A configuration, ready to be reasoned about.
+#[derive(Clone)]
 pub struct Chain {
     /// Its elements.
     pub nodes: Vec<Node>,
-    /// Element numbers in an order in which packets come to them, as far as there is one.
-    order: Vec<usize>,
+    order: Order,
     /// Class and arguments of elements that may write handlers, sorted: those beside the graph, and those in it that
     /// have a call among their arguments.
     scripts: Vec<String>,
@@ -30,10 +30,49 @@ pub struct Chain {
     upstream: Vec<i64>,
 }
 
+/// An order in which packets come to elements, as far as there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// By element: its place.
+    places: Vec<usize>,
+    /// By element: the circle that it is on, as a number: packets that leave it may come back.
+    circles: Vec<Option<usize>>,
+}
+
+impl Order {
+    /// The place of an element.
+    pub fn rank(&self, node: usize) -> usize {
+        self.places[node]
+    }
+
+    /// Whether packets that leave an element may come back to it.
+    pub fn is_round(&self, node: usize) -> bool {
+        self.circles[node].is_some()
+    }
+}
+
 /// Inputs from this one on are none of the element's own.
 const FIRST_PASSAGE: usize = 1 << 32;
 
+/// What stands in the place of elements: which packets it is for, and which elements these are.
+#[derive(Clone)]
+pub struct Stretch {
+    /// Where headers are marked on packets that it is for, from the start of each: link, network, transport.
+    pub layout: [Option<i32>; 3],
+    /// Whether it matters where the link header is.
+    pub needs_link: bool,
+    /// Whether all packets that come are laid out like that.
+    pub is_certain: bool,
+    /// Where packets go that are not, and those that the program does nothing to.
+    pub otherwise: Vec<Port>,
+    /// Names of the elements.
+    pub elements: Vec<String>,
+    /// Whether flows are leased from some of them.
+    pub leases: bool,
+}
+
 /// Packets that come to an element from a program, and go on there.
+#[derive(Clone)]
 struct Passage {
     /// The input that they come to.
     input: usize,
@@ -42,6 +81,7 @@ struct Passage {
 }
 
 /// An element of a chain.
+#[derive(Clone)]
 pub struct Node {
     /// Its name.
     pub name: String,
@@ -57,6 +97,8 @@ pub struct Node {
     pub forward: Vec<Vec<Port>>,
     /// Packets of programs that pass it: they come to inputs from [`FIRST_PASSAGE`] on.
     passages: Vec<Passage>,
+    /// Which packets the program that it runs is for, if it runs one.
+    pub stretch: Option<Stretch>,
     /// How many inputs are connected.
     pub inputs: usize,
     /// The circle that it is on, as a number: packets that leave it may come back.
@@ -94,6 +136,15 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
         passages.iter().map(|passage| place(nodes, program.steps.get(usize::from(passage.step))?)).collect();
     let Some(elements) = elements else { return };
     let outputs = std::mem::take(&mut nodes[number].forward);
+    let otherwise = outputs.get(program.otherwise).cloned().unwrap_or_default();
+    nodes[number].stretch = Some(Stretch {
+        layout: program.layout,
+        needs_link: program.needs_link,
+        is_certain: program.is_certain,
+        otherwise,
+        elements: program.elements.clone(),
+        leases: !program.steps.is_empty(),
+    });
     let behind = nodes.len();
     // By passage: the input of its element.
     let mut inputs: Vec<Port> = Vec::with_capacity(passages.len());
@@ -127,6 +178,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
             function: String::new(),
             forward,
             passages: Vec::new(),
+            stretch: None,
             inputs: 1,
             circle: None,
         });
@@ -153,8 +205,14 @@ impl Node {
         }
     }
 
+    /// Whether it is the element that runs a program, or one of its steps ([`unfold`]).
+    pub fn is_of_program(&self, name: &str) -> bool {
+        let rest = self.name.strip_prefix(name).filter(|_| self.class == synthesized::CLASS.name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// All inputs that packets may go to from here.
-    fn leads(&self) -> impl DoubleEndedIterator<Item = Port> {
+    pub fn leads(&self) -> impl DoubleEndedIterator<Item = Port> {
         let passages = self.passages.iter().flat_map(|passage| &passage.forward);
         self.forward.iter().chain(passages).flatten().copied()
     }
@@ -195,6 +253,7 @@ impl Chain {
                     function: String::new(),
                     forward: vec![Vec::new(); outputs],
                     passages: Vec::new(),
+                    stretch: None,
                     inputs,
                     circle: None,
                 }
@@ -227,9 +286,9 @@ impl Chain {
         });
         let scripts: Vec<String> = calling.map(|(_, (node, _))| node.key.clone()).collect();
         let calls = !scripts.is_empty();
-        let mut chain = Chain { nodes, order: Vec::new(), scripts: Vec::new(), calls, upstream: Vec::new() };
-        chain.sort();
-        chain.look_upstream();
+        let mut chain =
+            Chain { nodes, order: Order::default(), scripts: Vec::new(), calls, upstream: Vec::new() };
+        chain.arrange();
         chain.add_scripts(scripts);
         chain
     }
@@ -274,7 +333,7 @@ impl Chain {
     fn look_upstream(&mut self) {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut by_rank: Vec<usize> = (0..self.nodes.len()).collect();
-        by_rank.sort_by_key(|&node| self.order[node]);
+        by_rank.sort_by_key(|&node| self.rank(node));
         let mut before: Vec<Vec<(usize, i64, usize)>> = vec![Vec::new(); self.nodes.len()];
         self.upstream = vec![0; self.nodes.len()];
         for node in by_rank {
@@ -291,12 +350,47 @@ impl Chain {
         }
     }
 
-    /// Finds the order and the circles: strongly connected components after Tarjan, without recursion. What is visited
-    /// last stands first, so that all goes backwards where the order is free: it is that of the outputs then.
-    fn sort(&mut self) {
+    /// Connects an output with this input alone. [`arrange`](Self::arrange) is for behind all such changes.
+    pub fn lead(&mut self, (node, output): Port, to: Port) {
+        self.nodes[node].forward[output] = vec![to];
+    }
+
+    /// Lets a program lead nowhere.
+    pub fn end(&mut self, program: usize) {
+        let name = self.nodes[program].name.clone();
+        let nodes = self.nodes.iter_mut().filter(|node| node.is_of_program(&name));
+        nodes.flat_map(|node| &mut node.forward).for_each(Vec::clear);
+    }
+
+    /// Finds the order in which packets come to elements, and what is in front of each.
+    pub fn arrange(&mut self) {
+        self.order = self.order_of(&|_| true);
+        for (node, circle) in self.nodes.iter_mut().zip(&self.order.circles) {
+            node.circle = *circle;
+        }
+        self.look_upstream();
+    }
+
+    /// The order of all elements.
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// The order if packets are followed past some elements only. Circles are strongly connected components after Tarjan,
+    /// without recursion. What is visited last stands first, so that all goes backwards where the order is free: it is that of
+    /// the outputs then.
+    pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> Order {
         let n = self.nodes.len();
-        let next: Vec<Vec<usize>> =
-            self.nodes.iter().map(|node| node.leads().rev().map(|(to, _)| to).collect()).collect();
+        let next: Vec<Vec<usize>> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(number, node)| match is_followed(number) {
+                true => node.leads().rev().map(|(to, _)| to).collect(),
+                false => Vec::new(),
+            })
+            .collect();
+        let mut circles = vec![None; n];
         let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
         let (mut stack, mut on_stack) = (Vec::new(), vec![false; n]);
         let mut counter = 0;
@@ -335,10 +429,8 @@ impl Chain {
                             break;
                         }
                     }
-                    let circles = component.len() > 1 || next[node].contains(&node);
-                    for &member in &component {
-                        self.nodes[member].circle = circles.then_some(node);
-                    }
+                    let is_circle = component.len() > 1 || next[node].contains(&node);
+                    component.iter().for_each(|&member| circles[member] = is_circle.then_some(node));
                     component.reverse();
                     finished.extend(component.into_iter().rev());
                 }
@@ -346,15 +438,14 @@ impl Chain {
         }
         // Components end behind those that they lead to.
         finished.reverse();
-        self.order = vec![0; n];
-        for (place, node) in finished.into_iter().enumerate() {
-            self.order[node] = place;
-        }
+        let mut places = vec![0; n];
+        finished.into_iter().enumerate().for_each(|(place, node)| places[node] = place);
+        Order { places, circles }
     }
 
     /// The place of an element in the order in which packets pass.
     pub fn rank(&self, node: usize) -> usize {
-        self.order[node]
+        self.order.rank(node)
     }
 
     /// Elements that packets come from: they give some of their own, and lead to others.

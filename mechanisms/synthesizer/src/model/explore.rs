@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use element::effects::{Effects, Field, Header};
 use element::{Base, DropReason};
 
-use super::chain::{Chain, Port};
+use super::chain::{Chain, Order, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{Packet, headers_of};
 use super::step::{To, Unit, remembers};
@@ -98,6 +98,8 @@ pub struct Premises<'p> {
     pub rounds: usize,
     /// By element: the circle that it is on, if packets are not to be followed there.
     pub circles: &'p [Option<usize>],
+    /// The order of the others.
+    pub order: &'p Order,
 }
 
 /// Packets that wait at an element, by input.
@@ -117,7 +119,7 @@ pub fn explore(
     let mut ends = Ends::default();
     let mut waiting: BTreeMap<(usize, usize), Waiting> = BTreeMap::new();
     let arrive = |waiting: &mut BTreeMap<_, Waiting>, (node, input): Port, arrival| {
-        let at: &mut Waiting = waiting.entry((chain.rank(node), node)).or_default();
+        let at: &mut Waiting = waiting.entry((premises.order.rank(node), node)).or_default();
         join(d, at.entry(input).or_default(), arrival);
     };
     for (number, &start) in starts.iter().enumerate() {
@@ -140,7 +142,7 @@ pub fn explore(
         *round += 1;
         let knows = !remembers(&element.effects) && element.effects.opaque.is_none();
         let most = if knows { premises.rounds } else { premises.rounds.min(MOST_UNKNOWN_ROUNDS) };
-        if element.circle.is_some() && *round > most {
+        if premises.order.is_round(node) && *round > most {
             for (input, arrivals) in inputs {
                 ends.round.entry((node, input)).or_default().extend(arrivals);
             }

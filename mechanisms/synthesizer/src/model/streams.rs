@@ -103,20 +103,22 @@ pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arriv
 
 /// Whether the same packets arrive at the same inputs, without copies among them.
 pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
-    let any =
-        |arrivals: &[Arrival]| arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
-    let same = |x: &[Arrival], y: &[Arrival]| {
-        any(x) == any(y)
-            && x.iter().all(|left| {
-                y.iter().all(|right| {
-                    let both = d.and(&left.condition, &right.condition);
-                    d.is_never(&both) || Packet::are_same(d, &both, &left.packet, &right.packet)
-                })
-            })
-    };
     let inputs = || a.keys().chain(b.keys());
     inputs().all(|input| match (a.get(input), b.get(input)) {
-        (Some(x), Some(y)) => same(x, y),
+        (Some(x), Some(y)) => are_same_at(d, x, y),
         _ => false,
     })
+}
+
+/// Whether the same packets arrive at one place, without copies among them.
+pub fn are_same_at(d: &Diagrams, x: &[Arrival], y: &[Arrival]) -> bool {
+    let any =
+        |arrivals: &[Arrival]| arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
+    any(x) == any(y)
+        && x.iter().all(|left| {
+            y.iter().all(|right| {
+                let both = d.and(&left.condition, &right.condition);
+                d.is_never(&both) || Packet::are_same(d, &both, &left.packet, &right.packet)
+            })
+        })
 }

@@ -13,13 +13,14 @@ pub mod compare;
 pub mod example;
 mod origins;
 pub mod run;
+mod stretches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use element::effects::Field;
 
-use crate::model::chain::{Chain, Node, Port};
+use crate::model::chain::{Chain, Node, Order, Port};
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
@@ -131,19 +132,54 @@ pub fn verify(
     nodes: Option<usize>,
     companion: &mut dyn Companion,
 ) -> Outcome {
+    let [a, b] = chains;
+    let mut attempt = |chains: [&Chain; 2], circles: &Circles, run: &dyn Fn(&mut Verifier<'_>) -> Verdict| {
+        attempt(chains, circles, options, nodes, companion, run)
+    };
+    let (mut first, mut left) = (None, None);
+    let mut assumptions = Vec::new();
+    // Without circles whatever there is to say of programs one by one is found out about the whole, and more.
+    let is_round = a.nodes.iter().any(|node| node.circle.is_some());
+    if let Some(replaced) = stretches::replaced(chains).filter(|replaced| is_round && !replaced.is_empty()) {
+        let without = stretches::without(b, &replaced);
+        let unseen = Circles::none([&without, b]);
+        let outcome = stretches::verify(&replaced, |one| {
+            attempt([&without, b], &unseen, &|verifier| one.verdict(verifier))
+        });
+        match outcome.verdict {
+            Verdict::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
+            // What is left leases flows.
+            Verdict::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
+            _ => first = Some(outcome),
+        }
+    }
+    let chains = [a, left.as_ref().unwrap_or(b)];
+    let mut attempt = |circles: &Circles| {
+        let mut outcome = attempt(chains, circles, &|verifier| verifier.run());
+        let more = assumptions.iter().filter(|assumption| !outcome.assumptions.contains(assumption));
+        let more: Vec<String> = more.cloned().collect();
+        outcome.assumptions.extend(more);
+        outcome
+    };
     let same = Circles::of_both(chains);
-    let followed =
-        |companion: &mut dyn Companion| attempt(chains, &Circles::none(chains), options, nodes, companion);
-    if same.is_empty() {
-        return followed(companion);
+    if !same.is_empty() {
+        let outcome = attempt(&same);
+        if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
+            return outcome;
+        }
+        first.get_or_insert(outcome);
     }
-    let outcome = attempt(chains, &same, options, nodes, companion);
-    if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
-        return outcome;
-    }
-    let second = followed(companion);
+    let last = attempt(&Circles::none(chains));
     // That packets come round says less than what is in the way otherwise.
-    if matches!(second.verdict, Verdict::Undecided { .. }) { outcome } else { second }
+    match first {
+        Some(first) if matches!(last.verdict, Verdict::Undecided { .. }) => first,
+        _ => last,
+    }
+}
+
+/// Whether it runs a program that leases flows.
+fn leases(node: &Node) -> bool {
+    node.stretch.as_ref().is_some_and(|stretch| stretch.leases)
 }
 
 fn attempt(
@@ -152,6 +188,7 @@ fn attempt(
     options: Options,
     nodes: Option<usize>,
     companion: &mut dyn Companion,
+    run: &dyn Fn(&mut Verifier<'_>) -> Verdict,
 ) -> Outcome {
     let diagrams = || {
         let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
@@ -161,7 +198,7 @@ fn attempt(
         }
     };
     let d = diagrams();
-    let mut verdict = verdict(&d, chains, circles, options, companion);
+    let mut verdict = verdict(&d, chains, circles, options, companion, run);
     let mut nodes = d.nodes();
     // What an element in the way leaves open stays open.
     let settled = match &verdict.0 {
@@ -173,7 +210,7 @@ fn attempt(
         // Headers in regions of their own were not exact enough.
         drop(d);
         let d = diagrams().exact();
-        verdict = self::verdict(&d, chains, circles, options, companion);
+        verdict = self::verdict(&d, chains, circles, options, companion, run);
         nodes = d.nodes();
     }
     let (verdict, assumptions) = verdict;
@@ -186,10 +223,11 @@ fn verdict(
     circles: &Circles,
     options: Options,
     companion: &mut dyn Companion,
+    run: &dyn Fn(&mut Verifier<'_>) -> Verdict,
 ) -> (Verdict, Vec<String>) {
     order_variables(d, &chains);
     let mut verifier = Verifier { d, chains, circles, options, companion, assumptions: Vec::new(), at: None };
-    let mut verdict = verifier.run();
+    let mut verdict = run(&mut verifier);
     if d.exhausted() {
         let late = options.deadline.is_some_and(|deadline| Instant::now() > deadline);
         let reason =
@@ -256,21 +294,10 @@ impl Verifier<'_> {
                 let stays = |to: usize| circle[to].is_some() && circle[to] == circle[start.from[chain]];
                 ports.into_iter().filter(|&(to, _)| start.origin != Origin::Circle || !stays(to)).collect()
             });
-            let mut arriving = Streams::default();
-            let ends: [Ends; 2] = std::array::from_fn(|chain| {
-                let (companion, nodes) = (&mut *self.companion, &self.chains[chain].nodes);
-                let at = &mut self.at;
-                let mut watch = |node: usize, _: &Waiting| {
-                    companion.progress(chain, &nodes[node].name);
-                    if !self.d.exhausted() {
-                        *at = Some(nodes[node].name.clone());
-                    }
-                };
-                let circles = self.circles.in_chain(chain);
-                let premises = Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS, circles };
-                let (from, packet) = (&from[chain], &start.packets[chain]);
-                explore(self.d, self.chains[chain], from, packet, premises, &mut arriving, &mut watch)
-            });
+            let (packets, circles) = (start.packets.each_ref(), self.circles);
+            let unfollowed = [0, 1].map(|chain| circles.in_chain(chain));
+            let orders = self.chains.map(Chain::order);
+            let ends = self.explore(from.each_ref().map(Vec::as_slice), packets, unfollowed, orders);
             for (chain, ends) in ends.iter().enumerate() {
                 let names = &self.chains[chain].nodes;
                 for &queue in &ends.queues {
@@ -333,6 +360,32 @@ impl Verifier<'_> {
             }
             None => Verdict::Equivalent,
         }
+    }
+
+    /// Follows packets through both chains, from these inputs on, but not past these elements.
+    fn explore(
+        &mut self,
+        from: [&[Port]; 2],
+        packets: [&Packet; 2],
+        unfollowed: [&[Option<usize>]; 2],
+        orders: [&Order; 2],
+    ) -> [Ends; 2] {
+        let mut arriving = Streams::default();
+        std::array::from_fn(|chain| {
+            let (companion, nodes) = (&mut *self.companion, &self.chains[chain].nodes);
+            let at = &mut self.at;
+            let mut watch = |node: usize, _: &Waiting| {
+                companion.progress(chain, &nodes[node].name);
+                if !self.d.exhausted() {
+                    *at = Some(nodes[node].name.clone());
+                }
+            };
+            let (circles, order) = (unfollowed[chain], orders[chain]);
+            let premises =
+                Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS, circles, order };
+            let (from, packet) = (from[chain], packets[chain]);
+            explore(self.d, self.chains[chain], from, packet, premises, &mut arriving, &mut watch)
+        })
     }
 
     fn assume(&mut self, text: String) {

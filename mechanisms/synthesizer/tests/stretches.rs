@@ -1,0 +1,135 @@
+//! Programs of chains in which packets come back: each is proven by itself, and whatever is wrong with one is noticed.
+
+mod common;
+
+use common::{Read, Runner, read, try_read};
+use element::DropReason;
+use tidegate_synthesizer::compose::walk::Limits;
+use tidegate_synthesizer::compose::{Stretch, Synthesis, synthesize};
+use tidegate_synthesizer::insert::insert;
+use tidegate_synthesizer::program::{Exit, Program, Value};
+use tidegate_synthesizer::verify::{Options, Verdict, verify};
+
+/// A router whose messages take the same way as the packets that they are about. PaintTee copies some, IPFragmenter makes new
+/// ones.
+const ROUTER: &str = "in :: FromDump(x.pcap); out :: ToDump(y.pcap); back :: ToDump(z.pcap);
+in -> Strip(14) -> Paint(1) -> CheckIPHeader -> GetIPAddress(16) -> rt :: RadixIPLookup(10.0.0.0/8 0, 192.0.2.0/24 1, 0.0.0.0/0 2);
+rt[0] -> DropBroadcasts -> tee :: PaintTee(2) -> options :: IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> ttl :: DecIPTTL
+    -> size :: IPFragmenter(1500) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out;
+rt[1] -> DecIPTTL -> SetIPDSCP(10) -> Paint(3) -> EtherEncap(0x0800, 2:0:0:0:1:1, 2:0:0:0:1:2) -> back;
+tee[1] -> ICMPError(10.0.0.1, redirect, host) -> errors :: Counter -> SetIPDSCP(48) -> rt;
+options[1] -> ICMPError(10.0.0.1, parameterproblem) -> errors;
+ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> errors;
+size[1] -> ICMPError(10.0.0.1, unreachable, needfrag) -> errors;
+rt[2] -> ICMPError(10.0.0.1, unreachable, net) -> errors;";
+
+fn compose(chain: &Read) -> Synthesis {
+    let limits = Limits { least: 2, ..Limits::default() };
+    synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
+}
+
+fn put_in(chain: &Read, synthesis: &Synthesis) -> Read {
+    read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
+}
+
+/// With little room: what is not proven program by program is hopeless here.
+fn verdict(chain: &Read, other: &Read) -> Verdict {
+    let options = Options { reasons: true, deadline: None };
+    let mut runner = Runner { reads: [chain, other] };
+    verify([&chain.chain, &other.chain], options, Some(1 << 15), &mut runner).verdict
+}
+
+#[test]
+fn programs_on_circles_are_proven() {
+    let chain = read(ROUTER);
+    let synthesis = compose(&chain);
+    let other = put_in(&chain, &synthesis);
+    let verdict = verdict(&chain, &other);
+    assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+    // What comes in and what the router says itself are composed as far as to where packets leave.
+    let passed = |name: &str| {
+        let is_it = |node: &usize| chain.chain.nodes[*node].name == name;
+        synthesis.stretches.iter().filter(|stretch| stretch.passed.iter().any(is_it)).count()
+    };
+    assert!(passed("rt") >= 2 && passed("ttl") >= 2 && passed("size") >= 2, "{synthesis:#?}");
+}
+
+/// All programs that do something else to packets of one class that leaves the stretch. (Of those that are handed over to one of its
+/// elements some are dropped there, and their checksums computed anew; and who is handed over to an earlier one is in good hands.)
+fn spoiled(stretch: &Stretch) -> Vec<(String, Program)> {
+    let program = &stretch.program;
+    let leaves = |output: &usize| !stretch.passed.contains(&stretch.outputs[*output].0);
+    let after = |output: usize| (1..=program.outputs).map(move |n| (output + n) % program.outputs);
+    let mut all = Vec::new();
+    let mut change = |what: String, change: &dyn Fn(&mut Program)| {
+        let mut other = program.clone();
+        change(&mut other);
+        all.push((what, other));
+    };
+    for (number, class) in program.classes.iter().enumerate() {
+        let name = |what: &str| format!("class {number}: {what}");
+        match class.exit {
+            Exit::Output(output) => {
+                let Some(other) = after(output).find(leaves).filter(|_| leaves(&output)) else { continue };
+                change(name("elsewhere"), &|program| program.classes[number].exit = Exit::Output(other));
+                change(name("dropped"), &|program| {
+                    program.classes[number].exit = Exit::Drop(DropReason::Denied)
+                });
+            }
+            Exit::Drop(_) => {
+                change(name("other reason"), &|program| {
+                    program.classes[number].exit = Exit::Drop(DropReason::TableFull)
+                });
+                change(name("not dropped"), &|program| program.classes[number].exit = Exit::Output(0));
+                continue;
+            }
+        }
+        for (place, write) in class.writes.iter().enumerate() {
+            change(name(&format!("{write:?} missing")), &|program| {
+                drop(program.classes[number].writes.remove(place))
+            });
+            change(name(&format!("{write:?} changed")), &|program| match &mut program.classes[number].writes
+                [place]
+                .value
+            {
+                Value::Constant(bytes) => bytes[0] ^= 4,
+                Value::Copy(_, length) => *length -= 1,
+                Value::Plus(_, _, more) => *more += 1,
+                Value::Masked(_, _, set) => *set ^= 4,
+            });
+        }
+        if class.checksum.is_some() {
+            change(name("no checksum"), &|program| program.classes[number].checksum = None);
+        }
+        change(name("marked elsewhere"), &|program| program.classes[number].headers[1] = Some(Some(2)));
+        change(name("not marked"), &|program| program.classes[number].headers[2] = Some(None));
+        change(name("of a type"), &|program| program.classes[number].kind = Some(3));
+    }
+    change("otherwise".into(), &|program| program.otherwise = (program.otherwise + 1) % program.outputs);
+    all
+}
+
+/// Of so many changes one is tried: what is not proven program by program is tried in other ways, too, which takes a while.
+const ONE_OF: usize = 5;
+
+#[test]
+fn whatever_is_wrong_with_a_program_is_noticed() {
+    let chain = read(ROUTER);
+    let synthesis = compose(&chain);
+    let (mut missed, mut tried) = (Vec::new(), 0);
+    for number in 0..synthesis.stretches.len() {
+        let all = spoiled(&synthesis.stretches[number]);
+        for (what, program) in all.into_iter().skip(7 * number).step_by(ONE_OF) {
+            let mut other = synthesis.clone();
+            other.stretches[number].program = program;
+            let Some(other) = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &other))) else {
+                continue;
+            };
+            tried += 1;
+            if matches!(verdict(&chain, &other), Verdict::Equivalent) {
+                missed.push(format!("{number}: {what}"));
+            }
+        }
+    }
+    assert!(missed.is_empty() && tried > 20, "{tried}: {missed:#?}");
+}
