@@ -5,6 +5,7 @@
 //! it leaves. Large rule sets stand in the graph as one question, the outcome of a [`List`]. So does what elements with state
 //! do to a packet's flow: all of them together are one mapping, which takes one look-up (Properties 1 and 2 of the paper).
 
+mod computed;
 pub mod declare;
 pub mod flows;
 pub mod groups;

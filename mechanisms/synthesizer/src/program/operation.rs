@@ -8,11 +8,10 @@ use packet::{Annotations, Marks};
 use wire::LinkType;
 use wire::checksum::{Delta, Sum as OnesSum};
 
+use super::computed::Total;
 use super::flows::{Flows, NO_ROW, ROW};
 use super::lane::{Gathered, Lanes, gather, word_mut};
 use super::machine::{Later, Making, Writes};
-use super::question::Sum;
-use super::run::value;
 use super::{Checksum, Class, TransportChecksum, Value, Write};
 use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 use crate::verify::run::kind_of;
@@ -28,7 +27,7 @@ const MOST_MOVED: usize = 64;
 pub struct Operation {
     start: i32,
     front: i32,
-    end: Option<Sum>,
+    end: Option<Total>,
     /// What is said of the packet; but for headers that may lie outside of it.
     marks: Marks,
     headers: Vec<(Base, Option<i32>)>,
@@ -75,7 +74,7 @@ impl Operation {
             stamped: class.stamped,
             ..Operation::default()
         };
-        operation.end.clone_from(&class.end);
+        operation.end = class.end.as_ref().map(Total::new);
         operation.checksum.clone_from(&class.checksum);
         operation.transport_checksum.clone_from(&class.transport_checksum);
         let reach = |place: Place, length: usize| match place {
@@ -430,7 +429,7 @@ struct Single {
 impl Single {
     fn of(operation: &Operation, packet: &Packet, leased: &[u8; ROW]) -> Single {
         Single {
-            end: operation.end.as_ref().map(|sum| value(sum, packet)),
+            end: operation.end.as_ref().map(|end| end.value(packet.data(), packet)),
             noted: operation.moves.then(|| operation.note(packet, leased)),
             gathered: operation.lanes.gathers().then(|| operation.lanes.gather(packet, leased)),
         }

@@ -9,8 +9,8 @@ use classify::filter::{Headers, Matcher};
 use element::{Base, Packet};
 use foldhash::fast::FixedState;
 use packet::BATCH_CAPACITY;
-use wire::checksum::ipv4_valid;
 
+use super::computed::{Computed, Plain, Total, is_right};
 use super::flows::{Flows, Known, Used};
 use super::groups::Groups;
 use super::machine::Making;
@@ -34,7 +34,7 @@ pub struct Runner {
     /// For each question about a byte: which of its ranges each value is in.
     tables: Vec<[u8; 256]>,
     /// Questions that are not asked often, as they are, and those with answers of more than 64 bits.
-    others: Vec<Question>,
+    others: Vec<Computed>,
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
@@ -76,10 +76,38 @@ pub(super) enum Ask {
     Counted(u32),
 }
 
+impl Ask {
+    /// A question that is asked often.
+    pub(super) fn plain(question: &Question) -> Option<Ask> {
+        let place = |offset: i32| u16::try_from(offset).ok();
+        Some(match *question {
+            Question::Bytes { offset, length: 1 } => Ask::Byte(place(offset)?),
+            Question::Bytes { offset, length: 2 } => Ask::Half(place(offset)?),
+            Question::Bytes { offset, length: 4 } => Ask::Word(place(offset)?),
+            Question::Length => Ask::Length,
+            Question::Kind => Ask::Kind,
+            Question::Annotation { offset, length: 1 } => Ask::Annotation(offset),
+            _ => return None,
+        })
+    }
+}
+
+impl Ask {
+    /// Which bytes are asked about, and how many they are, if it is one of the plain ones.
+    pub(super) fn place(self) -> Option<(usize, usize)> {
+        match self {
+            Ask::Byte(place) => Some((place.into(), 1)),
+            Ask::Half(place) => Some((place.into(), 2)),
+            Ask::Word(place) => Some((place.into(), 4)),
+            _ => None,
+        }
+    }
+}
+
 struct RuleList {
     matcher: Matcher,
     headers: [usize; 2],
-    end: Option<Sum>,
+    end: Option<Total>,
     outcomes: Vec<u32>,
 }
 
@@ -155,17 +183,11 @@ impl Runner {
                     runner.wide.push(node.clone());
                     Ask::Wide(runner.wide.len() as u32 - 1)
                 }
-                Question::Bytes { offset, length: 1 } => Ask::Byte(*offset as u16),
-                Question::Bytes { offset, length: 2 } => Ask::Half(*offset as u16),
-                Question::Bytes { offset, length: 4 } => Ask::Word(*offset as u16),
-                Question::Length => Ask::Length,
-                Question::Kind => Ask::Kind,
-                Question::Annotation { offset, length: 1 } => Ask::Annotation(*offset),
                 Question::List(list) => Ask::List(*list),
-                other => {
-                    runner.others.push(other.clone());
+                question => Ask::plain(question).unwrap_or_else(|| {
+                    runner.others.push(Computed::new(question));
                     Ask::Other(runner.others.len() as u32 - 1)
-                }
+                }),
             };
             let table = runner.tables.len() as u32;
             if let Ask::Byte(_) = ask {
@@ -186,7 +208,7 @@ impl Runner {
             runner.lists.push(RuleList {
                 matcher: Matcher::new(&conditions),
                 headers: [network, transport],
-                end: list.end.clone(),
+                end: list.end.as_ref().map(Total::new),
                 outcomes: list.rules.iter().map(|rule| rule.outcome).collect(),
             });
         }
@@ -366,15 +388,15 @@ impl Runner {
     /// Which bytes are asked about, and how many they are, up to eight; `None` for other questions.
     pub(super) fn place(&self, ask: Ask) -> Option<(usize, usize)> {
         match ask {
-            Ask::Byte(place) => Some((place.into(), 1)),
-            Ask::Half(place) => Some((place.into(), 2)),
-            Ask::Word(place) => Some((place.into(), 4)),
-            Ask::Other(number) => match self.others[number as usize] {
-                Question::Bytes { offset, length: length @ 1..=8 } => {
-                    Some((usize::try_from(offset).ok()?, length.into()))
-                }
-                _ => None,
-            },
+            Ask::Other(number) => self.others[number as usize].place(),
+            ask => ask.place(),
+        }
+    }
+
+    /// The sum that is asked about, if it is one of plain answers.
+    pub(super) fn sum(&self, ask: Ask) -> Option<&Plain> {
+        match ask {
+            Ask::Other(number) => self.others[number as usize].sum(),
             _ => None,
         }
     }
@@ -383,7 +405,7 @@ impl Runner {
     #[inline]
     pub(super) fn ask(&self, ask: Ask, data: &[u8], packet: &Packet) -> u64 {
         match ask {
-            Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
+            Ask::Other(number) => self.others[number as usize].answer(data, packet),
             ask => plain(ask, data, packet),
         }
     }
@@ -495,7 +517,7 @@ pub(super) fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u
 
 /// The answer to one of the questions that are asked often.
 #[inline(always)]
-fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
+pub(super) fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
     match ask {
         Ask::Byte(offset) => match data.get(usize::from(offset)) {
             Some(byte) => u64::from(*byte),
@@ -520,10 +542,10 @@ fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
 
 /// The headers of a packet that is laid out as a list expects.
 #[inline]
-fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Sum>) -> Headers<'p> {
+fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> Headers<'p> {
     let mut data = packet.data();
     if let Some(end) = end {
-        let end = usize::try_from(value(end, packet)).unwrap_or(0);
+        let end = usize::try_from(end.value(data, packet)).unwrap_or(0);
         data = &data[..end.min(data.len())];
     }
     let [network, transport] = headers.map(|start| data.get(start..).unwrap_or_default());
@@ -565,12 +587,6 @@ pub(super) fn answer(question: &Question, packet: &Packet) -> u128 {
         }
         Question::List(_) | Question::Leased { .. } => 0,
     }
-}
-
-/// Whether the checksum of an IPv4 header is right, as far as its own length says that it reaches.
-fn is_right(header: &[u8]) -> bool {
-    let length = header.first().map_or(0, |first| usize::from(first & 15) * 4);
-    header.get(..length).is_some_and(ipv4_valid)
 }
 
 pub(super) fn value(sum: &Sum, packet: &Packet) -> i64 {

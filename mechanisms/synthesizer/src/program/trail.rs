@@ -423,6 +423,13 @@ impl Laid {
         };
         let (mask, low, high) = range_of(ends, nexts, bits, answer);
         let next = nexts[ends.partition_point(|end| *end < answer).min(nexts.len() - 1)];
+        if let Some(sum) = runner.sum(node.ask).filter(|_| low > 0 || high == 0)
+            && let Some(decided) = sum.decided_by(answer == 1, |place| self.known(place))
+        {
+            let (place, length, low, high) = decided;
+            self.bytes(place, length, all_of(8 * length as u32), low, high);
+            return Some(next);
+        }
         match (node.ask, place) {
             (Ask::Length, _) => {
                 self.length = (self.length.0.max(low), self.length.1.min(high));
@@ -439,6 +446,11 @@ impl Laid {
             (ask, None) => self.others.push((ask, low, high - low)),
         }
         Some(next)
+    }
+
+    /// Which bits of a byte have to be what.
+    fn known(&self, place: usize) -> (u8, u8) {
+        self.bytes.get(&place).copied().unwrap_or_default()
     }
 
     fn bytes(&mut self, place: usize, length: usize, mask: u64, low: u64, high: u64) {
