@@ -217,13 +217,6 @@ impl<K: Key> FlowTable<K> {
         }
     }
 
-    /// Asks for what a look-up reads first, ahead of time: worth it where hashes are made one by one before
-    /// [`lookup_batch`](Self::lookup_batch).
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u32) {
-        prefetch_line(self.buckets.as_ptr().wrapping_add(position(hash, self.buckets.len())).cast());
-    }
-
     /// Adds a flow seen at `now`, unless it is there already.
     ///
     /// Fails, and counts it, if the table is full or too many flows have nearly the same hash.

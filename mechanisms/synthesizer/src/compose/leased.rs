@@ -71,7 +71,7 @@ impl Walk<'_> {
     /// The packets of known flows that come to an element itself all the same, if it leases others.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
         let element = &self.chain.nodes[node];
-        // Of those that packets come back to it would not be known that nothing else comes of it.
+        // What a translator gives to packets that come back to it could not be proven.
         element.effects.leases.as_ref().filter(|_| self.limits.leases && element.circle.is_none())
     }
 

@@ -90,9 +90,7 @@ impl Ask {
             _ => return None,
         })
     }
-}
 
-impl Ask {
     /// Which bytes are asked about, and how many they are, if it is one of the plain ones.
     pub(super) fn place(self) -> Option<(usize, usize)> {
         match self {

@@ -11,8 +11,9 @@
 //! Invariants:
 //! - A flow is on lease from all elements that its packets pass, or from none.
 //! - What a flow that is only remembered spares is questions: its packets go where they would without, in the same order.
-//! - Packets of one flow leave in the order in which they came: behind one that has to come to an element itself, those of the
-//!   same batch do so too.
+//! - Packets of one flow leave in the order in which they came, as long as they take the way that its lease is for, or come to
+//!   the elements that would lease it: behind one that has to come to these itself, those of the same batch do so too. Those that
+//!   are handed over elsewhere (with options, too long) may change places with others of their batch.
 //! - A flow on lease stays in the table until the lease ends, however long ago it was seen.
 //! - No lock is taken, and nothing allocated, for a packet of a flow that is found.
 
@@ -281,8 +282,8 @@ impl Flows {
             return None;
         }
         let ends: Vec<End> = program.classes.iter().map(end).collect();
-        let fates =
-            ends.iter().zip(&waiting).filter_map(|(end, waits)| fate_of(end, &ends, *waits)).collect();
+        let fates = ends.iter().zip(&waiting).map(|(end, waits)| fate_of(end, &ends, *waits));
+        let fates = fates.collect::<Option<_>>()?;
         Some(Flows {
             ends,
             waiting,
