@@ -91,6 +91,16 @@ pub enum Summed {
     Recomputed(i32),
 }
 
+impl Summed {
+    /// Where the header starts whose checksum is kept.
+    pub fn header(&self) -> Option<i32> {
+        match self {
+            Summed::Not => None,
+            Summed::Updated(header, _) | Summed::Recomputed(header) => Some(*header),
+        }
+    }
+}
+
 /// A checksum of TCP or UDP that accounts for what was written at some places of its header, of the payload and of the
 /// addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -301,10 +311,7 @@ impl Packet {
 
     /// Where checksums stand that are kept.
     fn sums(&self) -> impl Iterator<Item = i32> {
-        let network = match &self.summed {
-            Summed::Not => None,
-            Summed::Updated(header, _) | Summed::Recomputed(header) => Some(header + IPV4_SUM),
-        };
+        let network = self.summed.header().map(|header| header + IPV4_SUM);
         network.into_iter().chain(self.transport_summed.as_ref().map(TransportSummed::place))
     }
 

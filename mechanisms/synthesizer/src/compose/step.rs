@@ -29,7 +29,7 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>)
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
         return Err(Stop::Alone);
     }
-    sum_up(&mut packet, &case.checksum, &written, known)?;
+    sum_up(before, &mut packet, &case.checksum, &written, known)?;
     Ok(packet)
 }
 
@@ -228,35 +228,37 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
 }
 
 /// Notes what becomes of checksums.
-fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Known) -> Result<(), Stop> {
+///
+/// A checksum is updated once, in the end, by the difference between the words that came in and those that leave. So each byte
+/// of its header that has been written must be accounted for: one that was written without the checksum is no part of the
+/// difference, whoever writes it again. What an element writes over a whole checksum ends it.
+fn sum_up(
+    before: &Packet,
+    packet: &mut Packet,
+    checksum: &Checksum,
+    written: &[i32],
+    known: &Known,
+) -> Result<(), Stop> {
     let network = packet.headers[1];
-    let in_header = |place: &i32| network.is_some_and(|start| (start..start + IPV4).contains(place));
-    let is_sum =
-        |place: &i32| network.is_some_and(|start| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place));
     let (headers, afresh): (&[Header], _) = match checksum {
-        Checksum::Untouched => {
-            // A checksum that somebody keeps does not account for that.
-            let is_kept = packet.summed != Summed::Not;
-            if is_kept && written.iter().any(in_header) {
-                return Err(Stop::Alone);
-            }
-            (&[], false)
-        }
+        Checksum::Untouched => (&[], false),
         Checksum::Updated(headers) => (headers, false),
         Checksum::Recomputed(headers) => (headers, true),
     };
     let transport = |header: &&Header| matches!(header, Header::Tcp | Header::Udp) && !afresh;
-    sum_up_transport(packet, headers.iter().find(transport).copied(), written)?;
+    sum_up_transport(before, packet, headers.iter().find(transport).copied(), written)?;
+    let is_of_network = headers.iter().any(|header| !transport(&header));
+    if let Some(kept) = packet.summed.header().filter(|kept| !is_of_network || Some(*kept) != network) {
+        end_where_overwritten(packet, kept, written)?;
+    }
     for header in headers.iter().filter(|header| !transport(header)) {
         let (Header::Ipv4, Some(start)) = (header, network) else { return Err(Stop::Alone) };
-        if written.iter().any(is_sum) {
+        let is_sum = |place: &i32| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place);
+        if written.iter().any(is_sum) || packet.summed.header().is_some_and(|other| other != start) {
             return Err(Stop::Alone);
         }
-        let is_other = match &packet.summed {
-            Summed::Not => false,
-            Summed::Updated(other, _) | Summed::Recomputed(other) => *other != start,
-        };
-        if is_other {
+        // In front of what came in there is only what the program writes.
+        if (start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) {
             return Err(Stop::Alone);
         }
         if afresh {
@@ -273,23 +275,46 @@ fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Kno
             Summed::Updated(_, places) => places.clone(),
             Summed::Not => Default::default(),
         };
-        accounted.extend(written.iter().filter(|place| in_header(place)));
-        let all_written = packet.bytes.range(start..start + IPV4).map(|(place, _)| place);
-        if all_written.into_iter().any(|place| !accounted.contains(place)) {
+        if before.bytes.range(start..start + IPV4).any(|(place, _)| !accounted.contains(place)) {
             return Err(Stop::Alone);
         }
+        accounted.extend(written.iter().filter(|place| (start..start + IPV4).contains(*place)));
         packet.summed = Summed::Updated(start, accounted);
     }
     Ok(())
 }
 
+/// Forgets the checksum of a header if an element has written over all of it; of other bytes of the header it would not account
+/// for what has been written.
+fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> Result<(), Stop> {
+    if [0, 1].iter().all(|byte| written.contains(&(header + IPV4_SUM + byte))) {
+        packet.summed = Summed::Not;
+        return Ok(());
+    }
+    let is_hit = written.iter().any(|place| (header..header + IPV4).contains(place));
+    if is_hit { Err(Stop::Alone) } else { Ok(()) }
+}
+
 /// The same for the checksum of TCP or UDP, if it is updated.
-fn sum_up_transport(packet: &mut Packet, updated: Option<Header>, written: &[i32]) -> Result<(), Stop> {
+fn sum_up_transport(
+    before: &Packet,
+    packet: &mut Packet,
+    updated: Option<Header>,
+    written: &[i32],
+) -> Result<(), Stop> {
     if let Some(protocol) = updated {
         let [_, Some(network), Some(transport)] = packet.headers else { return Err(Stop::Alone) };
         let fresh = TransportSummed { protocol, network, transport, places: BTreeSet::new() };
         let mut summed = packet.transport_summed.take().unwrap_or_else(|| fresh.clone());
         if (summed.protocol, summed.network, summed.transport) != (protocol, network, transport) {
+            return Err(Stop::Alone);
+        }
+        // Programs update no checksum of what lies in front of the packet that came in.
+        if network < 0 || transport < 0 {
+            return Err(Stop::Alone);
+        }
+        let is_odd = |place: &i32| summed.covers(*place) && !summed.places.contains(place);
+        if before.bytes.keys().any(is_odd) {
             return Err(Stop::Alone);
         }
         let covered = written.iter().copied().filter(|place| summed.covers(*place)).collect::<Vec<_>>();
@@ -298,7 +323,7 @@ fn sum_up_transport(packet: &mut Packet, updated: Option<Header>, written: &[i32
     }
     let Some(summed) = &packet.transport_summed else { return Ok(()) };
     let sum = summed.place()..summed.place() + 2;
-    // What it does not account for, and what somebody else writes in its place.
+    // Bytes that it does not account for, and what others write in its place.
     let is_wrong = |place: &&i32| summed.covers(**place) && !summed.places.contains(place);
     let is_other = packet.bytes.keys().any(|place| is_wrong(&place));
     if is_other || written.iter().any(|place| is_wrong(&place) || sum.contains(place)) {

@@ -1,0 +1,145 @@
+//! Checksums of programs where the chain writes bytes with and without them, or writes over them: each chain is run as it is and
+//! synthesized, packet by packet, and the program is proven.
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{compare_within, read};
+use element::Timestamp;
+use lang::{Graph, flatten};
+use testkit::Run;
+use testkit::elements::{Input, collect, offer};
+use tidegate_synthesizer::compose::synthesize;
+use tidegate_synthesizer::compose::walk::Limits;
+use tidegate_synthesizer::insert::insert;
+use tidegate_synthesizer::verify::Verdict;
+use wire::build::Builder;
+use wire::ethernet::MacAddr;
+
+/// Frames of UDP, TCP, ICMP, and of IPv4 in IPv4, with several times to live; routers may mark them as having met congestion.
+fn frames() -> Vec<Vec<u8>> {
+    let (a, b) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
+    let [from, to]: [SocketAddr; 2] = ["10.0.0.1:1234", "192.0.2.7:80"].map(|end| end.parse().unwrap());
+    let mut frames = Vec::new();
+    for ttl in [1, 2, 9, 64, 255] {
+        let inner = Builder::udp(to, from).ttl(ttl).build(b"inside").unwrap();
+        for (builder, payload) in [
+            (Builder::udp(from, to), &b"payload of ten"[..]),
+            (Builder::tcp(from, to, 2), &[7; 31]),
+            (Builder::icmp(from.ip(), to.ip(), 8, 0, [1, 2]), &[3; 40]),
+            (Builder::ip(from.ip(), to.ip(), 4), &inner),
+        ] {
+            frames.push(builder.ttl(ttl).tos(2).ethernet(a, b).build(payload).unwrap());
+        }
+    }
+    frames
+}
+
+/// The frames that leave by each exit, each frame run by itself.
+fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
+    let runs = frames().into_iter().map(|bytes| {
+        let input = Input {
+            bytes,
+            time: Timestamp::from_secs(1),
+            annotations: [0; 48],
+            headers: [Some(0), None, None],
+        };
+        let number = offer(vec![vec![input]]);
+        let mut graph = graph.clone();
+        for (class, test) in [("FromDump", "TestSource"), ("ToDump", "TestSink")] {
+            let ends = graph.elements.iter_mut().filter(|element| element.class == class);
+            for (place, end) in ends.enumerate() {
+                (end.class, end.config) = (test.into(), format!("{number}, {place}"));
+            }
+        }
+        let outcome = Run::default().text(&flatten(&graph), &[]).unwrap();
+        assert!(outcome.report.balances());
+        collect(number).into_iter().map(|packet| (packet.sink, packet.bytes)).collect()
+    });
+    runs.collect()
+}
+
+/// Composes stretches of any length, runs and proves them.
+#[track_caller]
+fn is_the_same(elements: &str) {
+    let text = format!("FromDump(in.pcap, STOP true) -> {elements} -> Counter -> ToDump(out.pcap);");
+    let chain = read(&text);
+    let limits = Limits { least: 1, ..Limits::default() };
+    let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
+    assert!(!synthesis.stretches.is_empty(), "{text}");
+    let graph = insert(&chain.graph, &chain.chain, &synthesis);
+    let (before, after) = (run(&chain.graph), run(&graph));
+    assert!(before.iter().any(|packets| !packets.is_empty()), "{text}");
+    assert_eq!(before, after, "{text}");
+    let verdict = compare_within(1 << 20, &chain, &read(&flatten(&graph))).verdict;
+    assert!(matches!(verdict, Verdict::Equivalent), "{text}: {verdict:?}");
+}
+
+const LEAVE: &str = "EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Null";
+
+/// MoveData copies a byte of an address over the TTL, and no checksum accounts for that; DecIPTTL accounts for its own change.
+#[test]
+fn an_update_accounts_for_its_own_change_alone() {
+    is_the_same(&format!("CheckIPHeader(14) -> MoveData(22, 33, 1) -> DecIPTTL -> {LEAVE}"));
+    is_the_same(&format!(
+        "CheckIPHeader(14) -> GetIPAddress(16) -> StoreIPAddress(26) -> StoreIPAddress(9.9.9.9, src) -> {LEAVE}"
+    ));
+    is_the_same(&format!("CheckIPHeader(14) -> StoreData(22, \\<40>) -> DecIPTTL -> {LEAVE}"));
+}
+
+#[test]
+fn bytes_are_written_without_their_checksum_and_then_with_it() {
+    for elements in [
+        "StoreData(15, \\<01>) -> SetIPDSCP(10)",
+        "StoreData(15, \\<01>, MASK \\<03>) -> SetIPDSCP(10)",
+        "SetIP6ECN(1) -> SetIPDSCP(10)",
+        "StoreIPAddress(1.2.3.4, 26) -> StoreIPAddress(5.6.7.8, src)",
+        "SetIPDSCP(10) -> StoreData(15, \\<01>) -> SetIPDSCP(11)",
+        "SetIPDSCP(10) -> StoreData(24, \\<0000>) -> SetIPDSCP(11)",
+        "SetIPDSCP(10) -> StoreData(24, \\<0000>)",
+        "SetIPDSCP(10) -> StoreData(24, \\<00>)",
+    ] {
+        is_the_same(&format!("CheckIPHeader(14) -> {elements} -> {LEAVE}"));
+    }
+}
+
+/// The same of the checksum of UDP and TCP, which covers addresses, ports and payload.
+#[test]
+fn transport_checksums_account_for_their_own_changes_alone() {
+    for elements in [
+        "StoreIPAddress(1.2.3.4, 26) -> StoreIPAddress(5.6.7.8, src)",
+        "StoreData(34, \\<0102>) -> StoreIPAddress(5.6.7.8, dst) -> StoreIPAddress(5.6.7.9, src)",
+        "StoreIPAddress(5.6.7.8, dst) -> StoreData(34, \\<0102>) -> StoreIPAddress(5.6.7.9, src)",
+        "StoreIPAddress(5.6.7.8, dst) -> StoreIPAddress(1.2.3.4, 30) -> StoreIPAddress(5.6.7.9, dst)",
+        "StoreIPAddress(5.6.7.8, dst) -> StoreData(40, \\<0000>) -> StoreIPAddress(5.6.7.9, dst)",
+    ] {
+        is_the_same(&format!("CheckIPHeader(14) -> {elements} -> {LEAVE}"));
+    }
+}
+
+#[test]
+fn a_new_header_over_an_old_checksum_stays() {
+    let encap = "EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:3)";
+    is_the_same(&format!("Strip(14) -> CheckIPHeader(0) -> SetIPDSCP(5) -> StripIPHeader -> {encap}"));
+    is_the_same(&format!("CheckIPHeader(14) -> DecIPTTL -> Strip(34) -> MarkIPHeader(0) -> {encap}"));
+    is_the_same(&format!(
+        "CheckIPHeader(14) -> SetIPChecksum -> Strip(12) -> EtherVLANEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:3, 5)"
+    ));
+    is_the_same(&format!("CheckIPHeader(14) -> DecIPTTL -> Strip(25) -> {encap}"));
+    is_the_same(&format!(
+        "CheckIPHeader(14) -> StoreIPAddress(5.6.7.8, src) -> Strip(14) -> StripIPHeader -> {encap}"
+    ));
+}
+
+/// A header that is marked in front of the packet can be asked for, but programs do not reach it.
+#[test]
+fn headers_in_front_of_packets_are_left_to_elements() {
+    is_the_same(
+        "Strip(14) -> CheckIPHeader(0) -> Strip(1) -> CheckICMPHeader -> Paint(1) -> Strip(12) -> MarkIPCE",
+    );
+    is_the_same(
+        "Strip(14) -> CheckIPHeader(0) -> Strip(1) -> Print(x, ACTIVE false) -> SetIPDSCP(3) -> Null",
+    );
+    is_the_same("CheckIPHeader(14) -> Strip(30) -> Print(x, ACTIVE false) -> StoreIPAddress(5.6.7.8, src)");
+}
