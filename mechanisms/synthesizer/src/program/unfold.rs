@@ -307,6 +307,8 @@ impl Unfolding<'_> {
             let sum = field(Place::Byte(sum - class.start), 2);
             let all = vec![field(Place::Byte(0), IPV4 as u16)];
             for case in &mut stage.effects.cases {
+                // An update of what is left would hide that.
+                case.checksum = Declared::Untouched;
                 case.actions.push(Action::Set(sum.clone(), Set::Pure { name, reads: all.clone() }));
             }
         }

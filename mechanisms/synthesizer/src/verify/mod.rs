@@ -140,7 +140,9 @@ pub fn verify(
     let mut assumptions = Vec::new();
     // Without circles whatever there is to say of programs one by one is found out about the whole, and more.
     let is_round = a.nodes.iter().any(|node| node.circle.is_some());
-    if let Some(replaced) = stretches::replaced(chains).filter(|replaced| is_round && !replaced.is_empty()) {
+    if let Some(replaced) =
+        stretches::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
+    {
         let without = stretches::without(b, &replaced);
         let unseen = Circles::none([&without, b]);
         let outcome = stretches::verify(&replaced, |one| {
@@ -175,6 +177,27 @@ pub fn verify(
         Some(first) if matches!(last.verdict, Verdict::Undecided { .. }) => first,
         _ => last,
     }
+}
+
+/// Whether each program of the second chain does what its elements do, whatever comes to it: the second chain is the first one
+/// with programs put in, and undecided if it is anything else. Proven programs may be put in together.
+pub fn verify_programs(
+    chains: [&Chain; 2],
+    options: Options,
+    nodes: Option<usize>,
+    companion: &mut dyn Companion,
+) -> Outcome {
+    let Some(replaced) = stretches::replaced(chains, true).filter(|replaced| !replaced.is_empty()) else {
+        let reason = "its elements are not those of the configuration".to_string();
+        let verdict = Verdict::Undecided { element: None, reason };
+        return Outcome { verdict, assumptions: Vec::new(), nodes: 0 };
+    };
+    let with = chains[1];
+    let without = stretches::without(with, &replaced);
+    let unseen = Circles::none([&without, with]);
+    stretches::verify(&replaced, |one| {
+        attempt([&without, with], &unseen, options, nodes, companion, &|verifier| one.verdict(verifier))
+    })
 }
 
 /// Whether it runs a program that leases flows.

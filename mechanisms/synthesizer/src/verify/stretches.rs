@@ -2,13 +2,14 @@
 //!
 //! Where a chain is another one with programs put in, all of whose elements stay, packets need not be followed from where they
 //! come in to where they leave. It is enough that for each program, whatever comes to it, the same comes to the same inputs
-//! behind its stretch as from the elements that it stands for: what these do follows from the packet alone, so that either may be
-//! in the place of the other one wherever packets come from, on circles, too. A packet that is handed over goes on through
-//! the elements themselves, to where the stretch ends. What elements make of it is made by the same elements, and leaves them
-//! by outputs that are the same, or whose programs are proven by themselves.
+//! behind its stretch as from the elements that it stands for: what these do follows from the packet and their state, so that
+//! either may be in the place of the other one wherever packets come from, on circles, too. A packet that is handed over goes on
+//! through the elements themselves, to where the stretch ends. What elements make of it is made by the same elements, and leaves
+//! them by outputs that are the same, or whose programs are proven by themselves.
 //!
-//! What elements do that keep state, or hold packets, does not follow from the packet alone: programs that lease flows from them
-//! are left, for the whole chain to be followed. Packets that an element makes several of, one behind the other, are left too: which
+//! Elements that a program leases flows from keep state, which follows from all that comes to them. So the same has to come to
+//! each of them, too, as what comes from elsewhere is the same in any case. Other elements with state, and those that hold packets,
+//! end a stretch. Packets that an element makes several of, one behind the other, are left to the proof of the whole chain: which
 //! of these comes first behind a stretch that parts them depends on who parts them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,8 +37,8 @@ pub(super) struct Replaced {
     program: usize,
 }
 
-/// Programs of the second chain that lease no flows, if it is the first one with programs put in.
-pub(super) fn replaced([a, b]: [&Chain; 2]) -> Option<Vec<Replaced>> {
+/// Programs of the second chain, if it is the first one with programs put in: all of them, or those that lease no flows.
+pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Replaced>> {
     if !a.same_scripts(b) || a.calls || b.calls {
         return None;
     }
@@ -67,7 +68,8 @@ pub(super) fn replaced([a, b]: [&Chain; 2]) -> Option<Vec<Replaced>> {
                 // What else came to it would have to be like what comes from there.
                 (&[(program, 0)], &[to]) if is_program(&b.nodes[program]) && ways_to(program) == 1 => {
                     let leases = b.nodes[program].stretch.as_ref()?.leases;
-                    all.extend((!leases).then_some(Replaced { from: (here, output), to, program }));
+                    let replaced = Replaced { from: (here, output), to, program };
+                    all.extend((with_leases || !leases).then_some(replaced));
                 }
                 _ => return None,
             }
@@ -132,10 +134,11 @@ impl Replaced {
             return Err("several packets of one may come, one behind the other".into());
         }
         let names: BTreeSet<&str> = stretch.elements.iter().map(String::as_str).collect();
+        let own = &with.nodes[self.program].name;
         // Other programs that stand in the stretch go on to elements of it.
-        let is_followed = |node: &Node| {
-            names.contains(node.name.as_str()) || node.class == synthesized::CLASS.name && !leases(node)
-        };
+        let is_program = |node: &Node| node.class == synthesized::CLASS.name && !leases(node);
+        let is_followed =
+            |node: &Node| names.contains(node.name.as_str()) || node.is_of_program(own) || is_program(node);
         let ends: Vec<Option<usize>> =
             with.nodes.iter().map(|node| (!is_followed(node)).then_some(0)).collect();
         let followed: Vec<&Node> = with.nodes.iter().filter(|node| is_followed(node)).collect();
@@ -144,7 +147,7 @@ impl Replaced {
         }
         // Who searches what is behind has to find the same.
         let behind = reached(without, self.to.0);
-        let is_of_it = |node: &&Node| node.is_of_program(&with.nodes[self.program].name);
+        let is_of_it = |node: &&Node| node.is_of_program(own);
         let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(Node::leads);
         if outputs.any(|(to, _)| with.nodes[to].class != synthesized::CLASS.name && !behind.contains(&to)) {
             return Err("its program leads to where its elements do not".into());
@@ -154,22 +157,31 @@ impl Replaced {
         for packet in packets {
             let from: [&[Port]; 2] = [&[self.to], &[(self.program, 0)]];
             let ends = verifier.explore(from, [&packet, &packet], [&ends, &ends], orders.each_ref());
-            compare_ends(verifier, &ends)?;
+            compare_ends(verifier, &ends, stretch.leases)?;
         }
         Ok(())
     }
 }
 
-/// Whether packets end in the same way, as far as they are followed.
-fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2]) -> Result<(), String> {
+/// Whether packets end in the same way, as far as they are followed, and the same comes to elements with state, where the program
+/// takes packets past such.
+fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> Result<(), String> {
     let (d, nodes) = (verifier.d, &verifier.chains[0].nodes);
     for ends in ends {
         if let Some((node, _)) = ends.round.keys().next() {
             return Err(format!("packets come back to '{}' again and again", nodes[*node].name));
         }
-        if let Some(&node) = ends.streams.keys().chain(ends.out.keys()).chain(&ends.queues).next() {
+        let with_state = ends.streams.keys().filter(|_| !has_state);
+        if let Some(&node) = with_state.chain(ends.out.keys()).chain(&ends.queues).next() {
             let name = &nodes[node].name;
             return Err(format!("what becomes of packets at '{name}' does not follow from them alone"));
+        }
+    }
+    let [mine, theirs] = ends.each_ref().map(|ends| &ends.streams);
+    for (node, stream) in mine.iter().chain(theirs) {
+        if [mine, theirs].iter().any(|streams| streams.get(node).map(|other| other.0) != Some(stream.0)) {
+            let name = &nodes[*node].name;
+            return Err(format!("what comes to '{name}', which keeps state, is not seen to be the same"));
         }
     }
     let [mine, theirs] = ends.each_ref().map(places);
