@@ -24,6 +24,8 @@ mod interrupt;
 mod load;
 mod multiply;
 mod packets;
+mod proofs;
+mod prove;
 mod reasoning;
 mod run;
 mod steering;

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Input, start_dpdk};
 use crate::steering::Steering;
+use crate::synthesize::PutIn;
 use crate::{FAILURE, handlers, interrupt, print, synthesize, table};
 
 /// Packets per batch where a configuration does not say.
@@ -128,8 +129,13 @@ pub(crate) fn main(args: Args) -> ExitCode {
     };
     if args.synthesize && !loaded.has_errors() {
         match synthesize::put_in(&mut loaded) {
-            Ok(text) if args.quiet || text.is_empty() => {}
-            Ok(text) => crate::tell(format_args!("{}: {text}", loaded.name)),
+            Ok(PutIn { done, left }) => {
+                if !args.quiet && !done.is_empty() {
+                    crate::tell(format_args!("{}: {done}", loaded.name));
+                }
+                // Somebody waits for what was asked for and is not there.
+                left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
+            }
             Err(text) => {
                 crate::tell(format_args!("{text}"));
                 return ExitCode::from(FAILURE);

@@ -1,10 +1,11 @@
 //! `tidegate synthesize`: a configuration in which packets are taken past whole stretches of elements.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use lang::Graph;
 use serde::Serialize;
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
@@ -12,18 +13,20 @@ use synthesizer::insert::insert;
 use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
 use synthesizer::standard::standard;
-use synthesizer::verify::Verdict;
 
 use crate::check::print_or_write;
-use crate::load::{Input, Loaded, parse};
+use crate::load::{Input, Loaded};
+use crate::proofs::Proofs;
+use crate::prove::{self, Finding, Parted, Unproven};
 use crate::reasoning::{Reasoned, Unread, of, read};
-use crate::{FAILURE, switch, verify};
+use crate::{FAILURE, switch};
 
 /// Arguments of `synthesize`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-What was composed is proven to do the same as the configuration before anything is written; where that is not found out, \
-a note says so. Exit status: 0 good, 1 an error, or a difference, which is shown.")]
+Each stretch is proven to do the same as its elements before it is put in; one that is not stays as it is, which is said. Then \
+the whole chain is compared with the configuration, where there is time left. Proofs are kept in the folder that TIDEGATE_PROOFS \
+names, or else in tidegate/proofs in the folder for caches. Exit status: 0 good, 1 an error, or a difference, which is shown.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -42,9 +45,15 @@ pub(crate) struct Args {
     /// With `--emit click`: use only elements that Click and FastClick have, too; no flows are leased then
     #[arg(long, conflicts_with = "behind_switch")]
     standard: bool,
-    /// Seconds after which the proof is given up; 0 for no proof
-    #[arg(long, value_name = "N", default_value_t = 120)]
-    seconds: u64,
+    /// Put in stretches that are not proven, too
+    #[arg(long)]
+    unproven: bool,
+    /// Prove, keep the proofs for runs, and say of each stretch what came of it; takes up to an hour
+    #[arg(long, conflicts_with_all = ["emit", "output", "unproven", "standard"])]
+    prove: bool,
+    /// Seconds that proofs may take in all; with 0, only proofs that are kept count [default: 120, with --prove 3600]
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
     #[command(flatten)]
     switch: switch::Switch,
 }
@@ -70,9 +79,15 @@ enum Form {
 struct Json {
     #[serde(flatten)]
     report: Report,
-    /// `equivalent`, or why that was not found out; nothing without a proof.
+    /// Stretches that are not proven; they are among the others with `--unproven` only.
+    unproven: Vec<Unproven>,
+    /// For the whole chain: `equivalent`, or why that was not found out; nothing without a proof.
     proof: Option<String>,
 }
+
+/// Seconds that proofs may take by default, and where nothing else is wanted.
+const SECONDS: u64 = 120;
+const SECONDS_TO_PROVE: u64 = 3600;
 
 pub(crate) fn main(args: &Args) -> ExitCode {
     let reasoned = match read(&args.input) {
@@ -82,44 +97,53 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
+    let name = &reasoned.loaded.name;
     let is_standard = args.standard && args.emit == Form::Click;
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
     let limits = Limits { classes, leases, ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
+    let by_default = if args.prove { SECONDS_TO_PROVE } else { SECONDS };
+    let time = Duration::from_secs(args.seconds.unwrap_or(by_default));
+    let end = Instant::now() + time;
+    let proofs = Proofs::of_user();
+    let Parted { proven, unproven } = prove::part(&reasoned, &synthesis, time, &proofs);
+    let synthesis = if args.unproven { synthesis } else { proven };
+    let verb = if args.unproven { "put in" } else { "left as they are" };
+    for one in &unproven {
+        crate::tell(format_args!("{name}: {verb}: {}", one.describe()));
+    }
     let graph = match is_standard {
         true => {
             let standard = standard(&reasoned.loaded.graph, &reasoned.chain, &synthesis, true);
             for left in standard.left {
-                crate::tell(format_args!("{}: {left}", reasoned.loaded.name));
+                crate::tell(format_args!("{name}: {left}"));
             }
             standard.graph
         }
         false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
     };
-    let proof = match args.seconds {
-        0 => None,
-        // Elsewhere nobody asks for which reason a packet is dropped.
-        seconds => match prove(&reasoned, &graph, !is_standard, seconds) {
-            Ok(proof) => Some(proof),
-            Err(text) => {
-                crate::tell(format_args!("{text}"));
-                return ExitCode::from(FAILURE);
-            }
-        },
+    let left = end.saturating_duration_since(Instant::now());
+    // Elsewhere nobody asks for which reason a packet is dropped.
+    let proof = match prove::whole(&reasoned, &graph, !is_standard, left, &proofs) {
+        Finding::Equivalent => Some(EQUIVALENT.to_string()),
+        Finding::Undecided(_) if time.is_zero() => None,
+        Finding::Undecided(why) => Some(why),
+        Finding::Different(text) => {
+            crate::tell(format_args!("{text}"));
+            return ExitCode::from(FAILURE);
+        }
     };
-    if let Some(why) = proof.as_ref().filter(|proof| *proof != EQUIVALENT) {
-        crate::tell(format_args!("{}: not proven: {why}", reasoned.loaded.name));
+    let is_whole = proof.as_ref().is_some_and(|proof| proof == EQUIVALENT);
+    // Standard elements stand for programs in a way that is compared as a whole only.
+    if is_standard && !is_whole && !args.unproven {
+        let why = proof.as_deref().unwrap_or("there is no proof yet");
+        crate::tell(format_args!("{name}: nothing is put in: not proven: {why}; --unproven puts it in"));
+        return print_or_write(&lang::flatten(&reasoned.loaded.graph), args.output.as_deref());
     }
     let report = || Report::new(&reasoned.chain, &synthesis);
     let text = match args.emit {
-        Form::Report => {
-            let proven = match &proof {
-                Some(proof) if proof == EQUIVALENT => "Proven to do the same as the configuration.\n",
-                Some(_) => "Not proven to do the same as the configuration.\n",
-                None => "",
-            };
-            report().describe() + proven
-        }
+        _ if args.prove => summary(&synthesis, &unproven, proof.as_deref()),
+        Form::Report => report().describe() + &summary(&synthesis, &unproven, proof.as_deref()),
         Form::Click if args.switch.is_in_front() => {
             lang::flatten(&args.switch.behind(&reasoned.loaded.graph, &reasoned.chain, &synthesis))
         }
@@ -127,13 +151,13 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         Form::Openflow => match args.switch.flows(&reasoned.chain, &synthesis) {
             Ok(text) => text,
             Err(why) => {
-                crate::tell(format_args!("{}: {why}", reasoned.loaded.name));
+                crate::tell(format_args!("{name}: {why}"));
                 return ExitCode::from(FAILURE);
             }
         },
-        Form::Dot => dot(&reasoned.chain, &synthesis, &reasoned.loaded.name),
+        Form::Dot => dot(&reasoned.chain, &synthesis, name),
         Form::Svg => svg(&reasoned.chain, &synthesis),
-        Form::Json => match serde_json::to_string_pretty(&Json { report: report(), proof }) {
+        Form::Json => match serde_json::to_string_pretty(&Json { report: report(), unproven, proof }) {
             Ok(text) => text + "\n",
             Err(error) => {
                 crate::tell(format_args!("{error}"));
@@ -146,6 +170,21 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 
 const EQUIVALENT: &str = "equivalent";
 
+/// What is proven, in words.
+fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>) -> String {
+    let stretches = synthesis.stretches.len();
+    let all = if stretches == 1 { "The stretch is" } else { "Each stretch is" };
+    match (unproven, whole) {
+        _ if stretches == 0 => String::new(),
+        (_, Some(EQUIVALENT)) => "Proven to do the same as the configuration.\n".into(),
+        ([], Some(why)) => {
+            format!("{all} proven to do the same as its elements. The whole chain was not compared: {why}\n")
+        }
+        ([], None) => format!("{all} proven to do the same as its elements.\n"),
+        _ => "Not all of it is proven to do the same as the configuration.\n".into(),
+    }
+}
+
 /// Synthesizes a configuration that has been read.
 fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
@@ -154,54 +193,50 @@ fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     synthesize(&reasoned.chain, limits, &is_pushed)
 }
 
-/// Compares a configuration with what was made of it: equivalent, or why that was not found out. With `reasons`, packets have to
-/// be dropped for the same ones. The error is a difference, in words.
-fn prove(reasoned: &Reasoned, graph: &Graph, reasons: bool, seconds: u64) -> Result<String, String> {
-    let name = format!("{} (synthesized)", reasoned.loaded.name);
-    let other = match of(parse(name, lang::flatten(graph), None, &[], false)) {
-        Ok(other) => other,
-        Err(unread) => {
-            unread.show();
-            return Err("what was made of the configuration cannot be read".into());
-        }
-    };
-    let pair = [reasoned, &other];
-    let outcome = verify::compare(pair, reasons, seconds);
-    let mut text = String::new();
-    verify::describe(&mut text, pair, &outcome.verdict);
-    match outcome.verdict {
-        Verdict::Equivalent => Ok(EQUIVALENT.into()),
-        Verdict::Different(_) => Err(text),
-        Verdict::Undecided { element, reason } => {
-            let element = element.map(|element| format!("{element}: ")).unwrap_or_default();
-            Ok(format!("{element}{reason}"))
-        }
-    }
-}
-
-/// Seconds that a proof may take before a run.
+/// Seconds that proofs may take before a run.
 const BEFORE_RUN: u64 = 20;
 
-/// For a run: puts programs into a configuration. Says what came of it in a line.
+/// What was put into a configuration.
+pub(crate) struct PutIn {
+    /// In a line; empty where nothing was tried.
+    pub(crate) done: String,
+    /// What was left out, and why, a line each.
+    pub(crate) left: Vec<String>,
+}
+
+/// For a run: puts programs into a configuration, those that are proven only.
 ///
 /// # Errors
-/// In words, if it does something else then.
-pub(crate) fn put_in(loaded: &mut Loaded) -> Result<String, String> {
+/// In words, if it cannot be read.
+pub(crate) fn put_in(loaded: &mut Loaded) -> Result<PutIn, String> {
     let reasoned = match of(loaded.copied()) {
         Ok(reasoned) => reasoned,
         // The errors are those of the run too, which shows them.
-        Err(Unread::Problems(_)) => return Ok(String::new()),
+        Err(Unread::Problems(_)) => return Ok(PutIn { done: String::new(), left: Vec::new() }),
         Err(Unread::Input(text)) => return Err(text),
     };
     let synthesis = compose(&reasoned, &Limits::default());
-    let graph = insert(&loaded.graph, &reasoned.chain, &synthesis);
-    let proof = prove(&reasoned, &graph, true, BEFORE_RUN)?;
-    loaded.graph = graph;
-    let elements: std::collections::BTreeSet<usize> =
-        synthesis.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied()).collect();
-    let proven =
-        if proof == EQUIVALENT { "proven equivalent".to_string() } else { format!("not proven: {proof}") };
-    let stretches = synthesis.stretches.len();
+    let proofs = Proofs::of_user();
+    let time = Duration::from_secs(BEFORE_RUN);
+    let Parted { proven, unproven } = prove::part(&reasoned, &synthesis, time, &proofs);
+    loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
+    let passed = proven.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied());
+    let elements: BTreeSet<usize> = passed.collect();
+    let stretches = proven.stretches.len();
     let plural = if stretches == 1 { "" } else { "es" };
-    Ok(format!("synthesized: {} elements in {stretches} stretch{plural}; {proven}", elements.len()))
+    let done = match stretches {
+        0 => "synthesized: nothing".to_string(),
+        _ => {
+            format!(
+                "synthesized: {} elements in {stretches} stretch{plural}; proven equivalent",
+                elements.len()
+            )
+        }
+    };
+    let mut left: Vec<String> =
+        unproven.iter().map(|one| format!("left as they are: {}", one.describe())).collect();
+    if !left.is_empty() {
+        left.push("`tidegate synthesize --prove` takes more time for proofs, and keeps them for runs".into());
+    }
+    Ok(PutIn { done, left })
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use synthesizer::model::chain::Chain;
 use synthesizer::verify::example::Example;
 use synthesizer::verify::run::{Exit, exits, kind_of};
 use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
@@ -61,7 +62,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let Ok([a, b]) = <[Reasoned; 2]>::try_from(both) else { return ExitCode::from(ERROR) };
     let pair = [&a, &b];
-    let outcome = compare(pair, args.reasons, args.seconds);
+    let outcome = compare(pair, args.reasons, Instant::now() + Duration::from_secs(args.seconds));
     let mut text = String::new();
     let status = describe(&mut text, pair, &outcome.verdict);
     for reasoned in pair {
@@ -81,13 +82,25 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 }
 
 /// Compares two configurations; shows progress on a terminal.
-pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, seconds: u64) -> Outcome {
+pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, deadline: Instant) -> Outcome {
+    let options = verify::Options { reasons, deadline: Some(deadline) };
+    watched(pair, |chains, watcher| verify::verify(chains, options, None, watcher))
+}
+
+/// Compares each program of the second configuration with the elements of the first one that it stands for.
+pub(crate) fn compare_programs(pair: [&Reasoned; 2], deadline: Instant) -> Outcome {
+    let options = verify::Options { reasons: true, deadline: Some(deadline) };
+    watched(pair, |chains, watcher| verify::verify_programs(chains, options, None, watcher))
+}
+
+fn watched(
+    pair: [&Reasoned; 2],
+    compare: impl FnOnce([&Chain; 2], &mut dyn Companion) -> Outcome,
+) -> Outcome {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
     let mut watcher = Watcher { pair, progress: &progress };
-    let deadline = Some(Instant::now() + Duration::from_secs(seconds));
-    let options = verify::Options { reasons, deadline };
-    let outcome = verify::verify(pair.map(|reasoned| &reasoned.chain), options, None, &mut watcher);
+    let outcome = compare(pair.map(|reasoned| &reasoned.chain), &mut watcher);
     progress.finish_and_clear();
     outcome
 }

@@ -188,7 +188,11 @@ pub fn verify_programs(
     companion: &mut dyn Companion,
 ) -> Outcome {
     let Some(replaced) = stretches::replaced(chains, true).filter(|replaced| !replaced.is_empty()) else {
-        let reason = "its elements are not those of the configuration".to_string();
+        let calls = chains.iter().any(|chain| chain.calls);
+        let reason = match calls {
+            true => "handlers are written when packets have come".to_string(),
+            false => "its elements are not those of the configuration".to_string(),
+        };
         let verdict = Verdict::Undecided { element: None, reason };
         return Outcome { verdict, assumptions: Vec::new(), nodes: 0 };
     };
