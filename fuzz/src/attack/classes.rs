@@ -304,10 +304,10 @@ fn expression(r: &mut Rng) -> String {
             15 => format!("ip hl {}", pick(r, &[5, 6])),
             16 => "ip unfrag".into(),
             17 => format!("ip[{}:1] > {}", r.u8(..24), r.u8(..)),
-            18 => "ip6".into(),
+            18 => "ip6 udp".into(),
             19 => format!("ether host {}", mac(r)),
             20 => format!("ip vers {}", pick(r, &[4, 6])),
-            _ => format!("{side} port 1000-1025"),
+            _ => format!("{side} port >= 1024"),
         }
     };
     let first = simple(r);
@@ -431,7 +431,7 @@ fn data(r: &mut Rng, c: &Context) -> Element {
     let place = |r: &mut Rng| {
         let inside = [0, 1, 2, 3, 4, 6, 8, 8, 9, 10, 11, 12, 16, 19, 20, 22, 24, 28, 32, 36, 40];
         let network = c.at.max(0);
-        if r.u8(..4) == 0 { r.i32(..70) } else { network + pick(r, &inside) }
+        if r.u8(..4) == 0 { r.i32(0..70) } else { network + pick(r, &inside) }
     };
     match r.u8(..12) {
         0..=3 => {

@@ -196,7 +196,7 @@ impl Outcome {
             Ok(checked) => checked,
             Err(reason) => {
                 self.invalid += 1;
-                if self.reasons.len() < 20 {
+                if self.reasons.len() < 60 {
                     self.reasons.push(format!("seed {seed}: {reason}"));
                 }
                 return Vec::new();

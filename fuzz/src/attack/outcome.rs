@@ -38,7 +38,8 @@ pub(super) enum Broken {
     Panic(String),
 }
 
-/// Handlers that say where an element is, or what the machine is doing.
+/// Handlers that say where an element is, or what the machine is doing. The smoothed rates of Counter are left out as well: who
+/// is told of many packets at once takes them for evenly spread.
 const OTHERS: [&str; 6] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread"];
 
 /// Runs packets through a configuration. `text` makes its graph for the exchange with a number.
@@ -63,7 +64,11 @@ pub(super) fn run(
             }
             let all = worker.read(Some(id), "handlers", "")?;
             let named = all.lines().filter_map(|line| line.split_once('\t'));
+            let smoothed = |name: &str| element.class == "Counter" && name.ends_with("rate");
             for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
+                if smoothed(name) {
+                    continue;
+                }
                 let value = worker.read(Some(id), name, "").unwrap_or_else(|error| error);
                 handlers.insert((element.name.clone(), name.to_string()), value);
             }
