@@ -12,11 +12,13 @@
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
 //! | `slicing.rs` | [`slicing()`] |
+//! | `attack/` | no target, but random configurations and packets of its own |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
 //!
 //! `fuzz/run` fuzzes them with libFuzzer, one binary each (`targets/`); `tests/corpora.rs` runs seeds and found
 //! inputs as ordinary tests. `docs/fuzz.md` says more.
 
+pub mod attack;
 mod captures;
 mod chain;
 mod frames;

@@ -127,6 +127,130 @@ pub fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
+/// Packets whose headers are short, long, cut, or say that they are: IPv4 headers of all lengths, transport headers of all
+/// lengths from none to beyond the fixed part of TCP, in whole packets and fragments, lengths that say more or less than
+/// there is, all data offsets of TCP, and IPv6 with extension headers, cut anywhere. Headers are marked where they say
+/// that they are.
+pub fn headers() -> Vec<Input> {
+    const MORE: u16 = 0x2000;
+    let mut packets: Vec<(Vec<u8>, [Option<isize>; 3])> = Vec::new();
+    let mut add = |packet: &[u8]| {
+        let length = isize::from(packet.first().copied().unwrap_or_default() & 15) * 4;
+        packets.push((ethernet(0x0800, packet), [Some(0), Some(14), Some(14 + length)]));
+    };
+    let segment = |protocol: u8, length: usize| {
+        let mut bytes = match protocol {
+            6 => tcp(0x18, 40),
+            1 => [&[8, 0, 0, 0, 0, 1, 0, 2][..], &[7; 52]].concat(),
+            _ => udp(52),
+        };
+        bytes.truncate(length);
+        if protocol == 17 && bytes.len() >= 6 {
+            bytes[4..6].copy_from_slice(&(length.max(8) as u16).to_be_bytes());
+        }
+        bytes
+    };
+    // A header that says so, with a right checksum as far as there is one.
+    let saying = |mut packet: Vec<u8>, place: usize, value: &[u8]| {
+        packet[place..place + value.len()].copy_from_slice(value);
+        let length = usize::from(packet[0] & 15) * 4;
+        packet[10..12].fill(0);
+        if let Some(header) = packet.get_mut(..length.max(20)) {
+            // The header is complete.
+            let _ = checksum::fill_ipv4(header);
+        }
+        packet
+    };
+    let total = |length: usize| ((20 + length) as u16).to_be_bytes();
+    for protocol in [6, 17, 1, 132] {
+        for length in 0..=24 {
+            let whole = ipv4(64, protocol, &[], &segment(protocol, length));
+            add(&whole);
+            add(&saying(whole.clone(), 6, &MORE.to_be_bytes()));
+            if protocol != 132 {
+                // Shorter than it says, and longer.
+                add(&saying(whole.clone(), 2, &total(60)));
+                let long = ipv4(64, protocol, &[], &segment(protocol, 60));
+                add(&saying(long, 2, &total(length)));
+            }
+        }
+        for fragment in [1u16, MORE | 1, 185, 0x1fff, MORE | 0x1fff] {
+            for length in [0, 7, 8, 20, 60] {
+                let whole = ipv4(64, protocol, &[], &segment(protocol, length));
+                add(&saying(whole, 6, &fragment.to_be_bytes()));
+            }
+        }
+    }
+    for words in 0..16 {
+        for protocol in [6, 17] {
+            let packet = ipv4(64, protocol, &[1; 40], &segment(protocol, 60));
+            let packet = saying(packet, 0, &[0x40 | words]);
+            for length in [20, 21, usize::from(words) * 4, usize::from(words) * 4 + 8, packet.len()] {
+                let to = length.min(packet.len());
+                add(&packet[..to]);
+                add(&saying(packet.clone(), 2, &(to as u16).to_be_bytes())[..to.max(20)]);
+            }
+        }
+        for length in [20, 24, 59, 60] {
+            let mut tcp = segment(6, length);
+            tcp[12] = words << 4;
+            add(&ipv4(64, 6, &[], &tcp));
+        }
+    }
+    for says in [0u16, 7, 8, 9, 20, 21, 0xffff] {
+        let mut udp = segment(17, 20);
+        udp[4..6].copy_from_slice(&says.to_be_bytes());
+        add(&ipv4(64, 17, &[], &udp));
+    }
+    for kind in [0, 3, 5, 8, 11, 12, 13] {
+        let quoted = ipv4(64, 17, &[], &segment(17, 8));
+        for length in [0, 4, 20, 28] {
+            let mut message = vec![kind, 0, 0, 0, 0, 0, 0, 0];
+            message.extend(&quoted[..length]);
+            // The message is complete.
+            let _ = checksum::fill_icmp(&mut message);
+            add(&ipv4(64, 1, &[], &message));
+        }
+    }
+    let ipv6 = |next: u8, payload: &[u8]| {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, 64];
+        packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
+        packet.extend([0x20; 32]);
+        packet.extend_from_slice(payload);
+        packet
+    };
+    let mut add = |packet: &[u8], behind: isize| {
+        packets.push((ethernet(0x86dd, packet), [Some(0), Some(14), Some(54 + behind)]));
+    };
+    for protocol in [6, 17, 58] {
+        for length in 0..=24 {
+            let segment = if protocol == 58 { segment(1, length) } else { segment(protocol, length) };
+            add(&ipv6(protocol, &segment), 0);
+        }
+    }
+    for kind in [0, 43, 44, 60] {
+        for next in [6, 17] {
+            let chain = [&[next, 0, 0, 0, 0, 0, 0, 1][..], &segment(next, 60)].concat();
+            let packet = ipv6(kind, &chain);
+            for length in [40, 41, 44, 47, 48, 52, 55, 56, 60, 67, 68, packet.len()] {
+                add(&packet[..length], 8);
+            }
+            // The extension header says that it is longer than the packet.
+            let mut packet = packet.clone();
+            packet[41] = 90;
+            add(&packet, 8);
+        }
+    }
+    let mut random = fastrand::Rng::with_seed(11);
+    let inputs = packets.into_iter().enumerate().map(|(number, (bytes, headers))| {
+        let mut annotations = [0; 48];
+        annotations.iter_mut().for_each(|byte| *byte = random.u8(..4));
+        let time = Timestamp(1_000_000_000 * (number as i64 / 32) + 1);
+        Input { bytes, time, annotations, headers }
+    });
+    inputs.collect()
+}
+
 /// The corpus: each frame with different time stamps, annotations and header offsets. `seed` varies them, and
 /// adds random frames.
 pub fn inputs(seed: u64) -> Vec<Input> {

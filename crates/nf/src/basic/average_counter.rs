@@ -164,8 +164,10 @@ impl Element for AverageCounter {
     fn tally(&mut self, tally: &Tally) {
         self.counts.packets += tally.packets;
         self.counts.bytes += tally.bytes;
-        self.counts.first.get_or_insert(tally.first);
-        self.counts.last = tally.last;
+        // Several tallies cover the same time, one for each case and input.
+        let first = self.counts.first.map_or(tally.first, |first| first.min(tally.first));
+        self.counts.first = Some(first);
+        self.counts.last = self.counts.last.max(tally.last);
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -1,0 +1,81 @@
+//! Runs the random attack on the synthesizer and the verifier; see docs/fuzz.md.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tidegate_fuzz::attack::{Settings, Watch, attack};
+
+/// Random configurations with random packets, as they are and synthesized, and random pairs of chains for the verifier.
+///
+/// Exit status: 0 if nothing failed, 1 if something did. The same seed gives the same cases.
+#[derive(Parser)]
+struct Args {
+    /// The seed of the first case; the next one has the next number
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Configurations
+    #[arg(long, default_value_t = 1000)]
+    chains: u64,
+    /// Pairs of chains
+    #[arg(long, default_value_t = 200)]
+    pairs: u64,
+    /// Seconds that the proof of a configuration may take
+    #[arg(long, default_value_t = 1.0)]
+    proof: f64,
+    /// Seconds that the comparison of a pair may take
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Nodes of decision diagrams for each of them
+    #[arg(long, default_value_t = 1 << 20)]
+    nodes: usize,
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Failures of each kind that are made small and shown
+    #[arg(long, default_value_t = 2)]
+    show: usize,
+}
+
+struct Terminal {
+    shows: bool,
+}
+
+impl Watch for Terminal {
+    fn progress(&self, done: u64, all: u64, failed: u64) {
+        if self.shows {
+            let mut out = std::io::stderr();
+            // Progress is not worth an error.
+            let _ = write!(out, "\r{done} of {all} cases, {failed} failed");
+            let _ = if done == all { writeln!(out) } else { out.flush() };
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let settings = Settings {
+        seed: args.seed,
+        chains: args.chains,
+        pairs: args.pairs,
+        proof: Duration::from_secs_f64(args.proof.max(0.0)),
+        comparison: Duration::from_secs_f64(args.seconds.max(0.0)),
+        nodes: Some(args.nodes),
+        jobs: args.jobs,
+        show: args.show,
+    };
+    let outcome = attack(settings, &Terminal { shows: std::io::stderr().is_terminal() });
+    for text in &outcome.shown {
+        println!("{text}");
+    }
+    for reason in &outcome.reasons {
+        println!("no configuration: {reason}");
+    }
+    print!("{}", outcome.table());
+    let shortfalls = outcome.shortfalls();
+    for shortfall in &shortfalls {
+        println!("too few: {shortfall}");
+    }
+    if outcome.is_clean() && shortfalls.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,225 @@
+//! Where the packets of a random configuration come in, and where they leave.
+//!
+//! The source gives bursts at given times, as a capture does under the trace clock, but each packet has a time stamp of its
+//! own, so that packets that are alike can be told apart.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+
+use element::class::{ArgInfo, Notes, Task};
+use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Signal, Timestamp};
+use packet::{Annotations, PacketKind};
+
+/// A packet to feed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    /// The burst that it comes in.
+    pub(super) due: Timestamp,
+    /// Its time stamp.
+    pub(super) time: Timestamp,
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Its type.
+    pub(super) kind: PacketKind,
+    /// Annotation bytes that are not zero, and where.
+    pub(super) annotations: Vec<(u8, u8)>,
+}
+
+/// A packet that came out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Came {
+    /// Its time stamp.
+    pub(super) time: Timestamp,
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Those of its annotation bytes that the sink looks at.
+    pub(super) annotations: Vec<u8>,
+}
+
+/// The packets of one run: by source what is given, by sink what came.
+#[derive(Default)]
+struct Exchange {
+    given: Vec<Arc<Vec<Given>>>,
+    came: Vec<Vec<Came>>,
+}
+
+static EXCHANGES: LazyLock<Mutex<HashMap<u64, Exchange>>> = LazyLock::new(Mutex::default);
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn exchanges() -> MutexGuard<'static, HashMap<u64, Exchange>> {
+    EXCHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Packets on their way into a configuration and out of it.
+pub(super) struct Traffic {
+    number: u64,
+}
+
+impl Traffic {
+    /// Offers packets: those of `given[i]` to the source with number `i`.
+    pub(super) fn offer(given: &[Arc<Vec<Given>>]) -> Traffic {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        exchanges().insert(number, Exchange { given: given.to_vec(), came: Vec::new() });
+        Traffic { number }
+    }
+
+    /// The number that sources and sinks have as their first argument.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// By sink: what has come, in order.
+    pub(super) fn collect(self) -> Vec<Vec<Came>> {
+        exchanges()
+            .get_mut(&self.number)
+            .map(|exchange| std::mem::take(&mut exchange.came))
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        exchanges().remove(&self.number);
+    }
+}
+
+/// The classes of the ends.
+pub(super) static CLASSES: &[&Class] = &[&SOURCE, &SINK];
+
+/// `AttackSource(EXCHANGE, NUMBER)` gives the packets offered, as FromDump gives those of a capture.
+static SOURCE: Class = Class {
+    name: "AttackSource",
+    ports: "0/1",
+    processing: "a",
+    args: &[ArgInfo::required("EXCHANGE", "unsigned"), ArgInfo::required("NUMBER", "unsigned")],
+    notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
+    build: |args| {
+        let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));
+        args.finish()?;
+        let given = exchanges().get(&exchange).and_then(|exchange| exchange.given.get(number).cloned());
+        let given = given.map(|given| given.iter().cloned().collect()).unwrap_or_default();
+        Ok(Box::new(Source { given }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Source {
+    given: VecDeque<Given>,
+}
+
+impl Source {
+    /// Packets of one burst.
+    fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
+        let mut batch = cx.batch();
+        let due = self.given.front().map(|given| given.due);
+        while batch.len() < most
+            && let Some(given) = self.given.pop_front_if(|given| Some(given.due) == due)
+        {
+            let Some(mut packet) = cx.packet(&given.bytes) else { continue };
+            packet.set_time(given.time);
+            packet.set_kind(given.kind);
+            packet.set_offset(Base::Mac, Some(0));
+            for (place, byte) in given.annotations {
+                packet.annotations_mut().set_u8(place.into(), byte);
+            }
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        batch
+    }
+}
+
+impl Element for Source {
+    /// Says what FromDump says.
+    fn effects(&self) -> Effects {
+        let pure = |name| Value::Pure { name, reads: Vec::new() };
+        let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+            .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
+        Effects { cases: vec![case], ..Effects::source("captured packet") }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if cx.output_is_push(0) {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn next_time(&self) -> Option<Timestamp> {
+        self.given.front().map(|given| given.due)
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = self.take(cx, cx.burst());
+        let worked = !batch.is_empty();
+        cx.emit(0, batch);
+        if worked {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let batch = self.take(cx, max);
+        if batch.is_empty() {
+            cx.set_signal(Signal::Packets, false);
+        }
+        batch
+    }
+}
+
+/// `AttackSink(EXCHANGE, NUMBER, ANNOTATIONS)` keeps what comes: with true, all annotations as well.
+static SINK: Class = Class {
+    name: "AttackSink",
+    ports: "1/0",
+    processing: "h",
+    args: &[
+        ArgInfo::required("EXCHANGE", "unsigned"),
+        ArgInfo::required("NUMBER", "unsigned"),
+        ArgInfo::required("ANNOTATIONS", "bool"),
+    ],
+    build: |args| {
+        let (exchange, number) = (args.required("EXCHANGE"), args.required("NUMBER"));
+        let annotations = args.required("ANNOTATIONS");
+        args.finish()?;
+        Ok(Box::new(Sink { exchange, number, annotations }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Sink {
+    exchange: u64,
+    number: usize,
+    annotations: bool,
+}
+
+impl Element for Sink {
+    /// Says what ToDump says, and annotations where it keeps them.
+    fn effects(&self) -> Effects {
+        let mut seen = vec![Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
+        if self.annotations {
+            seen.push(Field::Annotation { offset: 0, length: 48 });
+        }
+        Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let extra = Annotations::EXTRA_LENGTH;
+        let seen = if self.annotations { 0..Annotations::SIZE } else { extra..extra + 4 };
+        if let Some(exchange) = exchanges().get_mut(&self.exchange) {
+            if exchange.came.len() <= self.number {
+                exchange.came.resize(self.number + 1, Vec::new());
+            }
+            exchange.came[self.number].extend(batch.iter().map(|packet| Came {
+                time: packet.time(),
+                bytes: packet.chunks().collect::<Vec<_>>().concat(),
+                annotations: packet.annotations().bytes()[seen.clone()].to_vec(),
+            }));
+        }
+        cx.sent(batch);
+        None
+    }
+}

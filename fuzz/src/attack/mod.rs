@@ -1,0 +1,416 @@
+//! The random attack on the synthesizer: random configurations of all classes that say what they do, with random packets, are run
+//! as they are and with programs; and pairs of chains of which packets show that they differ, or that are known not to, are
+//! given to the verifier.
+//!
+//! - `classes.rs`: random elements; `network.rs`: random configurations of them; `packets.rs`: random packets
+//! - `ends.rs`: where packets come in and leave
+//! - `programs.rs`: what is composed and proven, and what would run
+//! - `outcome.rs`: runs, and in what two of them differ
+//! - `case.rs`: one configuration with its packets; `pairs.rs`: two chains; `shrink.rs`: what is left of a failure
+//!
+//! Everything follows from the seed of the case: `cargo run --release -p tidegate-fuzz --example attack -- --help`.
+
+mod case;
+mod classes;
+mod ends;
+mod network;
+mod outcome;
+mod packets;
+mod pairs;
+mod programs;
+mod shrink;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, mpsc};
+use std::time::{Duration, Instant};
+
+use case::{Case, Checked, Finding, Label};
+use classes::Catalogue;
+use packets::Kind;
+use pairs::{Pair, Verdicts};
+use programs::{Effort, Proof};
+
+/// What to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The seed of the first case; the next one has the next number.
+    pub seed: u64,
+    /// Configurations.
+    pub chains: u64,
+    /// Pairs of chains for the verifier.
+    pub pairs: u64,
+    /// How long a proof of a configuration may take.
+    pub proof: Duration,
+    /// How long a comparison of a pair may take.
+    pub comparison: Duration,
+    /// Nodes of decision diagrams for each of them.
+    pub nodes: Option<usize>,
+    /// Threads.
+    pub jobs: usize,
+    /// Failures of each kind that are made small and shown.
+    pub show: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Configurations that were run.
+    pub chains: u64,
+    /// Those among them with a program.
+    pub with_program: u64,
+    /// Those with a program in what would run.
+    pub would_run: u64,
+    /// Those of which that is proven, and not.
+    pub proven: u64,
+    /// Those that are undecided, by reason.
+    pub not_proven: BTreeMap<String, u64>,
+    /// Those that keep state.
+    pub stateful: u64,
+    /// Those that do not do the same twice.
+    pub uncertain: u64,
+    /// Random texts that are no configurations, with the first reasons.
+    pub invalid: u64,
+    /// The first few of them.
+    pub reasons: Vec<String>,
+    /// Configurations that do the same with every program, whatever burst.
+    pub same: u64,
+    /// Elements that packets were taken past.
+    pub passed: u64,
+    /// By kind: packets.
+    packets: BTreeMap<Kind, u64>,
+    /// By class: configurations with an element of it that packets can come to.
+    pub classes: BTreeMap<String, u64>,
+    /// Failures by kind: how many configurations, and the first seeds.
+    pub failures: BTreeMap<String, (u64, Vec<u64>)>,
+    /// Differences that the proof has caught, or could not decide about, by kind.
+    pub caught: BTreeMap<String, (u64, Vec<u64>)>,
+    /// What the verifier said of pairs.
+    verdicts: Verdicts,
+    /// Failures, made small.
+    pub shown: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether nothing failed.
+    pub fn is_clean(&self) -> bool {
+        self.failures.is_empty() && self.verdicts.failures.is_empty()
+    }
+
+    /// The share of packets that are odd.
+    pub fn odd(&self) -> f64 {
+        let all: u64 = self.packets.values().sum();
+        let odd: u64 = packets::ODD.iter().filter_map(|kind| self.packets.get(kind)).sum();
+        odd as f64 / all.max(1) as f64
+    }
+
+    /// What is wrong with the attack itself, if anything is: it would not reach what it is meant to.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut at_least = |what: &str, part: f64, least: f64| {
+            if part < least {
+                all.push(format!("{what}: {:.1} %, which is less than {:.0} %", part * 100.0, least * 100.0));
+            }
+        };
+        let of = |part: u64| part as f64 / self.chains.max(1) as f64;
+        if self.chains > 0 {
+            at_least("chains with a program", of(self.with_program), 0.7);
+            at_least("chains that keep state", of(self.stateful), 0.3);
+            at_least("odd packets", self.odd(), 0.2);
+            at_least("texts that are configurations", of(self.chains.saturating_sub(self.invalid)), 0.9);
+        }
+        if self.chains >= 10_000 {
+            let catalogue = Catalogue::new();
+            for name in catalogue.names() {
+                let times = self.classes.get(name).copied().unwrap_or_default();
+                if times < 50 {
+                    all.push(format!("{name} is part of {times} chains only"));
+                }
+            }
+        }
+        all
+    }
+
+    /// A table of all counts.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<44} {value}");
+        };
+        let of = |part: u64, all: u64| format!("{part} ({:.1} %)", part as f64 * 100.0 / all.max(1) as f64);
+        if self.chains > 0 {
+            row("chains", self.chains.to_string());
+            row("  texts that are no configurations", self.invalid.to_string());
+            row("  with a program", of(self.with_program, self.chains));
+            row("  with a program that would run", of(self.would_run, self.chains));
+            row("    proven", of(self.proven, self.would_run));
+            for (reason, times) in &self.not_proven {
+                row(&format!("    {reason}"), of(*times, self.would_run));
+            }
+            row("  the same with every program", of(self.same, self.chains));
+            row("  with state", of(self.stateful, self.chains));
+            row("  not the same twice", self.uncertain.to_string());
+            row(
+                "elements passed by programs, per chain",
+                format!("{:.1}", self.passed as f64 / self.chains as f64),
+            );
+            let least = self.classes.iter().min_by_key(|(_, times)| **times);
+            row("classes", self.classes.len().to_string());
+            if let Some((name, times)) = least {
+                row("  the rarest", format!("{name}, in {times} chains"));
+            }
+            let packets: u64 = self.packets.values().sum();
+            row("packets", packets.to_string());
+            row("  odd", format!("{:.1} %", self.odd() * 100.0));
+            for (kind, times) in &self.packets {
+                row(&format!("    {kind:?}"), of(*times, packets));
+            }
+        }
+        if self.verdicts.pairs > 0 {
+            self.verdicts.table(&mut row);
+        }
+        for (name, of) in [("caught by the proof", &self.caught), ("FAILED", &self.failures)] {
+            for (label, (times, seeds)) in of {
+                row(&format!("{name}: {label}"), format!("{times}, seeds {seeds:?}"));
+            }
+        }
+        for (label, (times, seeds)) in &self.verdicts.failures {
+            row(&format!("FAILED: {label}"), format!("{times}, seeds {seeds:?}"));
+        }
+        text
+    }
+
+    fn add(
+        &mut self,
+        seed: u64,
+        case: &Case,
+        kinds: &[Kind],
+        checked: Result<Checked, String>,
+    ) -> Vec<Label> {
+        self.chains += 1;
+        for kind in kinds {
+            *self.packets.entry(*kind).or_default() += 1;
+        }
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(reason) => {
+                self.invalid += 1;
+                if self.reasons.len() < 60 {
+                    self.reasons.push(format!("seed {seed}: {reason}"));
+                }
+                return Vec::new();
+            }
+        };
+        for class in case.network.classes().collect::<BTreeSet<&str>>() {
+            *self.classes.entry(class.to_string()).or_default() += 1;
+        }
+        self.with_program += u64::from(checked.programs[1] > 0);
+        self.would_run += u64::from(checked.proof.is_some());
+        self.passed += checked.passed as u64;
+        self.stateful += u64::from(checked.keeps_state);
+        self.uncertain += u64::from(checked.is_uncertain);
+        self.same += u64::from(checked.findings.is_empty() && checked.programs[1] > 0);
+        match &checked.proof {
+            Some(Proof::Same) => self.proven += 1,
+            Some(Proof::Different(_)) => *self.not_proven.entry("different".into()).or_default() += 1,
+            Some(Proof::Undecided(reason)) => {
+                let reason = reason.rsplit(": ").next().unwrap_or_default();
+                *self.not_proven.entry(format!("not proven: {reason}")).or_default() += 1;
+            }
+            Some(Proof::NotAsked) | None => {}
+        }
+        let mut failed = Vec::new();
+        for finding in &checked.findings {
+            let (counts, label) = match finding.is_failure() {
+                true => {
+                    failed.push(finding.label);
+                    (&mut self.failures, named(finding))
+                }
+                false => (&mut self.caught, finding.label.to_string()),
+            };
+            let (times, seeds) = counts.entry(label).or_default();
+            *times += 1;
+            if seeds.len() < 8 {
+                seeds.push(seed);
+            }
+        }
+        failed
+    }
+}
+
+/// The label of a failure, with what the proof has said.
+fn named(finding: &Finding) -> String {
+    let proof = match &finding.proof {
+        Proof::NotAsked => "",
+        Proof::Same => ", proven",
+        Proof::Different(_) => ", refused by the proof",
+        Proof::Undecided(_) => ", not proven",
+    };
+    format!("{}{proof}", finding.label)
+}
+
+/// What tells people how far it is.
+pub trait Watch: Sync {
+    /// So many cases are done of so many; so many have failed.
+    fn progress(&self, done: u64, all: u64, failed: u64);
+}
+
+/// Nobody watches.
+pub struct Unseen;
+
+impl Watch for Unseen {
+    fn progress(&self, _done: u64, _all: u64, _failed: u64) {}
+}
+
+/// Runs the attack.
+pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
+    let quiet = Quiet::begin();
+    let catalogue = Catalogue::new();
+    let mut outcome = Outcome::default();
+    let effort = Effort { time: settings.proof, nodes: settings.nodes };
+    let all = settings.chains + settings.pairs;
+    let mut labels: BTreeMap<Label, Vec<u64>> = BTreeMap::new();
+    let (mut done, mut failed) = (0, 0);
+    let seeds = settings.seed..settings.seed + settings.chains;
+    in_order(
+        settings.jobs,
+        seeds,
+        |seed| {
+            let (case, kinds) = Case::random(seed, &catalogue);
+            let checked = case.check(&catalogue, effort, None);
+            (case, kinds, checked)
+        },
+        |seed, (case, kinds, checked)| {
+            let failures = outcome.add(seed, &case, &kinds, checked);
+            (done, failed) = (done + 1, failed + u64::from(!failures.is_empty()));
+            for label in failures {
+                labels.entry(label).or_default().push(seed);
+            }
+            watch.progress(done, all, failed);
+        },
+    );
+    // What fails in both configurations is shown for the one that would run.
+    let shown: Vec<(Label, u64)> = labels
+        .iter()
+        .flat_map(|(label, seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
+        .collect();
+    in_order(
+        settings.jobs,
+        0..shown.len() as u64,
+        |number| {
+            let (label, seed) = shown[number as usize];
+            show(&catalogue, effort, label, seed)
+        },
+        |_, text| outcome.shown.push(text),
+    );
+    let mut smalls = Vec::new();
+    let effort = Effort { time: settings.comparison, nodes: settings.nodes };
+    let seeds = settings.seed..settings.seed + settings.pairs;
+    in_order(
+        settings.jobs,
+        seeds,
+        |seed| {
+            let pair = Pair::random(seed, &catalogue);
+            pair.check(&catalogue, effort)
+        },
+        |seed, judged| {
+            done += 1;
+            if let Some(failure) = outcome.verdicts.add(seed, judged) {
+                failed += 1;
+                smalls.push((failure, seed));
+            }
+            watch.progress(done, all, failed);
+        },
+    );
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for (failure, seed) in &smalls {
+        let times = seen.entry(failure).or_default();
+        *times += 1;
+        if *times <= settings.show {
+            outcome.shown.push(Pair::random(*seed, &catalogue).show(&catalogue, effort, failure, *seed));
+        }
+    }
+    drop(quiet);
+    outcome
+}
+
+/// A failure made small, in words.
+fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> String {
+    let (case, _) = Case::random(seed, catalogue);
+    let find = |case: &Case| {
+        let checked = case.check(catalogue, effort, Some(label)).ok()?;
+        checked.findings.into_iter().find(|finding| finding.label == label && finding.is_failure())
+    };
+    let Some(first) = find(&case) else {
+        return format!("seed {seed}, {label}: is not found again");
+    };
+    let small = shrink::shrink(case, &mut |case| find(case).is_some());
+    let finding = find(&small).unwrap_or(first);
+    format!("seed {seed}, {}\n{}\n{}", named(&finding), finding.what, small.describe(catalogue))
+}
+
+/// Does work for each number in some threads, and takes the results in order.
+fn in_order<T: Send>(
+    jobs: usize,
+    numbers: std::ops::Range<u64>,
+    work: impl Fn(u64) -> T + Sync,
+    mut take: impl FnMut(u64, T),
+) {
+    let next = AtomicU64::new(numbers.start);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            let (sender, next, work, end) = (sender.clone(), &next, &work, numbers.end);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= end || sender.send((number, work(number))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut waiting, mut due) = (BTreeMap::new(), numbers.start);
+        for (number, result) in receiver {
+            waiting.insert(number, result);
+            while let Some(result) = waiting.remove(&due) {
+                take(due, result);
+                due += 1;
+            }
+        }
+    });
+}
+
+/// While it lives, panics are not written about: they are findings.
+struct Quiet {
+    _only: MutexGuard<'static, ()>,
+    before: Option<Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>>,
+}
+
+static ONLY: Mutex<()> = Mutex::new(());
+
+impl Quiet {
+    fn begin() -> Quiet {
+        let only = ONLY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        Quiet { _only: only, before: Some(before) }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take()
+            && !std::thread::panicking()
+        {
+            std::panic::set_hook(before);
+        }
+    }
+}
+
+/// How long something took, beside what it was to take.
+fn overran(begin: Instant, limit: Duration) -> bool {
+    begin.elapsed() > limit * 2 + Duration::from_secs(2)
+}

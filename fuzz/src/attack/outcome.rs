@@ -1,0 +1,237 @@
+//! Running a configuration, and what two runs differ in.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use engine::ElementReport;
+use lang::Graph;
+use wire::{Layers, LinkType};
+
+use super::ends::{Came, Given, Traffic};
+use super::programs::worker;
+
+/// What packets left behind.
+#[derive(Debug)]
+pub(super) struct Ran {
+    /// By sink: what came, in order.
+    pub(super) came: Vec<Vec<Came>>,
+    /// By element: the report.
+    reports: BTreeMap<String, ElementReport>,
+    /// By element and handler: what it says.
+    handlers: BTreeMap<(String, String), String>,
+}
+
+impl Ran {
+    /// Whether a queue was full.
+    pub(super) fn overflows(&self) -> bool {
+        self.reports.values().any(|report| report.drops.keys().any(|reason| reason.contains("full")))
+    }
+}
+
+/// Why a configuration did not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// An element cannot be initialised.
+    Start(String),
+    /// It panicked.
+    Panic(String),
+}
+
+/// Handlers that say where an element is, or what the machine is doing. The smoothed rates of Counter are left out as well: who
+/// is told of many packets at once takes them for evenly spread.
+const OTHERS: [&str; 6] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread"];
+
+/// Runs packets through a configuration. `text` makes its graph for the exchange with a number.
+///
+/// # Errors
+/// If it does not run.
+pub(super) fn run(
+    make: &dyn Fn(u64) -> Graph,
+    given: &[Arc<Vec<Given>>],
+    burst: usize,
+) -> Result<Ran, Broken> {
+    let traffic = Traffic::offer(given);
+    let graph = make(traffic.number());
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let mut worker = worker(&graph, burst)?;
+        worker.initialize().map_err(|problem| format!("{problem:?}"))?;
+        worker.run();
+        let mut handlers = BTreeMap::new();
+        for (id, element) in graph.elements.iter().enumerate() {
+            if !element.name.starts_with('e') {
+                continue;
+            }
+            let all = worker.read(Some(id), "handlers", "")?;
+            let named = all.lines().filter_map(|line| line.split_once('\t'));
+            let smoothed = |name: &str| element.class == "Counter" && name.ends_with("rate");
+            for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
+                if smoothed(name) {
+                    continue;
+                }
+                let value = worker.read(Some(id), name, "").unwrap_or_else(|error| error);
+                handlers.insert((element.name.clone(), name.to_string()), value);
+            }
+        }
+        let reports = worker.report().elements;
+        let reports = reports.into_iter().filter(|report| report.name.starts_with('e'));
+        let reports = reports.map(|report| (report.name.clone(), report)).collect();
+        // What is held ends here.
+        let _ = worker.finish();
+        Ok::<_, String>((reports, handlers))
+    }));
+    match ran {
+        Ok(Ok((reports, handlers))) => Ok(Ran { came: traffic.collect(), reports, handlers }),
+        Ok(Err(problem)) => Err(Broken::Start(problem)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+            Err(Broken::Panic(text.unwrap_or_default()))
+        }
+    }
+}
+
+/// In what two runs differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Aspect {
+    /// It is refused.
+    Refused,
+    /// It cannot be initialised.
+    Start,
+    /// It panics.
+    Panic,
+    /// Bytes of packets, or where they leave.
+    Bytes,
+    /// Annotations that a sink looks at.
+    Annotations,
+    /// Time stamps.
+    Time,
+    /// The order of packets of one connection at one output.
+    FlowOrder,
+    /// The order of all packets at one output.
+    Order,
+    /// Why packets ended, and where.
+    Drops,
+    /// How many packets have come to an element.
+    Counts,
+    /// What a handler says.
+    Handlers,
+}
+
+/// A difference, in words.
+#[derive(Clone, Debug)]
+pub(super) struct Difference {
+    /// In what.
+    pub(super) aspect: Aspect,
+    /// What is the case with and without programs.
+    pub(super) what: String,
+}
+
+/// Compares a run of the configuration as it is with another. Every aspect is looked at, the order of packets only where these
+/// are the same.
+pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    let mut add = |aspect, what: String| {
+        if !found.iter().any(|difference| difference.aspect == aspect) {
+            found.push(Difference { aspect, what });
+        }
+    };
+    let none = Vec::new();
+    for sink in 0..plain.came.len().max(other.came.len()) {
+        let [a, b] = [plain, other].map(|ran| ran.came.get(sink).unwrap_or(&none));
+        if a == b {
+            continue;
+        }
+        if let Some(what) = apart(a, b, |came| came.bytes.clone()) {
+            add(Aspect::Bytes, format!("at output {sink}: {what}"));
+        } else if let Some(what) = apart(a, b, |came| (came.bytes.clone(), came.annotations.clone())) {
+            add(Aspect::Annotations, format!("at output {sink}: {what}"));
+        } else if let Some(what) =
+            apart(a, b, |came| (came.bytes.clone(), came.annotations.clone(), came.time.0))
+        {
+            add(Aspect::Time, format!("at output {sink}: {what}"));
+        } else {
+            let place = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or_default();
+            let what = format!(
+                "at output {sink}, packet {place} is {} at {}, not {} at {}",
+                hex(&b[place].bytes),
+                b[place].time,
+                hex(&a[place].bytes),
+                a[place].time
+            );
+            let [flows_a, flows_b] = [a, b].map(|came| by_flow(came, given));
+            add(if flows_a == flows_b { Aspect::Order } else { Aspect::FlowOrder }, what);
+        }
+    }
+    for (name, report) in &plain.reports {
+        let Some(with) = other.reports.get(name).filter(|with| *with != report) else { continue };
+        if with.drops != report.drops {
+            add(Aspect::Drops, format!("{name} drops {:?}, not {:?}", with.drops, report.drops));
+        } else {
+            add(Aspect::Counts, format!("{with:?}, not {report:?}"));
+        }
+    }
+    for ((element, handler), value) in &plain.handlers {
+        let with = other.handlers.get(&(element.clone(), handler.clone()));
+        if with.is_none_or(|with| !same_lines(handler, value, with)) {
+            add(Aspect::Handlers, format!("{element}.{handler} says {with:?}, not {value:?}"));
+        }
+    }
+    found
+}
+
+/// Lines of the handler in any order, where they are in that of the first packet.
+fn same_lines(handler: &str, a: &str, b: &str) -> bool {
+    if handler != "drops_by_reason" {
+        return a == b;
+    }
+    let [mut a, mut b] = [a, b].map(|text| text.lines().collect::<Vec<_>>());
+    a.sort_unstable();
+    b.sort_unstable();
+    a == b
+}
+
+/// A packet that is among `b` and not among `a`, or the other way round.
+fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<String> {
+    let mut counts: BTreeMap<K, (i64, &Came)> = BTreeMap::new();
+    for (all, change) in [(b, 1), (a, -1)] {
+        for came in all {
+            counts.entry(key(came)).or_insert((0, came)).0 += change;
+        }
+    }
+    let tell = |sign: i64| {
+        let came = counts
+            .values()
+            .filter(|(count, _)| count * sign > 0)
+            .map(|(_, came)| *came)
+            .min_by_key(|c| c.time);
+        came.map_or("nothing".to_string(), |came| {
+            format!("{} at {} {}", hex(&came.bytes), came.time, hex(&came.annotations))
+        })
+    };
+    counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
+}
+
+/// Packets by the connection of what was given: those of which it is not known are of none.
+fn by_flow<'c>(came: &'c [Came], given: &[Arc<Vec<Given>>]) -> BTreeMap<String, Vec<&'c Came>> {
+    let mut flows: BTreeMap<String, Vec<&Came>> = BTreeMap::new();
+    for packet in came {
+        let mut sources = given.iter().flat_map(|given| given.iter());
+        let origin = sources.find(|given| given.time == packet.time);
+        let bytes = origin.map_or(&packet.bytes, |origin| &origin.bytes);
+        let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes);
+        let key = tuple.map_or(String::new(), |tuple| {
+            let [one, other] = [format!("{tuple:?}"), format!("{:?}", tuple.reversed())];
+            one.min(other)
+        });
+        if !key.is_empty() {
+            flows.entry(key).or_default().push(packet);
+        }
+    }
+    flows
+}
+
+/// Bytes as digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    synthesizer::verify::run::digits(bytes)
+}
