@@ -347,6 +347,9 @@ pub trait Host {
     /// The nearest elements that have published a service of a type, along every path that packets can take
     /// from the element's outputs (or to its inputs), and their services.
     fn nearest(&self, element: ElementId, downstream: bool, of: std::any::TypeId) -> Vec<Nearby>;
+
+    /// All elements that packets may come to that leave by an output.
+    fn reached(&self, element: ElementId, output: usize) -> std::collections::BTreeSet<ElementId>;
     /// The state of what a port hears of a signal: for each giver its number among all that give this signal,
     /// and whether it is on. `None` where somebody on the way gives none.
     fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
@@ -785,6 +788,11 @@ impl<'a> Cx<'a> {
     pub fn nearest_services<T: Any + Send + Sync>(&self, downstream: bool) -> Vec<(ElementId, Arc<T>)> {
         let found = self.host.nearest(self.id, downstream, std::any::TypeId::of::<T>());
         found.into_iter().filter_map(|(id, service)| Some((id, service.downcast().ok()?))).collect()
+    }
+
+    /// All elements that packets may come to that leave by an output. This follows the whole graph: for initialization.
+    pub fn reached(&self, output: usize) -> std::collections::BTreeSet<ElementId> {
+        self.host.reached(self.id, output)
     }
 
     /// What a port hears of a signal, for people: see [`Host::givers`].

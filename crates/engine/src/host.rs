@@ -1,7 +1,7 @@
 //! The engine's side of the contract: what elements ask for beyond pool and batches.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -394,6 +394,10 @@ impl Host for Inner {
 
     fn nearest(&self, element: ElementId, downstream: bool, of: TypeId) -> Vec<Nearby> {
         self.plan.nearest(element, downstream, |id| self.setup.service_of(id, of).map(|found| (id, found)))
+    }
+
+    fn reached(&self, element: ElementId, output: usize) -> BTreeSet<ElementId> {
+        self.plan.reached(element, output)
     }
 
     fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {

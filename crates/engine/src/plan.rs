@@ -302,6 +302,22 @@ impl Plan {
         found
     }
 
+    /// All elements that packets may come to that leave an element by an output.
+    pub(crate) fn reached(&self, from: ElementId, output: usize) -> BTreeSet<ElementId> {
+        let mut reached = BTreeSet::new();
+        let mut seen = BTreeSet::from([(from, output)]);
+        let mut work = vec![(from, output)];
+        while let Some((element, port)) = work.pop() {
+            for &(other, at) in &self.forward[element][port] {
+                reached.insert(other);
+                let flow = self.classes[other].flow;
+                let outputs = (0..self.forward[other].len()).filter(|on| ports::flows(flow, at, *on));
+                work.extend(outputs.map(|on| (other, on)).filter(|next| seen.insert(*next)));
+            }
+        }
+        reached
+    }
+
     /// Push outputs and pull inputs have exactly one connection, every port has at least one.
     fn check_use(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();

@@ -48,12 +48,12 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Counts;
 use element::lease::Leasing;
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp,
-    manual,
+    Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp, manual,
 };
 
 use crate::program::flows::Flows;
 use crate::program::groups::Groups;
+use crate::program::leaving::Leaving;
 use crate::program::run::{OTHERWISE, Runner, Scratch};
 use crate::program::{Exit, Program, Step, declare, text};
 
@@ -115,8 +115,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         tells: elements.iter().all(Option::is_some),
         elements,
         scratch: Scratch::default(),
-        sorted: (0..args.outputs()).map(|_| None).collect(),
-        order: (0..args.outputs()).collect(),
+        leaving: Leaving::new(args.outputs()),
         is_outdated: false,
     }))
 }
@@ -190,9 +189,7 @@ struct Synthesized {
     /// By class: packets in all.
     passed: Vec<u64>,
     scratch: Scratch,
-    sorted: Vec<Option<Batch>>,
-    /// In which order outputs get packets.
-    order: Vec<usize>,
+    leaving: Leaving,
     is_outdated: bool,
 }
 
@@ -219,7 +216,7 @@ impl Ways {
 impl Synthesized {
     /// Ends packets, or sends them on, as their classes say; what goes to output 0 alone is given back.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
-        let Synthesized { program, ends, scratch, sorted, tells, order, .. } = self;
+        let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
         let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
         let has_ended = |class: u32| *tells && matches!(exit(class), Exit::Drop(_));
@@ -242,24 +239,11 @@ impl Synthesized {
         for (packet, &class) in batch.drain().zip(classes) {
             match exit(class) {
                 Exit::Drop(reason) => cx.drop(packet, reason),
-                Exit::Output(output) => {
-                    let Some(sorted) = sorted.get_mut(output) else {
-                        cx.drop(packet, DropReason::NoOutput);
-                        continue;
-                    };
-                    // No more packets than came in one batch, so they fit into one.
-                    if let Err(packet) = sorted.get_or_insert_with(|| cx.batch()).push(packet) {
-                        cx.emit_one(output, packet, DropReason::NoOutput);
-                    }
-                }
+                Exit::Output(output) => leaving.push(cx, output, packet),
             }
         }
         cx.recycle(batch);
-        for &output in &*order {
-            if let Some(sorted) = sorted[output].take() {
-                cx.emit(output, sorted);
-            }
-        }
+        leaving.finish(cx);
         None
     }
 }
@@ -280,9 +264,8 @@ impl Element for Synthesized {
         // Where the elements are not there, nothing is on lease: packets are left to what stands in their place.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
-        if let Some(flows) = &self.flows {
-            self.order.sort_by_key(|output| flows.is_late(*output));
-        }
+        let reached: Vec<_> = (0..cx.outputs()).map(|output| cx.reached(output)).collect();
+        self.leaving.find_meeting(&reached);
         Ok(())
     }
 

@@ -123,9 +123,9 @@ fn a_new_header_over_an_old_checksum_stays() {
     let encap = "EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:3)";
     is_the_same(&format!("Strip(14) -> CheckIPHeader(0) -> SetIPDSCP(5) -> StripIPHeader -> {encap}"));
     is_the_same(&format!("CheckIPHeader(14) -> DecIPTTL -> Strip(34) -> MarkIPHeader(0) -> {encap}"));
-    is_the_same(&format!(
-        "CheckIPHeader(14) -> SetIPChecksum -> Strip(12) -> EtherVLANEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:3, 5)"
-    ));
+    is_the_same(
+        "CheckIPHeader(14) -> SetIPChecksum -> Strip(12) -> EtherVLANEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:3, 5)",
+    );
     is_the_same(&format!("CheckIPHeader(14) -> DecIPTTL -> Strip(25) -> {encap}"));
     is_the_same(&format!(
         "CheckIPHeader(14) -> StoreIPAddress(5.6.7.8, src) -> Strip(14) -> StripIPHeader -> {encap}"

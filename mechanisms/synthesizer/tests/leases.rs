@@ -318,9 +318,10 @@ fn many_flows_come_and_stay_in_order() {
     }
     write_capture(&input, &packets);
     let rules: Vec<String> = (0..38).map(|rule| format!("allow udp && src port {}", 1000 + rule)).collect();
+    // Ports in turn: which translator draws a number first is another matter than the order of packets.
     let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
-        .replace("1024-2047", "1024-65535")
-        .replace("4096-5119", "4096-65535")
+        .replace("1024-2047", "1024-65535#")
+        .replace("4096-5119", "4096-65535#")
         .replace("-> first ::", &format!("-> rules :: IPFilter({}, deny all) -> first ::", rules.join(", ")));
     let chain = read(&text);
     let leased = composed(&chain, &compose(&chain));
@@ -331,7 +332,7 @@ fn many_flows_come_and_stay_in_order() {
         assert_eq!(plain.values, left.values[1..]);
         let flows: usize = left.values[0].parse().unwrap();
         assert!(flows > 4096, "{flows} flows on lease");
-        assert!(by_flow(&plain.packets) == by_flow(&left.packets), "bursts of {burst}: other packets");
+        assert!(plain.packets == left.packets, "bursts of {burst}: other packets, or in another order");
     }
 }
 
@@ -364,9 +365,10 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
         rules.join(", ")
     );
     let with = chain(input.to_str().unwrap(), output.to_str().unwrap(), "");
+    let with = with.replace("1024-2047", "1024-2047#").replace("4096-5119", "4096-5119#");
     let without = with
-        .replace("first :: IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)", "first :: Null")
-        .replace("second :: IPRewriter(pattern 198.51.100.1 4096-5119 - - 0 0)", "second :: Null");
+        .replace("first :: IPRewriter(pattern 192.0.2.1 1024-2047# - - 0 0)", "first :: Null")
+        .replace("second :: IPRewriter(pattern 198.51.100.1 4096-5119# - - 0 0)", "second :: Null");
     for (text, is_leased) in [(with, true), (without, false)] {
         let text = text.replace("-> first ::", &format!("-> {rules} -> first ::"));
         let chain = read(&text);
@@ -377,7 +379,7 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
             let plain = run(&text, &output, burst, &handlers);
             let left = run(&composed, &output, burst, &[&more[..], &handlers[..]].concat());
             assert_eq!(plain.values, left.values[2..]);
-            assert!(by_flow(&plain.packets) == by_flow(&left.packets), "bursts of {burst}: other packets");
+            assert!(plain.packets == left.packets, "bursts of {burst}: other packets, or in another order");
             // All but the last one have been idle for too long.
             assert!(["0", "1"].contains(&&*left.values[0]), "{} are remembered", left.values[0]);
             assert_eq!(left.values[1] != "0", is_leased);

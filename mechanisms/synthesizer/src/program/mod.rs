@@ -10,6 +10,7 @@ pub mod declare;
 pub mod flows;
 pub mod groups;
 mod lane;
+pub(crate) mod leaving;
 pub mod machine;
 pub mod operation;
 pub mod question;

@@ -11,9 +11,8 @@
 //! Invariants:
 //! - A flow is on lease from all elements that its packets pass, or from none.
 //! - What a flow that is only remembered spares is questions: its packets go where they would without, in the same order.
-//! - Packets of one flow leave in the order in which they came, as long as they take the way that its lease is for, or come to
-//!   the elements that would lease it: behind one that has to come to these itself, those of the same batch do so too. Those that
-//!   are handed over elsewhere (with options, too long) may change places with others of their batch.
+//! - What the elements with state see of a flow is in order: behind a packet that has to come to one itself, those of its
+//!   connection in the same batch do so too.
 //! - A flow on lease stays in the table until the lease ends, however long ago it was seen.
 //! - No lock is taken, and nothing allocated, for a packet of a flow that is found.
 
@@ -326,14 +325,6 @@ impl Flows {
     /// How many are only remembered.
     pub fn remembered(&self) -> usize {
         self.table.stats().entries - self.leased
-    }
-
-    /// Whether packets leave by an output because their flows are not on lease. Those leave last, so that the others, which
-    /// came before them if they are of the same flow, do not fall behind.
-    pub fn is_late(&self, output: usize) -> bool {
-        let waiting = self.program.classes.iter().zip(&self.waiting).filter(|(_, waits)| **waits);
-        output == self.program.otherwise
-            || waiting.into_iter().any(|(class, _)| class.exit == Exit::Output(output))
     }
 
     /// Finds the flows of a batch.

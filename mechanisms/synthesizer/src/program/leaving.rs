@@ -1,0 +1,76 @@
+//! Packets that leave a program by several outputs, in the order in which they came.
+//!
+//! Outputs from which packets may come to one element are not served one behind the other: a packet would overtake those that came
+//! before it. A batch ends there, so that whoever gets packets by both sees them as they came. Outputs behind which packets go
+//! apart for good are served once per batch.
+
+use std::collections::BTreeSet;
+
+use element::{Batch, Cx, DropReason, ElementId, Packet};
+
+/// Packets on their way out.
+pub(crate) struct Leaving {
+    /// By output.
+    waiting: Vec<Option<Batch>>,
+    /// Outputs that have packets. No two of them meet.
+    open: Vec<usize>,
+    /// By output and other output: whether packets of both may come to one element.
+    meet: Vec<bool>,
+}
+
+impl Leaving {
+    /// By so many outputs, all of which meet.
+    pub(crate) fn new(outputs: usize) -> Leaving {
+        Leaving {
+            waiting: (0..outputs).map(|_| None).collect(),
+            open: Vec::with_capacity(outputs),
+            meet: vec![true; outputs * outputs],
+        }
+    }
+
+    /// Finds out which outputs meet, from the elements that packets may come to from each.
+    pub(crate) fn find_meeting(&mut self, reached: &[BTreeSet<ElementId>]) {
+        let pairs = reached.iter().flat_map(|one| reached.iter().map(move |other| (one, other)));
+        self.meet = pairs.map(|(one, other)| !one.is_disjoint(other)).collect();
+    }
+
+    /// Lets a packet leave behind all that it may meet.
+    #[inline]
+    pub(crate) fn push(&mut self, cx: &mut Cx<'_>, output: usize, packet: Packet) {
+        let Leaving { waiting, open, meet } = self;
+        let Some(here) = waiting.get_mut(output) else {
+            cx.drop(packet, DropReason::NoOutput);
+            return;
+        };
+        if let Some(batch) = here {
+            // No more packets than came in one batch, so they fit into one.
+            if let Err(packet) = batch.push(packet) {
+                cx.emit_one(output, packet, DropReason::NoOutput);
+            }
+            return;
+        }
+        let outputs = waiting.len();
+        open.retain(|&other| {
+            let waits = !meet[output * outputs + other];
+            if !waits && let Some(batch) = waiting[other].take() {
+                cx.emit(other, batch);
+            }
+            waits
+        });
+        let mut batch = cx.batch();
+        if let Err(packet) = batch.push(packet) {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+        waiting[output] = Some(batch);
+        open.push(output);
+    }
+
+    /// Lets all go.
+    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
+        for output in self.open.drain(..) {
+            if let Some(batch) = self.waiting[output].take() {
+                cx.emit(output, batch);
+            }
+        }
+    }
+}
