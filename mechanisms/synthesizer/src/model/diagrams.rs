@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::time::Instant;
 
+use super::apply::{self, Meter, Stop};
 use super::places::start_of;
 use super::word::Word;
 
 use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
-use oxidd::util::{AllocResult, OptBool};
+use oxidd::util::OptBool;
 use oxidd::{BooleanFunction, Function, HasLevel, LevelNo, Manager, ManagerRef, Node};
 
 /// A question with a yes or no for each packet.
@@ -68,7 +69,7 @@ pub struct Diagrams {
     one_zero: Cell<bool>,
     /// By checksum: how it has been updated.
     updates: RefCell<HashMap<u32, u32>>,
-    deadline: Cell<Option<Instant>>,
+    meter: Meter,
     /// What elements look at of a packet beside its bytes, if that is known.
     looked_at: Option<BTreeSet<u8>>,
 }
@@ -134,7 +135,7 @@ impl Diagrams {
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
             updates: RefCell::default(),
-            deadline: Cell::new(None),
+            meter: Meter::default(),
             looked_at: None,
         }
     }
@@ -156,10 +157,10 @@ impl Diagrams {
         self.exhausted.get()
     }
 
-    /// From then on there is no time, as if there were no room; a single operation is finished all the same.
+    /// From then on there is no time, as if there were no room; an operation is given up in the middle.
     #[must_use]
     pub fn until(self, deadline: Option<Instant>) -> Diagrams {
-        self.deadline.set(deadline);
+        self.meter.set_deadline(deadline);
         self
     }
 
@@ -206,34 +207,35 @@ impl Diagrams {
 
     /// The result of an operation. Diagrams that nobody has any more are cleared away when they are many, and when
     /// there is no room.
-    fn checked(&self, operation: impl Fn() -> AllocResult<Bit>) -> Bit {
+    fn checked(&self, operation: impl Fn(&Meter) -> Result<Bit, Stop>) -> Bit {
         if self.exhausted() {
             return self.no();
         }
         let count = self.operations.get() + 1;
         self.operations.set(count);
-        if count.is_multiple_of(1 << 6) && self.is_late() {
+        if count.is_multiple_of(1 << 6) && self.meter.look() {
             self.exhausted.set(true);
             return self.no();
         }
         if count.is_multiple_of(1 << 14) && self.nodes() > self.collect_at.get() {
             self.collect();
         }
-        operation().unwrap_or_else(|_| {
-            if self.is_late() {
-                self.exhausted.set(true);
-                return self.no();
+        let first = operation(&self.meter).or_else(|stop| match stop {
+            Stop::Full if !self.meter.look() => {
+                self.collect();
+                operation(&self.meter)
             }
-            self.collect();
-            operation().unwrap_or_else(|_| {
-                self.exhausted.set(true);
-                self.no()
-            })
+            stop => Err(stop),
+        });
+        first.unwrap_or_else(|_| {
+            self.exhausted.set(true);
+            self.no()
         })
     }
 
-    fn is_late(&self) -> bool {
-        self.deadline.get().is_some_and(|end| Instant::now() > end)
+    /// Steps of all operations so far: what a proof costs, whatever the machine.
+    pub fn steps(&self) -> u64 {
+        self.meter.steps()
     }
 
     fn collect(&self) {
@@ -243,12 +245,12 @@ impl Diagrams {
 
     /// The opposite.
     pub fn not(&self, a: &Bit) -> Bit {
-        self.checked(|| a.not())
+        self.checked(|_| a.not().map_err(|_| Stop::Full))
     }
 
     /// Both.
     pub fn and(&self, a: &Bit, b: &Bit) -> Bit {
-        self.checked(|| a.and(b))
+        self.checked(|meter| apply::and(meter, a, b))
     }
 
     /// The first, but not the second.
@@ -258,12 +260,12 @@ impl Diagrams {
 
     /// Either or both.
     pub fn or(&self, a: &Bit, b: &Bit) -> Bit {
-        self.checked(|| a.or(b))
+        self.not(&self.and(&self.not(a), &self.not(b)))
     }
 
     /// Only one of them.
     pub fn xor(&self, a: &Bit, b: &Bit) -> Bit {
-        self.checked(|| a.xor(b))
+        self.checked(|meter| apply::xor(meter, a, b))
     }
 
     /// `then` where `condition` holds, else `otherwise`.
@@ -271,7 +273,7 @@ impl Diagrams {
         if then == otherwise {
             return then.clone();
         }
-        self.checked(|| condition.ite(then, otherwise))
+        self.checked(|meter| apply::choose(meter, condition, then, otherwise))
     }
 
     /// The answers of `a` for packets of the condition; for others any that make the diagram small (the "restrict" of
@@ -283,6 +285,9 @@ impl Diagrams {
 
     fn restricted(&self, a: &Bit, condition: &Bit, known: &mut HashMap<(Bit, Bit), Bit>) -> Bit {
         let (Some(place), Some(care)) = (level(a), level(condition)) else { return a.clone() };
+        if self.exhausted() {
+            return a.clone();
+        }
         if let Some(bit) = known.get(&(a.clone(), condition.clone())) {
             return bit.clone();
         }
@@ -302,10 +307,11 @@ impl Diagrams {
             } else {
                 let then = self.restricted(&then, &with, known);
                 let otherwise = self.restricted(&otherwise, &without, known);
-                let question = self.checked(|| {
-                    self.manager.with_manager_shared(|manager| {
+                let question = self.checked(|_| {
+                    let variable = self.manager.with_manager_shared(|manager| {
                         BCDDFunction::var(manager, manager.level_to_var(place))
-                    })
+                    });
+                    variable.map_err(|_| Stop::Full)
                 });
                 self.choose(&question, &then, &otherwise)
             }
@@ -364,8 +370,10 @@ impl Diagrams {
             symbols.variables.push(None);
             self.manager.with_manager_exclusive(|manager| manager.add_vars(1).start)
         });
-        let bit =
-            self.checked(|| self.manager.with_manager_shared(|manager| BCDDFunction::var(manager, number)));
+        let bit = self.checked(|_| {
+            let variable = self.manager.with_manager_shared(|manager| BCDDFunction::var(manager, number));
+            variable.map_err(|_| Stop::Full)
+        });
         symbols.variables[number as usize] = Some(symbol.clone());
         symbols.bits.insert(symbol, bit.clone());
         bit

@@ -9,6 +9,7 @@
 //! What a declaration leaves open is a function of what it depends on: equal functions of equal values are equal,
 //! and nothing else is known of them ([`functions`]). Checksums are kept as what they account for ([`sums`]).
 
+mod apply;
 pub mod chain;
 pub mod diagrams;
 pub mod explore;

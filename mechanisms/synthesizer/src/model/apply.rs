@@ -1,0 +1,325 @@
+//! The operations on decision diagrams, step by step, so that one that takes too long can be given up in the middle.
+//!
+//! These are the textbook's recursions (Bryant 1986; complemented edges after Brace, Rudell and Bryant 1990) over the nodes and the
+//! cache of results of `oxidd`, whose own operations cannot be interrupted: one operation on diagrams of millions of nodes takes
+//! seconds. Results are the same nodes, so that both kinds of operations can be mixed.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use oxidd::bcdd::BCDDFunction;
+use oxidd::util::AllocResult;
+use oxidd::{Edge, Function, HasLevel, LevelNo, Manager, Node};
+use oxidd_core::util::{EdgeDropGuard, Own, Ref};
+use oxidd_core::{ApplyCache, DiagramRules, HasApplyCache, LevelView, ReducedOrNew};
+use oxidd_rules_bdd::complement_edge::{BCDDOp, BCDDRules, BCDDTerminal, EdgeTag};
+
+/// Steps of recursions between two looks at the clock: some tenths of a millisecond.
+const STEPS: u64 = 1 << 12;
+
+/// Why there is no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// There is no room for another node.
+    Full,
+    /// There is no time left.
+    Late,
+}
+
+/// Counts steps, and says when there is no time left.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    steps: Cell<u64>,
+    /// Steps at which the clock was looked at last.
+    looked: Cell<u64>,
+    deadline: Cell<Option<Instant>>,
+    is_late: Cell<bool>,
+}
+
+impl Meter {
+    /// From then on there is no time.
+    pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
+        self.deadline.set(deadline);
+    }
+
+    /// Whether there is no time left: the clock is looked at once in so many steps only.
+    pub(super) fn is_late(&self) -> bool {
+        if self.steps.get() - self.looked.get() >= STEPS {
+            self.look();
+        }
+        self.is_late.get()
+    }
+
+    /// The same, and the clock is looked at now.
+    pub(super) fn look(&self) -> bool {
+        self.looked.set(self.steps.get());
+        let is_late = self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
+        self.is_late.set(self.is_late.get() || is_late);
+        self.is_late.get()
+    }
+
+    /// Steps so far.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    /// Counts a step.
+    #[inline]
+    pub(super) fn step(&self) -> Result<(), Stop> {
+        self.steps.set(self.steps.get() + 1);
+        if self.is_late() { Err(Stop::Late) } else { Ok(()) }
+    }
+}
+
+/// Both.
+pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
+    f.with_manager_shared(|manager, edge| {
+        let result = Apply { manager, meter }.and(edge, g.as_edge(manager))?;
+        Ok(BCDDFunction::from_edge(manager, result))
+    })
+}
+
+/// One of both only.
+pub(super) fn xor(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
+    f.with_manager_shared(|manager, edge| {
+        let result = Apply { manager, meter }.xor(edge, g.as_edge(manager))?;
+        Ok(BCDDFunction::from_edge(manager, result))
+    })
+}
+
+/// The second where the first holds, else the third.
+pub(super) fn choose(
+    meter: &Meter,
+    f: &BCDDFunction,
+    g: &BCDDFunction,
+    h: &BCDDFunction,
+) -> Result<BCDDFunction, Stop> {
+    f.with_manager_shared(|manager, edge| {
+        let result = Apply { manager, meter }.choose(edge, g.as_edge(manager), h.as_edge(manager))?;
+        Ok(BCDDFunction::from_edge(manager, result))
+    })
+}
+
+/// One operation.
+struct Apply<'a, M: Manager> {
+    manager: &'a M,
+    meter: &'a Meter,
+}
+
+fn not<E: Edge<Tag = EdgeTag>>(edge: Ref<'_, E>) -> Ref<'_, E> {
+    edge.with_tag(!edge.tag())
+}
+
+fn not_owned<E: Edge<Tag = EdgeTag>>(edge: Own<E>) -> Own<E> {
+    let tag = edge.tag();
+    edge.with_tag(!tag)
+}
+
+fn plain<E: Edge<Tag = EdgeTag>>(edge: Ref<'_, E>) -> Ref<'_, E> {
+    edge.with_tag(EdgeTag::None)
+}
+
+impl<'a, M> Apply<'a, M>
+where
+    M: Manager<EdgeTag = EdgeTag, Terminal = BCDDTerminal> + HasApplyCache<M, BCDDOp>,
+    M::InnerNode: HasLevel,
+{
+    fn and(&self, f: Ref<'a, M::Edge>, g: Ref<'a, M::Edge>) -> Result<Own<M::Edge>, Stop> {
+        self.meter.step()?;
+        if plain(f) == plain(g) {
+            return if f.tag() == g.tag() { Ok(self.manager.clone_edge(f)) } else { self.constant(false) };
+        }
+        match [self.known(f), self.known(g)] {
+            [Some(false), _] | [_, Some(false)] => return self.constant(false),
+            [Some(true), _] => return Ok(self.manager.clone_edge(g)),
+            [_, Some(true)] => return Ok(self.manager.clone_edge(f)),
+            [None, None] => {}
+        }
+        let [f, g] = if f < g { [f, g] } else { [g, f] };
+        self.cached(BCDDOp::And, [f, g], |apply, [f, g]| apply.and(f, g))
+    }
+
+    fn xor(&self, f: Ref<'a, M::Edge>, g: Ref<'a, M::Edge>) -> Result<Own<M::Edge>, Stop> {
+        self.meter.step()?;
+        if plain(f) == plain(g) {
+            return self.constant(f.tag() != g.tag());
+        }
+        match [self.known(f), self.known(g)] {
+            [Some(false), _] => return Ok(self.manager.clone_edge(g)),
+            [_, Some(false)] => return Ok(self.manager.clone_edge(f)),
+            [Some(true), _] => return Ok(self.manager.clone_edge(not(g))),
+            [_, Some(true)] => return Ok(self.manager.clone_edge(not(f))),
+            [None, None] => {}
+        }
+        let [f, g] = if f < g { [f, g] } else { [g, f] };
+        self.cached(BCDDOp::Xor, [f, g], |apply, [f, g]| apply.xor(f, g))
+    }
+
+    fn choose(
+        &self,
+        f: Ref<'a, M::Edge>,
+        g: Ref<'a, M::Edge>,
+        h: Ref<'a, M::Edge>,
+    ) -> Result<Own<M::Edge>, Stop> {
+        self.meter.step()?;
+        if let Some(condition) = self.known(f) {
+            return Ok(self.manager.clone_edge(if condition { g } else { h }));
+        }
+        if plain(g) == plain(h) {
+            return if g.tag() == h.tag() {
+                Ok(self.manager.clone_edge(g))
+            } else {
+                self.xor(f, g).map(not_owned)
+            };
+        }
+        // A part that is a constant, or the condition itself, leaves an "and" of the others.
+        let is_true = |edge: Ref<'a, M::Edge>, with: bool| match self.known(edge) {
+            Some(value) => Some(value),
+            None if edge == f => Some(with),
+            None if edge == not(f) => Some(!with),
+            None => None,
+        };
+        match [is_true(g, true), is_true(h, false)] {
+            [Some(true), _] => return self.and(not(f), not(h)).map(not_owned),
+            [Some(false), _] => return self.and(not(f), h),
+            [_, Some(true)] => return self.and(f, not(g)).map(not_owned),
+            [_, Some(false)] => return self.and(f, g),
+            [None, None] => {}
+        }
+        self.cached(BCDDOp::Ite, [f, g, h], |apply, [f, g, h]| apply.choose(f, g, h))
+    }
+
+    /// An operation on inner nodes, from the cache or for both answers to the first question that any of them asks.
+    fn cached<const N: usize>(
+        &self,
+        operation: BCDDOp,
+        operands: [Ref<'a, M::Edge>; N],
+        apply: impl Fn(&Self, [Ref<'a, M::Edge>; N]) -> Result<Own<M::Edge>, Stop>,
+    ) -> Result<Own<M::Edge>, Stop> {
+        let manager = self.manager;
+        if let Some(result) = manager.apply_cache().get(manager, operation, &operands) {
+            return Ok(result);
+        }
+        let level = operands.iter().map(|edge| manager.get_node(*edge).level()).min().unwrap_or_default();
+        let part = |child: usize| {
+            operands.map(|edge| match manager.get_node(edge) {
+                Node::Inner(node) if node.level() == level => BCDDRules::cofactor(edge.tag(), node, child),
+                _ => edge,
+            })
+        };
+        let then = EdgeDropGuard::new(manager, apply(self, part(0))?);
+        let otherwise = apply(self, part(1))?;
+        let result = self.node(level, then.into_edge(), otherwise).map_err(|_| Stop::Full)?;
+        manager.apply_cache().add(manager, operation, &operands, result.borrowed());
+        Ok(result)
+    }
+
+    fn node(&self, level: LevelNo, then: Own<M::Edge>, otherwise: Own<M::Edge>) -> AllocResult<Own<M::Edge>> {
+        match BCDDRules::reduce(self.manager, level, [then, otherwise]) {
+            ReducedOrNew::Reduced(edge) => Ok(edge),
+            ReducedOrNew::New(node, tag) => Ok(self.manager.level(level).get_or_insert(node)?.with_tag(tag)),
+        }
+    }
+
+    /// Whether it is always or never so.
+    fn known(&self, edge: Ref<'a, M::Edge>) -> Option<bool> {
+        match self.manager.get_node(edge) {
+            Node::Inner(_) => None,
+            Node::Terminal(_) => Some(edge.tag() == EdgeTag::None),
+        }
+    }
+
+    fn constant(&self, value: bool) -> Result<Own<M::Edge>, Stop> {
+        let edge = self.manager.get_terminal(BCDDTerminal).map_err(|_| Stop::Full)?;
+        Ok(if value { edge } else { not_owned(edge) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fastrand::Rng;
+    use oxidd::{BooleanFunction, ManagerRef};
+
+    use super::*;
+
+    /// So many variables, and functions of them put together at random.
+    fn functions(variables: u32, random: &mut Rng) -> Vec<BCDDFunction> {
+        let manager = oxidd::bcdd::new_manager(1 << 16, 1 << 12, 1);
+        manager.with_manager_exclusive(|manager| manager.add_vars(variables));
+        let mut all: Vec<BCDDFunction> = manager.with_manager_shared(|manager| {
+            let variables = (0..variables).map(|number| BCDDFunction::var(manager, number).unwrap());
+            variables.chain([BCDDFunction::t(manager), BCDDFunction::f(manager)]).collect()
+        });
+        for _ in 0..60 {
+            let [f, g, h] = std::array::from_fn(|_| all[random.usize(..all.len())].clone());
+            all.push(match random.u8(..4) {
+                0 => f.and(&g).unwrap(),
+                1 => f.xor(&g).unwrap(),
+                2 => f.ite(&g, &h).unwrap(),
+                _ => f.not().unwrap(),
+            });
+        }
+        all
+    }
+
+    #[test]
+    fn results_are_those_of_the_library() {
+        let mut random = Rng::with_seed(5);
+        let meter = Meter::default();
+        for _ in 0..20 {
+            let all = functions(9, &mut random);
+            for _ in 0..200 {
+                let [f, g, h] = std::array::from_fn(|_| &all[random.usize(..all.len())]);
+                assert!(and(&meter, f, g).unwrap() == f.and(g).unwrap());
+                assert!(xor(&meter, f, g).unwrap() == f.xor(g).unwrap());
+                assert!(choose(&meter, f, g, h).unwrap() == f.ite(g, h).unwrap());
+            }
+        }
+    }
+
+    /// Numbers that stand far from each other are compared by large diagrams, which take many steps to put together.
+    #[test]
+    fn an_operation_is_given_up_in_the_middle() {
+        let bits = 14;
+        let manager = oxidd::bcdd::new_manager(1 << 22, 1 << 16, 1);
+        manager.with_manager_exclusive(|manager| manager.add_vars(3 * bits));
+        let variable =
+            |number: u32| manager.with_manager_shared(|manager| BCDDFunction::var(manager, number).unwrap());
+        let meter = Meter::default();
+        let equal = |first: u32, second: u32| {
+            let all = manager.with_manager_shared(BCDDFunction::t);
+            (0..bits).fold(all, |all, bit| {
+                let differ = xor(&meter, &variable(first + bit), &variable(second + bit)).unwrap();
+                and(&meter, &all, &differ.not().unwrap()).unwrap()
+            })
+        };
+        let [one, other] = [equal(0, bits), equal(bits, 2 * bits)];
+        meter.set_deadline(Some(Instant::now() - Duration::from_secs(1)));
+        let before = meter.steps();
+        assert_eq!(and(&meter, &one, &other).err(), Some(Stop::Late));
+        assert!(meter.steps() - before <= STEPS, "{} steps", meter.steps() - before);
+    }
+
+    #[test]
+    fn there_is_an_end_of_room() {
+        let manager = oxidd::bcdd::new_manager(1 << 8, 1 << 8, 1);
+        manager.with_manager_exclusive(|manager| manager.add_vars(40));
+        let variable =
+            |number: u32| manager.with_manager_shared(|manager| BCDDFunction::var(manager, number).unwrap());
+        let meter = Meter::default();
+        let mut all = manager.with_manager_shared(BCDDFunction::t);
+        let full = (0..20).find_map(|bit| {
+            let differ = xor(&meter, &variable(bit), &variable(20 + bit)).ok()?;
+            match and(&meter, &all, &differ) {
+                Ok(more) => {
+                    all = more;
+                    None
+                }
+                Err(stop) => Some(stop),
+            }
+        });
+        assert_eq!(full, Some(Stop::Full));
+    }
+}
