@@ -175,7 +175,8 @@ fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>) ->
     let stretches = synthesis.stretches.len();
     let all = if stretches == 1 { "The stretch is" } else { "Each stretch is" };
     match (unproven, whole) {
-        _ if stretches == 0 => String::new(),
+        ([], _) if stretches == 0 => "Nothing is put in, so there is nothing to prove.\n".into(),
+        _ if stretches == 0 => "Nothing is put in.\n".into(),
         (_, Some(EQUIVALENT)) => "Proven to do the same as the configuration.\n".into(),
         ([], Some(why)) => {
             format!("{all} proven to do the same as its elements. The whole chain was not compared: {why}\n")

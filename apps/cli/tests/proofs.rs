@@ -7,10 +7,8 @@ use testkit::found;
 
 /// What is not proven, and why. Names end so.
 const OPEN: &[(&str, &str)] = &[
-    // Packets are counted, and handlers called.
-    ("configs/load-balancer.click", "handlers are written when packets have come"),
-    // Payloads that are left aside make other packets of all: there is no room, or no time where that comes first.
-    ("configs/all.click", ""),
+    // Payloads that are left aside make other packets of all.
+    ("configs/all.click", "what comes to 'Splice"),
 ];
 
 /// Seconds after which what is not proven is given up.
@@ -78,11 +76,15 @@ fn is_in(list: &[&str], file: &Path) -> bool {
 
 /// Synthesizes a file; whether it is proven, or why not.
 fn proof(file: &Path, folder: &Path, seconds: &str) -> Result<(), String> {
+    // Proofs of earlier runs are none.
+    let proofs = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env("TIDEGATE_PROOFS", proofs.path());
     command.arg("synthesize").arg(file).args(["--seconds", seconds]).current_dir(folder);
     let output = command.output().unwrap();
     match String::from_utf8_lossy(&output.stdout).lines().last() {
-        Some("Proven to do the same as the configuration.") => Ok(()),
+        Some("Proven to do the same as the configuration.")
+        | Some("Nothing is put in, so there is nothing to prove.") => Ok(()),
         _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }

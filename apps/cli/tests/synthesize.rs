@@ -11,8 +11,16 @@ fn root() -> PathBuf {
 }
 
 fn tidegate(args: &[&str]) -> Output {
+    // Proofs of earlier runs of these tests are none.
+    let proofs = tempfile::tempdir().unwrap();
+    tidegate_with(args, proofs.path())
+}
+
+/// With the proofs in a folder.
+fn tidegate_with(args: &[&str], proofs: &Path) -> Output {
     // Examples name their files as seen from there.
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).current_dir(root()).args(args).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.current_dir(root()).env("TIDEGATE_PROOFS", proofs).args(args).output().unwrap()
 }
 
 /// What a run has left: its standard output, its report by element, and the packets that it has written.
@@ -146,6 +154,50 @@ fn what_is_written_can_be_read_again() {
     let dot = String::from_utf8(tidegate(&["synthesize", "configs/gateway.click", "--emit", "dot"]).stdout)
         .unwrap();
     assert!(dot.starts_with("digraph") && dot.contains("IP TTL"), "{dot}");
+}
+
+/// Nobody can prove what becomes of packets where handlers are called when some have come: so the elements run, and that is
+/// said.
+#[test]
+fn what_is_not_proven_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("calls.click");
+    let text = "FromDump(configs/data/quickstart.pcap, STOP true) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL
+        -> SetIPDSCP(3) -> Paint(1) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Counter(COUNT_CALL 3 ttl.active false)
+        -> Discard;";
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    let report = folder.path().join("report.json");
+    let report = report.to_str().unwrap();
+    let ran = tidegate(&["run", config, "--synthesize", "-q", "--clock", "trace", "--json", report]);
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(
+        ran.status.success() && said.contains("left as they are") && said.contains("not proven"),
+        "{said}"
+    );
+    assert!(!std::fs::read_to_string(report).unwrap().contains("Synthesized"));
+    for (more, is_there) in [(&[][..], false), (&["--unproven"], true)] {
+        let written = tidegate(&[&["synthesize", config, "--emit", "click"], more].concat());
+        assert!(written.status.success());
+        let [text, said] = [written.stdout, written.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(text.contains("Synthesized("), is_there, "{text}");
+        assert!(said.contains("not proven: handlers are written"), "{said}");
+    }
+}
+
+#[test]
+fn proofs_are_kept() {
+    let [kept, none] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let proven = tidegate_with(&["synthesize", "configs/gateway.click", "--prove"], kept.path());
+    let said = String::from_utf8(proven.stdout).unwrap();
+    assert!(proven.status.success() && said.contains("Proven to do the same"), "{said}");
+    let without_time = ["synthesize", "configs/gateway.click", "--emit", "click", "--seconds", "0"];
+    for (proofs, is_there) in [(&kept, true), (&none, false)] {
+        let written = tidegate_with(&without_time, proofs.path());
+        let [text, said] = [written.stdout, written.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(text.contains("Synthesized("), is_there, "{said}");
+        assert_eq!(said.contains("there is no proof yet"), !is_there, "{said}");
+    }
 }
 
 /// Writes a configuration in elements that Click and FastClick have, too, and says what was said about it.
