@@ -36,6 +36,9 @@ struct Args {
     /// Failures of each kind that are made small and shown
     #[arg(long, default_value_t = 2)]
     show: usize,
+    /// Show wrong programs that the proof has caught or could not decide about as well
+    #[arg(long)]
+    caught: bool,
 }
 
 struct Terminal {
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         nodes: Some(args.nodes),
         jobs: args.jobs,
         show: args.show,
+        shows_caught: args.caught,
     };
     let outcome = attack(settings, &Terminal { shows: std::io::stderr().is_terminal() });
     for text in &outcome.shown {

@@ -96,6 +96,12 @@ impl Catalogue {
         self.by_name.get(name).copied()
     }
 
+    /// An element of the class with a number: each class has its turn.
+    pub(super) fn in_turn(&self, r: &mut Rng, number: u64) -> Element {
+        let known = &self.known[(number % self.known.len() as u64) as usize];
+        known.samples[r.usize(..known.samples.len())].element.clone()
+    }
+
     /// An element of any class, mostly one that takes part in programs.
     pub(super) fn any(&self, r: &mut Rng) -> Element {
         loop {

@@ -51,6 +51,8 @@ pub struct Settings {
     pub jobs: usize,
     /// Failures of each kind that are made small and shown.
     pub show: usize,
+    /// Whether wrong programs that the proof has caught, or could not decide about, are shown like failures.
+    pub shows_caught: bool,
 }
 
 /// What came of it.
@@ -170,7 +172,7 @@ impl Outcome {
         if self.verdicts.pairs > 0 {
             self.verdicts.table(&mut row);
         }
-        for (name, of) in [("caught by the proof", &self.caught), ("FAILED", &self.failures)] {
+        for (name, of) in [("not run", &self.caught), ("FAILED", &self.failures)] {
             for (label, (times, seeds)) in of {
                 row(&format!("{name}: {label}"), format!("{times}, seeds {seeds:?}"));
             }
@@ -181,13 +183,13 @@ impl Outcome {
         text
     }
 
+    /// Counts a case. Gives what is to be shown of it, and whether it is a failure.
     fn add(
         &mut self,
-        seed: u64,
-        case: &Case,
-        kinds: &[Kind],
+        (seed, case, kinds): (u64, &Case, &[Kind]),
         checked: Result<Checked, String>,
-    ) -> Vec<Label> {
+        shows_caught: bool,
+    ) -> Vec<(Label, bool)> {
         self.chains += 1;
         for kind in kinds {
             *self.packets.entry(*kind).or_default() += 1;
@@ -222,13 +224,12 @@ impl Outcome {
         }
         let mut failed = Vec::new();
         for finding in &checked.findings {
-            let (counts, label) = match finding.is_failure() {
-                true => {
-                    failed.push(finding.label);
-                    (&mut self.failures, named(finding))
-                }
-                false => (&mut self.caught, finding.label.to_string()),
-            };
+            let is_failure = finding.is_failure();
+            if is_failure || shows_caught {
+                failed.push((finding.label, is_failure));
+            }
+            let counts = if is_failure { &mut self.failures } else { &mut self.caught };
+            let label = named(finding);
             let (times, seeds) = counts.entry(label).or_default();
             *times += 1;
             if seeds.len() < 8 {
@@ -270,7 +271,7 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     let mut outcome = Outcome::default();
     let effort = Effort { time: settings.proof, nodes: settings.nodes };
     let all = settings.chains + settings.pairs;
-    let mut labels: BTreeMap<Label, Vec<u64>> = BTreeMap::new();
+    let mut labels: BTreeMap<(Label, bool), Vec<u64>> = BTreeMap::new();
     let (mut done, mut failed) = (0, 0);
     let seeds = settings.seed..settings.seed + settings.chains;
     in_order(
@@ -282,18 +283,17 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
             (case, kinds, checked)
         },
         |seed, (case, kinds, checked)| {
-            let failures = outcome.add(seed, &case, &kinds, checked);
-            (done, failed) = (done + 1, failed + u64::from(!failures.is_empty()));
-            for label in failures {
+            let found = outcome.add((seed, &case, &kinds), checked, settings.shows_caught);
+            (done, failed) = (done + 1, failed + u64::from(found.iter().any(|(_, is_failure)| *is_failure)));
+            for label in found {
                 labels.entry(label).or_default().push(seed);
             }
             watch.progress(done, all, failed);
         },
     );
-    // What fails in both configurations is shown for the one that would run.
     let shown: Vec<(Label, u64)> = labels
         .iter()
-        .flat_map(|(label, seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
+        .flat_map(|((label, _), seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
         .collect();
     in_order(
         settings.jobs,
@@ -340,7 +340,7 @@ fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> Strin
     let (case, _) = Case::random(seed, catalogue);
     let find = |case: &Case| {
         let checked = case.check(catalogue, effort, Some(label)).ok()?;
-        checked.findings.into_iter().find(|finding| finding.label == label && finding.is_failure())
+        checked.findings.into_iter().find(|finding| finding.label == label)
     };
     let Some(first) = find(&case) else {
         return format!("seed {seed}, {label}: is not found again");
@@ -386,8 +386,10 @@ fn in_order<T: Send>(
 /// While it lives, panics are not written about: they are findings.
 struct Quiet {
     _only: MutexGuard<'static, ()>,
-    before: Option<Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>>,
+    before: Option<Hook>,
 }
+
+type Hook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>;
 
 static ONLY: Mutex<()> = Mutex::new(());
 

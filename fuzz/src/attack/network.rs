@@ -81,9 +81,10 @@ fn end(r: &mut Rng) -> Next {
 }
 
 impl Network {
-    /// A random one. With `keeps_state`, an element of those that keep state of flows is part of it.
-    pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, keeps_state: bool) -> Network {
+    /// A random one for a seed. With `keeps_state`, an element of those that keep state of flows is part of it.
+    pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, seed: u64, keeps_state: bool) -> Network {
         let length = r.usize(3..14);
+        let turn_at = r.usize(2..=length);
         let both = keeps_state && r.bool();
         let state_at = keeps_state.then(|| r.usize(1..length.min(5)));
         let mut c = Context::default();
@@ -91,6 +92,11 @@ impl Network {
         for number in 0..length {
             let element = match number {
                 _ if state_at == Some(number) => stateful(r, both),
+                _ if turn_at == number || turn_at == length && number == 1 => {
+                    let element = catalogue.in_turn(r, seed);
+                    c.follow(&element);
+                    element
+                }
                 0 => first(r, &mut c),
                 _ if keeps_state && r.u8(..12) == 0 => stateful(r, false),
                 _ => next(r, catalogue, &mut c),
