@@ -39,6 +39,9 @@ struct Args {
     /// Show wrong programs that the proof has caught or could not decide about as well
     #[arg(long)]
     caught: bool,
+    /// Show only those whose name has this in it, such as "burst 1:" or "Bytes"
+    #[arg(long)]
+    only: Option<String>,
 }
 
 struct Terminal {
@@ -54,6 +57,10 @@ impl Watch for Terminal {
             let _ = if done == all { writeln!(out) } else { out.flush() };
         }
     }
+
+    fn tell(&self, text: &str) {
+        println!("{text}");
+    }
 }
 
 fn main() -> ExitCode {
@@ -68,11 +75,10 @@ fn main() -> ExitCode {
         jobs: args.jobs,
         show: args.show,
         shows_caught: args.caught,
+        // It lives as long as the program.
+        only: args.only.map(|only| &*only.leak()),
     };
     let outcome = attack(settings, &Terminal { shows: std::io::stderr().is_terminal() });
-    for text in &outcome.shown {
-        println!("{text}");
-    }
     for reason in &outcome.reasons {
         println!("no configuration: {reason}");
     }

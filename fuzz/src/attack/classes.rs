@@ -236,7 +236,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     // What has no header behind it gets one, mostly.
     if !c.marked && r.u8(..4) > 0 {
         return match (c.at, c.six) {
-            (..0, _) => one("Unstrip", (-c.at).to_string()),
+            (-256..0, _) => one("Unstrip", (-c.at).to_string()),
             (_, true) => check_header6(r, c),
             _ => check_header(r, c),
         };
@@ -477,7 +477,7 @@ fn data(r: &mut Rng, c: &Context) -> Element {
 fn start(r: &mut Rng, c: &Context) -> Element {
     match r.u8(..20) {
         0 | 1 if c.at > 0 => one("Strip", c.at.to_string()),
-        0 | 1 if c.at < 0 => one("Unstrip", (-c.at).to_string()),
+        0 | 1 if (-256..0).contains(&c.at) => one("Unstrip", (-c.at).to_string()),
         0..=3 => one("Strip", pick(r, &["14", "4", "12", "20", "34", "1", "8", "60"]).to_string()),
         4 | 5 => one("Unstrip", pick(r, &["14", "4", "12", "20", "34", "1"]).to_string()),
         6..=9 => one("StripIPHeader", ""),

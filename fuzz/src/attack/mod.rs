@@ -53,6 +53,8 @@ pub struct Settings {
     pub show: usize,
     /// Whether wrong programs that the proof has caught, or could not decide about, are shown like failures.
     pub shows_caught: bool,
+    /// A word in the names of those that are shown, if not all are.
+    pub only: Option<&'static str>,
 }
 
 /// What came of it.
@@ -255,6 +257,9 @@ fn named(finding: &Finding) -> String {
 pub trait Watch: Sync {
     /// So many cases are done of so many; so many have failed.
     fn progress(&self, done: u64, all: u64, failed: u64);
+
+    /// Something for people to read: counts, and failures that have been made small.
+    fn tell(&self, text: &str);
 }
 
 /// Nobody watches.
@@ -262,6 +267,7 @@ pub struct Unseen;
 
 impl Watch for Unseen {
     fn progress(&self, _done: u64, _all: u64, _failed: u64) {}
+    fn tell(&self, _text: &str) {}
 }
 
 /// Runs the attack.
@@ -291,28 +297,15 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
             watch.progress(done, all, failed);
         },
     );
-    let shown: Vec<(Label, u64)> = labels
-        .iter()
-        .flat_map(|((label, _), seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
-        .collect();
-    in_order(
-        settings.jobs,
-        0..shown.len() as u64,
-        |number| {
-            let (label, seed) = shown[number as usize];
-            show(&catalogue, effort, label, seed)
-        },
-        |_, text| outcome.shown.push(text),
-    );
     let mut smalls = Vec::new();
-    let effort = Effort { time: settings.comparison, nodes: settings.nodes };
+    let longer = Effort { time: settings.comparison, nodes: settings.nodes };
     let seeds = settings.seed..settings.seed + settings.pairs;
     in_order(
         settings.jobs,
         seeds,
         |seed| {
             let pair = Pair::random(seed, &catalogue);
-            pair.check(&catalogue, effort)
+            pair.check(&catalogue, longer)
         },
         |seed, judged| {
             done += 1;
@@ -323,12 +316,34 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
             watch.progress(done, all, failed);
         },
     );
+    if !outcome.is_clean() {
+        watch.tell(&outcome.table());
+    }
+    let wanted = |label: &Label| settings.only.is_none_or(|only| label.to_string().contains(only));
+    let shown: Vec<(Label, u64)> = labels
+        .iter()
+        .filter(|((label, _), _)| wanted(label))
+        .flat_map(|((label, _), seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
+        .collect();
+    let mut shows = |text: String| {
+        watch.tell(&text);
+        outcome.shown.push(text);
+    };
+    in_order(
+        settings.jobs,
+        0..shown.len() as u64,
+        |number| {
+            let (label, seed) = shown[number as usize];
+            show(&catalogue, effort, label, seed)
+        },
+        |_, text| shows(text),
+    );
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (failure, seed) in &smalls {
         let times = seen.entry(failure).or_default();
         *times += 1;
         if *times <= settings.show {
-            outcome.shown.push(Pair::random(*seed, &catalogue).show(&catalogue, effort, failure, *seed));
+            shows(Pair::random(*seed, &catalogue).show(&catalogue, longer, failure, *seed));
         }
     }
     drop(quiet);

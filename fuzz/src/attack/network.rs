@@ -249,13 +249,20 @@ impl Network {
         let mut fed: Vec<(usize, usize)> = self.entries.clone();
         for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| reached[*number]) {
             let Element { class, config, .. } = &node.element;
+            // Samples call their element so.
+            let config = config.replace(" e.", &format!(" e{number}."));
             declared += &match config.is_empty() {
                 true => format!("e{number} :: {class};\n"),
                 false => format!("e{number} :: {class}({config});\n"),
             };
             for (output, next) in node.to.iter().enumerate() {
                 let from = if output == 0 { String::new() } else { format!(" [{output}]") };
-                let unqueue = if pulls(&node.element, true, output) { "Unqueue -> " } else { "" };
+                // Who pushes to a queue, because it watches one, has it there.
+                let unqueue = match class.as_str() {
+                    _ if pulls(&node.element, true, output) => "Unqueue -> ",
+                    "RED" if output == 0 => "Queue(1000) -> Unqueue -> ",
+                    _ => "",
+                };
                 connected += &format!("e{number}{from} -> {unqueue}{};\n", target(next));
                 match next {
                     Next::Sink(sink) => drop(sinks.insert(*sink)),
