@@ -36,6 +36,12 @@ struct Args {
     /// Failures of each kind that are made small and shown
     #[arg(long, default_value_t = 2)]
     show: usize,
+    /// Show wrong programs that the proof has caught or could not decide about as well
+    #[arg(long)]
+    caught: bool,
+    /// Show only those whose name has this in it, such as "burst 1:" or "Bytes"
+    #[arg(long)]
+    only: Option<String>,
 }
 
 struct Terminal {
@@ -51,6 +57,10 @@ impl Watch for Terminal {
             let _ = if done == all { writeln!(out) } else { out.flush() };
         }
     }
+
+    fn tell(&self, text: &str) {
+        println!("{text}");
+    }
 }
 
 fn main() -> ExitCode {
@@ -64,11 +74,11 @@ fn main() -> ExitCode {
         nodes: Some(args.nodes),
         jobs: args.jobs,
         show: args.show,
+        shows_caught: args.caught,
+        // It lives as long as the program.
+        only: args.only.map(|only| &*only.leak()),
     };
     let outcome = attack(settings, &Terminal { shows: std::io::stderr().is_terminal() });
-    for text in &outcome.shown {
-        println!("{text}");
-    }
     for reason in &outcome.reasons {
         println!("no configuration: {reason}");
     }

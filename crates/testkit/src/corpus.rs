@@ -162,20 +162,18 @@ pub fn headers() -> Vec<Input> {
         packet
     };
     let total = |length: usize| ((20 + length) as u16).to_be_bytes();
-    for protocol in [6, 17, 1, 132] {
+    for protocol in [6, 17, 1] {
         for length in 0..=24 {
             let whole = ipv4(64, protocol, &[], &segment(protocol, length));
             add(&whole);
             add(&saying(whole.clone(), 6, &MORE.to_be_bytes()));
-            if protocol != 132 {
-                // Shorter than it says, and longer.
-                add(&saying(whole.clone(), 2, &total(60)));
-                let long = ipv4(64, protocol, &[], &segment(protocol, 60));
-                add(&saying(long, 2, &total(length)));
-            }
+            // Shorter than it says, and longer.
+            add(&saying(whole.clone(), 2, &total(60)));
+            let long = ipv4(64, protocol, &[], &segment(protocol, 60));
+            add(&saying(long, 2, &total(length)));
         }
-        for fragment in [1u16, MORE | 1, 185, 0x1fff, MORE | 0x1fff] {
-            for length in [0, 7, 8, 20, 60] {
+        for fragment in [1u16, MORE | 1, 0x1fff] {
+            for length in [0, 8, 20] {
                 let whole = ipv4(64, protocol, &[], &segment(protocol, length));
                 add(&saying(whole, 6, &fragment.to_be_bytes()));
             }
@@ -185,13 +183,13 @@ pub fn headers() -> Vec<Input> {
         for protocol in [6, 17] {
             let packet = ipv4(64, protocol, &[1; 40], &segment(protocol, 60));
             let packet = saying(packet, 0, &[0x40 | words]);
-            for length in [20, 21, usize::from(words) * 4, usize::from(words) * 4 + 8, packet.len()] {
+            for length in [20, usize::from(words) * 4 + 8, packet.len()] {
                 let to = length.min(packet.len());
                 add(&packet[..to]);
                 add(&saying(packet.clone(), 2, &(to as u16).to_be_bytes())[..to.max(20)]);
             }
         }
-        for length in [20, 24, 59, 60] {
+        for length in [20, 60] {
             let mut tcp = segment(6, length);
             tcp[12] = words << 4;
             add(&ipv4(64, 6, &[], &tcp));
@@ -204,7 +202,7 @@ pub fn headers() -> Vec<Input> {
     }
     for kind in [0, 3, 5, 8, 11, 12, 13] {
         let quoted = ipv4(64, 17, &[], &segment(17, 8));
-        for length in [0, 4, 20, 28] {
+        for length in [0, 28] {
             let mut message = vec![kind, 0, 0, 0, 0, 0, 0, 0];
             message.extend(&quoted[..length]);
             // The message is complete.
@@ -223,7 +221,7 @@ pub fn headers() -> Vec<Input> {
         packets.push((ethernet(0x86dd, packet), [Some(0), Some(14), Some(54 + behind)]));
     };
     for protocol in [6, 17, 58] {
-        for length in 0..=24 {
+        for length in [0, 4, 7, 8, 12, 19, 20, 24] {
             let segment = if protocol == 58 { segment(1, length) } else { segment(protocol, length) };
             add(&ipv6(protocol, &segment), 0);
         }
@@ -232,7 +230,7 @@ pub fn headers() -> Vec<Input> {
         for next in [6, 17] {
             let chain = [&[next, 0, 0, 0, 0, 0, 0, 1][..], &segment(next, 60)].concat();
             let packet = ipv6(kind, &chain);
-            for length in [40, 41, 44, 47, 48, 52, 55, 56, 60, 67, 68, packet.len()] {
+            for length in [40, 47, 48, 55, 56, packet.len()] {
                 add(&packet[..length], 8);
             }
             // The extension header says that it is longer than the packet.

@@ -101,7 +101,7 @@ impl Case {
     pub(super) fn random(seed: u64, catalogue: &Catalogue) -> (Case, Vec<Kind>) {
         let r = &mut Rng::with_seed(seed);
         let keeps_state = r.u8(..100) < 36;
-        let network = Network::random(r, catalogue, keeps_state);
+        let network = Network::random(r, catalogue, seed, keeps_state);
         let (given, kinds) = packets_for(r, network.entries.len());
         (Case { network, given }, kinds)
     }

@@ -96,6 +96,12 @@ impl Catalogue {
         self.by_name.get(name).copied()
     }
 
+    /// An element of the class with a number: each class has its turn.
+    pub(super) fn in_turn(&self, r: &mut Rng, number: u64) -> Element {
+        let known = &self.known[(number % self.known.len() as u64) as usize];
+        known.samples[r.usize(..known.samples.len())].element.clone()
+    }
+
     /// An element of any class, mostly one that takes part in programs.
     pub(super) fn any(&self, r: &mut Rng) -> Element {
         loop {
@@ -230,7 +236,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     // What has no header behind it gets one, mostly.
     if !c.marked && r.u8(..4) > 0 {
         return match (c.at, c.six) {
-            (..0, _) => one("Unstrip", (-c.at).to_string()),
+            (-256..0, _) => one("Unstrip", (-c.at).to_string()),
             (_, true) => check_header6(r, c),
             _ => check_header(r, c),
         };
@@ -471,7 +477,7 @@ fn data(r: &mut Rng, c: &Context) -> Element {
 fn start(r: &mut Rng, c: &Context) -> Element {
     match r.u8(..20) {
         0 | 1 if c.at > 0 => one("Strip", c.at.to_string()),
-        0 | 1 if c.at < 0 => one("Unstrip", (-c.at).to_string()),
+        0 | 1 if (-256..0).contains(&c.at) => one("Unstrip", (-c.at).to_string()),
         0..=3 => one("Strip", pick(r, &["14", "4", "12", "20", "34", "1", "8", "60"]).to_string()),
         4 | 5 => one("Unstrip", pick(r, &["14", "4", "12", "20", "34", "1"]).to_string()),
         6..=9 => one("StripIPHeader", ""),

@@ -51,6 +51,10 @@ pub struct Settings {
     pub jobs: usize,
     /// Failures of each kind that are made small and shown.
     pub show: usize,
+    /// Whether wrong programs that the proof has caught, or could not decide about, are shown like failures.
+    pub shows_caught: bool,
+    /// A word in the names of those that are shown, if not all are.
+    pub only: Option<&'static str>,
 }
 
 /// What came of it.
@@ -170,7 +174,7 @@ impl Outcome {
         if self.verdicts.pairs > 0 {
             self.verdicts.table(&mut row);
         }
-        for (name, of) in [("caught by the proof", &self.caught), ("FAILED", &self.failures)] {
+        for (name, of) in [("not run", &self.caught), ("FAILED", &self.failures)] {
             for (label, (times, seeds)) in of {
                 row(&format!("{name}: {label}"), format!("{times}, seeds {seeds:?}"));
             }
@@ -181,13 +185,13 @@ impl Outcome {
         text
     }
 
+    /// Counts a case. Gives what is to be shown of it, and whether it is a failure.
     fn add(
         &mut self,
-        seed: u64,
-        case: &Case,
-        kinds: &[Kind],
+        (seed, case, kinds): (u64, &Case, &[Kind]),
         checked: Result<Checked, String>,
-    ) -> Vec<Label> {
+        shows_caught: bool,
+    ) -> Vec<(Label, bool)> {
         self.chains += 1;
         for kind in kinds {
             *self.packets.entry(*kind).or_default() += 1;
@@ -222,13 +226,12 @@ impl Outcome {
         }
         let mut failed = Vec::new();
         for finding in &checked.findings {
-            let (counts, label) = match finding.is_failure() {
-                true => {
-                    failed.push(finding.label);
-                    (&mut self.failures, named(finding))
-                }
-                false => (&mut self.caught, finding.label.to_string()),
-            };
+            let is_failure = finding.is_failure();
+            if is_failure || shows_caught {
+                failed.push((finding.label, is_failure));
+            }
+            let counts = if is_failure { &mut self.failures } else { &mut self.caught };
+            let label = named(finding);
             let (times, seeds) = counts.entry(label).or_default();
             *times += 1;
             if seeds.len() < 8 {
@@ -254,6 +257,9 @@ fn named(finding: &Finding) -> String {
 pub trait Watch: Sync {
     /// So many cases are done of so many; so many have failed.
     fn progress(&self, done: u64, all: u64, failed: u64);
+
+    /// Something for people to read: counts, and failures that have been made small.
+    fn tell(&self, text: &str);
 }
 
 /// Nobody watches.
@@ -261,6 +267,7 @@ pub struct Unseen;
 
 impl Watch for Unseen {
     fn progress(&self, _done: u64, _all: u64, _failed: u64) {}
+    fn tell(&self, _text: &str) {}
 }
 
 /// Runs the attack.
@@ -270,7 +277,7 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     let mut outcome = Outcome::default();
     let effort = Effort { time: settings.proof, nodes: settings.nodes };
     let all = settings.chains + settings.pairs;
-    let mut labels: BTreeMap<Label, Vec<u64>> = BTreeMap::new();
+    let mut labels: BTreeMap<(Label, bool), Vec<u64>> = BTreeMap::new();
     let (mut done, mut failed) = (0, 0);
     let seeds = settings.seed..settings.seed + settings.chains;
     in_order(
@@ -282,37 +289,23 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
             (case, kinds, checked)
         },
         |seed, (case, kinds, checked)| {
-            let failures = outcome.add(seed, &case, &kinds, checked);
-            (done, failed) = (done + 1, failed + u64::from(!failures.is_empty()));
-            for label in failures {
+            let found = outcome.add((seed, &case, &kinds), checked, settings.shows_caught);
+            (done, failed) = (done + 1, failed + u64::from(found.iter().any(|(_, is_failure)| *is_failure)));
+            for label in found {
                 labels.entry(label).or_default().push(seed);
             }
             watch.progress(done, all, failed);
         },
     );
-    // What fails in both configurations is shown for the one that would run.
-    let shown: Vec<(Label, u64)> = labels
-        .iter()
-        .flat_map(|(label, seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
-        .collect();
-    in_order(
-        settings.jobs,
-        0..shown.len() as u64,
-        |number| {
-            let (label, seed) = shown[number as usize];
-            show(&catalogue, effort, label, seed)
-        },
-        |_, text| outcome.shown.push(text),
-    );
     let mut smalls = Vec::new();
-    let effort = Effort { time: settings.comparison, nodes: settings.nodes };
+    let longer = Effort { time: settings.comparison, nodes: settings.nodes };
     let seeds = settings.seed..settings.seed + settings.pairs;
     in_order(
         settings.jobs,
         seeds,
         |seed| {
             let pair = Pair::random(seed, &catalogue);
-            pair.check(&catalogue, effort)
+            pair.check(&catalogue, longer)
         },
         |seed, judged| {
             done += 1;
@@ -323,12 +316,34 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
             watch.progress(done, all, failed);
         },
     );
+    if !outcome.is_clean() {
+        watch.tell(&outcome.table());
+    }
+    let wanted = |label: &Label| settings.only.is_none_or(|only| label.to_string().contains(only));
+    let shown: Vec<(Label, u64)> = labels
+        .iter()
+        .filter(|((label, _), _)| wanted(label))
+        .flat_map(|((label, _), seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
+        .collect();
+    let mut shows = |text: String| {
+        watch.tell(&text);
+        outcome.shown.push(text);
+    };
+    in_order(
+        settings.jobs,
+        0..shown.len() as u64,
+        |number| {
+            let (label, seed) = shown[number as usize];
+            show(&catalogue, effort, label, seed)
+        },
+        |_, text| shows(text),
+    );
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (failure, seed) in &smalls {
         let times = seen.entry(failure).or_default();
         *times += 1;
         if *times <= settings.show {
-            outcome.shown.push(Pair::random(*seed, &catalogue).show(&catalogue, effort, failure, *seed));
+            shows(Pair::random(*seed, &catalogue).show(&catalogue, longer, failure, *seed));
         }
     }
     drop(quiet);
@@ -340,7 +355,7 @@ fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> Strin
     let (case, _) = Case::random(seed, catalogue);
     let find = |case: &Case| {
         let checked = case.check(catalogue, effort, Some(label)).ok()?;
-        checked.findings.into_iter().find(|finding| finding.label == label && finding.is_failure())
+        checked.findings.into_iter().find(|finding| finding.label == label)
     };
     let Some(first) = find(&case) else {
         return format!("seed {seed}, {label}: is not found again");
@@ -386,8 +401,10 @@ fn in_order<T: Send>(
 /// While it lives, panics are not written about: they are findings.
 struct Quiet {
     _only: MutexGuard<'static, ()>,
-    before: Option<Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>>,
+    before: Option<Hook>,
 }
+
+type Hook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>;
 
 static ONLY: Mutex<()> = Mutex::new(());
 

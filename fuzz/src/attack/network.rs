@@ -81,9 +81,10 @@ fn end(r: &mut Rng) -> Next {
 }
 
 impl Network {
-    /// A random one. With `keeps_state`, an element of those that keep state of flows is part of it.
-    pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, keeps_state: bool) -> Network {
+    /// A random one for a seed. With `keeps_state`, an element of those that keep state of flows is part of it.
+    pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, seed: u64, keeps_state: bool) -> Network {
         let length = r.usize(3..14);
+        let turn_at = r.usize(2..=length);
         let both = keeps_state && r.bool();
         let state_at = keeps_state.then(|| r.usize(1..length.min(5)));
         let mut c = Context::default();
@@ -91,6 +92,11 @@ impl Network {
         for number in 0..length {
             let element = match number {
                 _ if state_at == Some(number) => stateful(r, both),
+                _ if turn_at == number || turn_at == length && number == 1 => {
+                    let element = catalogue.in_turn(r, seed);
+                    c.follow(&element);
+                    element
+                }
                 0 => first(r, &mut c),
                 _ if keeps_state && r.u8(..12) == 0 => stateful(r, false),
                 _ => next(r, catalogue, &mut c),
@@ -243,13 +249,20 @@ impl Network {
         let mut fed: Vec<(usize, usize)> = self.entries.clone();
         for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| reached[*number]) {
             let Element { class, config, .. } = &node.element;
+            // Samples call their element so.
+            let config = config.replace(" e.", &format!(" e{number}."));
             declared += &match config.is_empty() {
                 true => format!("e{number} :: {class};\n"),
                 false => format!("e{number} :: {class}({config});\n"),
             };
             for (output, next) in node.to.iter().enumerate() {
                 let from = if output == 0 { String::new() } else { format!(" [{output}]") };
-                let unqueue = if pulls(&node.element, true, output) { "Unqueue -> " } else { "" };
+                // Who pushes to a queue, because it watches one, has it there.
+                let unqueue = match class.as_str() {
+                    _ if pulls(&node.element, true, output) => "Unqueue -> ",
+                    "RED" if output == 0 => "Queue(1000) -> Unqueue -> ",
+                    _ => "",
+                };
                 connected += &format!("e{number}{from} -> {unqueue}{};\n", target(next));
                 match next {
                     Next::Sink(sink) => drop(sinks.insert(*sink)),

@@ -96,11 +96,6 @@ impl Verdicts {
         Some(failure)
     }
 
-    /// So many pairs of which packets show a difference.
-    pub(super) fn witnessed(&self) -> u64 {
-        self.counts.iter().filter(|((_, differs, _), _)| *differs).map(|(_, times)| times).sum()
-    }
-
     /// Rows of a table.
     pub(super) fn table(&self, row: &mut dyn FnMut(&str, String)) {
         row("pairs", self.pairs.to_string());
@@ -121,7 +116,7 @@ impl Pair {
     pub(super) fn random(seed: u64, catalogue: &Catalogue) -> Pair {
         let r = &mut Rng::with_seed(seed ^ 0x7061_6972);
         let keeps_state = r.u8(..4) == 0;
-        let a = Network::random(r, catalogue, keeps_state);
+        let a = Network::random(r, catalogue, seed, keeps_state);
         let mut b = a.clone();
         let kin = match r.u8(..12) {
             0..=3 => Kin::Padded,
@@ -172,7 +167,7 @@ impl Pair {
                 b.insert(at, output, element);
             }
             Kin::Stranger => {
-                b = Network::random(r, catalogue, keeps_state);
+                b = Network::random(r, catalogue, seed + 1, keeps_state);
                 b.annotations = a.annotations;
             }
         }
@@ -298,8 +293,11 @@ impl Pair {
     }
 }
 
+/// Bytes and annotations of a packet.
+type Looks<'r> = (&'r [u8], &'r [u8]);
+
 /// By sink: packets, in any order, without their time stamps.
-fn packets(ran: &Ran) -> BTreeMap<usize, Vec<(&[u8], &[u8])>> {
+fn packets(ran: &Ran) -> BTreeMap<usize, Vec<Looks<'_>>> {
     let mut all = BTreeMap::new();
     for (sink, came) in ran.came.iter().enumerate().filter(|(_, came)| !came.is_empty()) {
         let mut packets: Vec<_> =
@@ -317,7 +315,7 @@ fn apart(a: &Ran, b: &Ran) -> Option<String> {
     for sink in sinks {
         let [a, b] = [&a, &b].map(|ran| ran.get(sink).map(Vec::as_slice).unwrap_or_default());
         if a != b {
-            let other = |these: &[(&[u8], &[u8])], those: &[(&[u8], &[u8])]| {
+            let other = |these: &[Looks<'_>], those: &[Looks<'_>]| {
                 let packet = these.iter().find(|packet| !those.contains(packet));
                 packet.map_or("fewer of one".to_string(), |(bytes, beside)| {
                     format!("{} {}", hex(bytes), hex(beside))

@@ -9,7 +9,7 @@ use super::ends::Given;
 use super::network::{Element, Next};
 
 /// Attempts after which a case is as small as it gets.
-const MOST_TRIES: usize = 600;
+const MOST_TRIES: usize = 300;
 
 /// The smallest case that is found for which `still` holds.
 pub(super) fn shrink(case: Case, still: &mut dyn FnMut(&Case) -> bool) -> Case {

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use element::effects::{Case, Effects, Hold, Target};
 use element::{Base, Class, DropReason};
@@ -213,18 +215,26 @@ fn elements_do_what_they_declare() {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::create(folder.path().join("capture.pcap")).unwrap();
     capture::Writer::new(file, capture::WriterOptions::default()).flush().unwrap();
-    let mut failures = Vec::new();
-    let mut vague = Vec::new();
-    for sample in all(&classes(), folder.path()) {
-        let result = sample.effects().and_then(|effects| KNOWN.with(|known| check(&sample, &effects, known)));
-        match result {
-            Err(reason) => failures.push(format!("{sample}: {reason}")),
-            Ok(Tally { unknown, exact }) if unknown > 0 => {
-                vague.push(format!("{sample}: {unknown} of {}", unknown + exact))
+    let samples = all(&classes(), folder.path());
+    let next = AtomicUsize::new(0);
+    let (failures, vague) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(sample) = samples.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let effects = sample.effects();
+            let result = effects.and_then(|effects| KNOWN.with(|known| check(sample, &effects, known)));
+            match result {
+                Err(reason) => failures.lock().unwrap().push(format!("{sample}: {reason}")),
+                Ok(Tally { unknown, exact }) if unknown > 0 => {
+                    vague.lock().unwrap().push(format!("{sample}: {unknown} of {}", unknown + exact));
+                }
+                Ok(_) => {}
             }
-            Ok(_) => {}
         }
-    }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    let (failures, mut vague) = (failures.into_inner().unwrap(), vague.into_inner().unwrap());
+    vague.sort_unstable();
     println!("declared vaguely:\n{}", vague.join("\n"));
     assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
 }

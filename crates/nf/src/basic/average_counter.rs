@@ -201,3 +201,26 @@ impl Element for AverageCounter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tallies of several cases, and packets that come to the element itself, overlap in time.
+    #[test]
+    fn tallies_in_any_order_last_from_the_first_packet_to_the_last() {
+        let second = Timestamp::from_secs;
+        let mut counter = AverageCounter {
+            ignore: Timestamp::ZERO,
+            max: Timestamp::ZERO,
+            link_fcs: true,
+            threshold: 0,
+            counts: Counts { packets: 1, bytes: 60, first: Some(second(4)), last: second(9) },
+        };
+        for (first, last) in [(5, 8), (2, 3)] {
+            let (first, last) = (second(first), second(last));
+            counter.tally(&Tally { input: 0, case: 0, packets: 3, bytes: 180, first, last });
+        }
+        assert_eq!((counter.counts.packets, counter.span()), (7, 7_000));
+    }
+}

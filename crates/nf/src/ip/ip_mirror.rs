@@ -2,7 +2,8 @@
 //! Swaps source and destination of IPv4 packets: addresses, and the ports of TCP and UDP.
 //!
 //! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay right. Fragments other than the
-//! first have no ports. The network header annotation must be set; packets without it are dropped.
+//! first have no ports. Of a TCP header that is cut short only the ports are swapped, and nothing if fewer than eight bytes
+//! are there. The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPMirror([DST_ANNO])`
@@ -22,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::Annotations;
-use wire::{FromBytes, ip_protocol, tcp};
+use wire::{ip_protocol, tcp};
 
 use crate::editing::{Fate, bytes, each, ipv4, needs, otherwise};
 
@@ -51,6 +52,15 @@ pub(super) fn swapped_ports(packet: &mut Packet) -> Option<[u8; 4]> {
     Some([c, d, a, b])
 }
 
+/// The same of the numbers of TCP.
+fn swapped_numbers(packet: &mut Packet) -> Option<[u8; 8]> {
+    let header = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport)?;
+    let mut numbers = [0; 8];
+    numbers[..4].copy_from_slice(&header[8..12]);
+    numbers[4..].copy_from_slice(&header[4..8]);
+    Some(numbers)
+}
+
 /// Writes them, if they were there.
 pub(super) fn set_ports(packet: &mut Packet, ports: Option<[u8; 4]>) {
     if let (Some(header), Some(ports)) = (packet.header_chunk_mut::<8>(Base::Transport), ports) {
@@ -59,7 +69,7 @@ pub(super) fn set_ports(packet: &mut Packet, ports: Option<[u8; 4]>) {
 }
 
 fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
-    let ports = swapped_ports(packet);
+    let (ports, numbers) = (swapped_ports(packet), swapped_numbers(packet));
     let ip = ipv4(packet)?;
     std::mem::swap(&mut ip.source, &mut ip.destination);
     let (protocol, first) = (ip.protocol, ip.fragment_offset() == 0);
@@ -71,9 +81,9 @@ fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
         set_ports(packet, ports);
         let header = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport);
         if protocol == ip_protocol::TCP
-            && let Some(Ok(tcp)) = header.map(|bytes| tcp::Header::mut_from_bytes(bytes))
+            && let (Some(header), Some(numbers)) = (header, numbers)
         {
-            std::mem::swap(&mut tcp.sequence, &mut tcp.acknowledgment);
+            header[4..12].copy_from_slice(&numbers);
         }
     }
     Ok(())
@@ -97,20 +107,19 @@ impl Element for IpMirror {
             mask: wire::ipv4::FRAGMENT_OFFSET.into(),
             set: classify::IntervalSet::one(0, 0),
         };
-        let case = |protocol: u8, header, more: [Action; 2]| {
-            let is = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
-            let all = vec![is, first.clone(), Filter::Present(header)];
+        let is = |protocol: u8| Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
+        let case = |protocols: Vec<Filter>, header| {
+            let all = vec![Filter::One(protocols), first.clone(), Filter::Present(header)];
             let mut case = Case::new(Filter::All(all), Target::Output(0));
             case.actions = addresses();
             case.actions.extend(swapped(wire_field::SRC_PORT, wire_field::DST_PORT));
-            case.actions.extend(more);
             case
         };
-        let numbers = swapped(bytes(Base::Transport, 4, 4), bytes(Base::Transport, 8, 4));
-        let mut udp = case(ip_protocol::UDP, Header::Udp, numbers.clone());
-        udp.actions.truncate(udp.actions.len() - numbers.len());
-        let tcp = case(ip_protocol::TCP, Header::Tcp, numbers);
-        Effects::cases(vec![needs(Header::Ipv4), tcp, udp, otherwise(addresses())])
+        let mut tcp = case(vec![is(ip_protocol::TCP)], Header::Tcp);
+        tcp.actions.extend(swapped(bytes(Base::Transport, 4, 4), bytes(Base::Transport, 8, 4)));
+        // The first eight bytes are as many as the header of UDP has.
+        let ports = case(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)], Header::Udp);
+        Effects::cases(vec![needs(Header::Ipv4), tcp, ports, otherwise(addresses())])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
