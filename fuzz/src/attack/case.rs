@@ -145,22 +145,15 @@ impl Case {
         let runs = |mode| wanted.is_none_or(|wanted| wanted.mode == mode);
         let mut before = None;
         if runs(Mode::WouldRun) {
-            match would_run(&read, effort) {
-                Ok(mut synthesized) => {
-                    checked.programs[0] = synthesized.programs;
-                    if synthesized.programs > 0 {
-                        checked.proof = Some(synthesized.proof.clone());
-                        self.compare(&mut checked, &read, &plain, Mode::WouldRun, &mut synthesized, effort);
-                    }
-                    before = Some(synthesized);
-                }
-                Err(what) => {
-                    let label = Label { mode: Mode::WouldRun, aspect: Aspect::Refused, burst: 1 };
-                    let proof = Proof::Different(what.clone());
-                    checked.proof = Some(proof.clone());
-                    checked.findings.push(Finding { label, what, proof });
-                }
+            let mut synthesized = would_run(&read, effort);
+            checked.programs[0] = synthesized.programs;
+            if synthesized.programs > 0 || synthesized.proof != Proof::Same {
+                checked.proof = Some(synthesized.proof.clone());
             }
+            if synthesized.programs > 0 {
+                self.compare(&mut checked, &read, &plain, Mode::WouldRun, &mut synthesized, effort);
+            }
+            before = Some(synthesized);
         }
         if runs(Mode::EveryProgram) {
             let mut synthesized = every_program(&read);

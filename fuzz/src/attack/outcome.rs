@@ -94,8 +94,6 @@ pub(super) fn run(
 /// In what two runs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Aspect {
-    /// It is refused.
-    Refused,
     /// It cannot be initialised.
     Start,
     /// It panics.

@@ -15,7 +15,7 @@ use synthesizer::model::chain::{Chain, Port};
 use synthesizer::program::machine::Making;
 use synthesizer::verify::example::Example;
 use synthesizer::verify::run::{self, Exit, PACKETS};
-use synthesizer::verify::{Companion, Options, Outcome, Verdict, verify};
+use synthesizer::verify::{Companion, Options, Outcome, Verdict, verify, verify_programs};
 
 use super::ends;
 
@@ -127,19 +127,45 @@ fn put_in(read: &Read, synthesis: &Synthesis) -> Synthesized {
     }
 }
 
-/// The configuration that `run --synthesize` would run, with what it knows about it. The error says why it would not run.
-///
-/// # Errors
-/// The difference because of which nothing would run.
-pub(super) fn would_run(read: &Read, effort: Effort) -> Result<Synthesized, String> {
-    let mut synthesized = put_in(read, &compose(read, &Limits::default()));
-    if synthesized.programs == 0 {
-        synthesized.proof = Proof::Same;
-        return Ok(synthesized);
+/// The configuration that `run --synthesize` would run, with what it knows about it: stretches that are proven, each by itself within
+/// its share of the time.
+pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
+    let all = compose(read, &Limits::default());
+    let end = Instant::now() + effort.time;
+    let mut proven = Synthesis { stretches: Vec::new(), ..all.clone() };
+    let mut undecided = None;
+    for (number, stretch) in all.stretches.iter().enumerate() {
+        let left = (all.stretches.len() - number) as u32;
+        let share = end.saturating_duration_since(Instant::now()) / left;
+        let alone = Synthesis { stretches: vec![stretch.clone()], ..all.clone() };
+        match prove_alone(read, &put_in(read, &alone).graph, Effort { time: share, ..effort }) {
+            Proof::Same => proven.stretches.push(stretch.clone()),
+            other => undecided = Some(other),
+        }
     }
-    match prove(read, &synthesized.graph, effort) {
-        Proof::Different(what) => Err(what),
-        proof => Ok(Synthesized { proof, ..synthesized }),
+    let proof = undecided.filter(|_| proven.stretches.is_empty()).unwrap_or(Proof::Same);
+    Synthesized { proof, ..put_in(read, &proven) }
+}
+
+/// Proves that the one program in a configuration does what its elements do.
+fn prove_alone(read: &Read, graph: &Graph, effort: Effort) -> Proof {
+    let other = match self::read(&lang::flatten(graph)) {
+        Ok(other) => other,
+        Err(why) => return Proof::Different(format!("what was made of it cannot be read: {why}")),
+    };
+    let pair = [read, &other];
+    let options = Options { reasons: true, deadline: Some(Instant::now() + effort.time) };
+    let chains = pair.map(|read| &read.chain);
+    proof_of(verify_programs(chains, options, effort.nodes, &mut Examples { pair }))
+}
+
+fn proof_of(outcome: Outcome) -> Proof {
+    match outcome.verdict {
+        Verdict::Equivalent => Proof::Same,
+        Verdict::Different(difference) => Proof::Different(format!("{difference:?}")),
+        Verdict::Undecided { element, reason } => {
+            Proof::Undecided(format!("{}: {reason}", element.unwrap_or_default()))
+        }
     }
 }
 
@@ -155,14 +181,7 @@ pub(super) fn prove(read: &Read, graph: &Graph, effort: Effort) -> Proof {
         Ok(other) => other,
         Err(why) => return Proof::Different(format!("what was made of it cannot be read: {why}")),
     };
-    let outcome = compare([read, &other], true, effort);
-    match outcome.verdict {
-        Verdict::Equivalent => Proof::Same,
-        Verdict::Different(difference) => Proof::Different(format!("{difference:?}")),
-        Verdict::Undecided { element, reason } => {
-            Proof::Undecided(format!("{}: {reason}", element.unwrap_or_default()))
-        }
-    }
+    proof_of(compare([read, &other], true, effort))
 }
 
 /// Compares two configurations, as `verify` does.
