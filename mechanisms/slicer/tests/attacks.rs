@@ -1,5 +1,6 @@
 //! Nobody gets a payload that is not theirs: packets made up outside, and network functions that do what they should not.
 
+mod around;
 mod frames;
 mod trick;
 
@@ -7,9 +8,8 @@ use std::collections::HashSet;
 
 use element::DropReason;
 use frames::{L3, datagram, segment};
-use testkit::Outcome;
 use tidegate_slicer::token::{Place, Seal, TOKEN};
-use trick::through;
+use trick::{dropped, through};
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
@@ -153,12 +153,6 @@ fn what_the_function_adds_behind_the_packet_may_take_more_slots() {
         assert!(seen == frames, "{slice}");
         assert_eq!(values, [20]);
     }
-}
-
-/// How many packets an element of a class has dropped for a reason.
-fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
-    let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
-    element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
 #[test]

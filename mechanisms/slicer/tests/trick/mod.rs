@@ -8,6 +8,7 @@ use wire::build::Builder;
 use wire::checksum::{PseudoHeader, fill_ipv4, fill_tcp, fill_udp};
 use wire::{FromBytes, MacAddr, ipv4};
 
+use crate::around::{CLOSED, KNOWN};
 use crate::frames::L3;
 
 /// `Trick(WHAT [, N])`.
@@ -78,6 +79,20 @@ impl Trick {
                 packet.data_mut()[last - n] ^= 1;
                 out.push(packet);
             }
+            // A tunnel, by its number.
+            "wrap" => {
+                let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
+                let (_, tunnel) = KNOWN.iter().chain(CLOSED).nth(n).unwrap();
+                out.extend(cx.packet(&tunnel(&frame)));
+                cx.drop(packet, DropReason::Coalesced);
+            }
+            // A byte, by its place and its new value.
+            "change" => {
+                let data = packet.data_mut();
+                let place = (n >> 8) % data.len();
+                data[place] = n as u8;
+                out.push(packet);
+            }
             "tos" => {
                 packet.data_mut()[L3 + 1] = self.n as u8;
                 mend(packet.data_mut());
@@ -145,6 +160,12 @@ impl Element for Trick {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
     }
+}
+
+/// How many packets an element of a class has dropped for a reason.
+pub(crate) fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
+    let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
+    element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
 /// The bytes that leave a table's splicer when these packets come to its slicer and a function is between them; and values of
