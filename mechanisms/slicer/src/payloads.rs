@@ -235,12 +235,16 @@ impl Payloads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets payloads go that have waited for too long, where time is that of captures: it passes with packets then, and not because
-    /// something waits for it.
+    /// Looks at the time of a batch. Where time is that of captures, payloads that have waited for too long go: it passes with
+    /// packets then, and not because something waits for it.
     #[inline]
     pub(crate) fn pass_time(&self, state: &mut State, cx: &mut Cx<'_>) {
-        if state.table.waiting() > 0 && cx.follows_captures() && self.settings.timeout > Timestamp::ZERO {
-            self.sweep(state, cx, usize::MAX);
+        let stamp = self.settings.stamp(cx.now());
+        if stamp != state.stamp {
+            state.stamp = stamp;
+            if cx.follows_captures() && self.settings.timeout > Timestamp::ZERO {
+                self.sweep(state, cx, usize::MAX);
+            }
         }
     }
 

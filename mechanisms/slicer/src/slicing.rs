@@ -48,7 +48,6 @@ impl Slicing {
         let mut state = payloads.open();
         let (state, marks) = (&mut *state, payloads.settings.marks);
         payloads.pass_time(state, cx);
-        state.stamp = payloads.settings.stamp(cx.now());
         let pool = cx.pool();
         let mut bytes = 0;
         let mut replayed = Vec::new();
@@ -158,24 +157,22 @@ impl Slicing {
         };
         let rest = headers.payload_length() - removed;
         let less = removed as i32 - TOKEN as i32;
-        let original = if sliced.extend(TOKEN + rest + trailer) {
-            let data = sliced.data_mut();
-            let (_, behind) = data.split_at_mut(front);
-            let (place, others) = behind.split_at_mut(TOKEN);
-            place.copy_from_slice(&token);
-            packet.read_at(front + removed, others);
-            headers.shorten(&mut data[..front + TOKEN + rest], less, marks, self.is_tail, None)
-        } else {
-            // What is left takes several slots.
-            if !sliced.extend(TOKEN) {
-                pool.free(sliced);
-                state.counts.unsuitable += 1;
-                return Err(packet);
-            }
-            let more = sum_between(&packet, front + removed, front + removed + rest);
-            let data = sliced.data_mut();
-            data[front..].copy_from_slice(&token);
-            let original = headers.shorten(data, less, marks, self.is_tail, Some(more));
+        let fits = sliced.extend(TOKEN + rest + trailer);
+        if !fits && !sliced.extend(TOKEN) {
+            pool.free(sliced);
+            state.counts.unsuitable += 1;
+            return Err(packet);
+        }
+        let (_, behind) = sliced.data_mut().split_at_mut(front);
+        let (place, others) = behind.split_at_mut(TOKEN);
+        place.copy_from_slice(&token);
+        packet.read_at(front + removed, others);
+        // What is left may take several slots.
+        let more =
+            if fits { None } else { Some(sum_between(&packet, front + removed, headers.end as usize)) };
+        let shown = front + TOKEN + if fits { rest } else { 0 };
+        let original = headers.shorten(&mut sliced.data_mut()[..shown], less, marks, self.is_tail, more);
+        if !fits {
             sliced = match append(pool, sliced, &packet, front + removed) {
                 Some(sliced) => sliced,
                 None => {
@@ -183,8 +180,7 @@ impl Slicing {
                     return Err(packet);
                 }
             };
-            original
-        };
+        }
         if pool.uses_annotations() {
             add_extra_length(&mut sliced, less);
         }
@@ -235,6 +231,7 @@ fn pass(state: &mut State, marks: bool, l3: Option<usize>, mut packet: Packet) -
 }
 
 /// Appends what a packet has from some place on to another one, which is gone where there is no room.
+#[cold]
 fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) -> Option<Packet> {
     for chunk in from.chunks() {
         to = pool.append(to, chunk.get(skipped..).unwrap_or_default())?;

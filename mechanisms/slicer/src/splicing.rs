@@ -237,7 +237,7 @@ fn join(
 ///
 /// # Errors
 /// What becomes of the packet in place of that.
-#[inline]
+#[inline(always)]
 pub(crate) fn attach(
     pool: &mut Pool,
     state: &mut State,
@@ -279,6 +279,7 @@ pub(crate) fn attach(
 }
 
 /// Puts the part of a payload that has crossed, from some place of the packet on, behind the part that has not.
+#[inline(never)]
 fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
     let mut place = usize::from(parked.headers) + parked.removed as usize;
     let end = place + parked.rest as usize;

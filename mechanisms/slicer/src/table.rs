@@ -81,6 +81,9 @@ struct Entry {
     is_expired: bool,
 }
 
+// One cache line each.
+const _: () = assert!(size_of::<Entry>() == 64);
+
 /// A worker's table.
 pub struct Table {
     entries: Vec<Entry>,

@@ -309,6 +309,10 @@ impl<'a> Walk<'a> {
     pub fn next_ip(&mut self) -> Option<usize> {
         while self.steps < STEPS {
             self.steps += 1;
+            if self.at > self.outer.end() {
+                // Of what stands there nothing belongs to the packet.
+                return None;
+            }
             if matches!(self.next, Next::Ip) {
                 self.mark_start();
                 let is_ip = matches!(self.data.get(self.at)? >> 4, 4 | 6);

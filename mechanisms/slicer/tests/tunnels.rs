@@ -166,6 +166,17 @@ fn no_token_leaves_in_what_cannot_be_changed() {
 }
 
 #[test]
+fn what_is_encrypted_is_known_by_its_mark_or_missed() {
+    let frames = sliced();
+    let handlers = ["t.sliced", "t.no_token", "t.spliced", "t.waiting"];
+    let (seen, values, _) = through("", "", "Trick(esp)", &frames, &handlers);
+    assert_eq!((seen.len(), values[0], values[2]), (0, values[1], 0));
+    // There is nothing to know it by; the payloads go in their time.
+    let (seen, values, _) = through("MARKER none", "", "Trick(esp)", &frames, &handlers);
+    assert_eq!((seen.len() as u64, values[3], values[1]), (values[0], values[0], 0));
+}
+
+#[test]
 fn what_comes_in_tunnels_from_outside_stays_as_it_is() {
     let frames: Vec<_> = mixed();
     for (number, (name, tunnel)) in KNOWN.iter().chain(CLOSED).enumerate() {
@@ -278,5 +289,40 @@ proptest! {
         let (seen, ..) = through("", "", &function, &frames, &[]);
         // What has been changed may be what a walk finds tokens by, or the token itself.
         prop_assert!(!changes.is_empty() || !seen.iter().any(|frame| has_token(frame)));
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_accounted_for_whatever_it_is(
+        chains in proptest::collection::vec((
+            proptest::collection::vec(0..KNOWN.len() + CLOSED.len(), 0..10), 0usize..1200, any::<bool>(), 0u64..4,
+            proptest::collection::vec((any::<u16>(), any::<u8>()), 0..6), any::<u16>(),
+        ), 1..20),
+        entries in 1usize..30,
+    ) {
+        let seal = Seal::new([7; 16]);
+        let mut frames = Vec::new();
+        for (number, (chain, length, is_marked, generation, changes, cut)) in chains.into_iter().enumerate() {
+            frames.push(datagram(number, 900, 0));
+            let dscp = if is_marked { MARK } else { 0 };
+            let mut frame = datagram(number, length, dscp);
+            if generation > 0 && length >= TOKEN {
+                let [token] = seal.close([Place { worker: 0, index: number as u32 % 8, generation }]);
+                frame[L3 + 28..][..TOKEN].copy_from_slice(&token);
+            }
+            frame = chain.iter().fold(frame, |frame, &number| KNOWN.iter().chain(CLOSED).nth(number).unwrap().1(&frame));
+            for (place, byte) in changes {
+                let place = usize::from(place) % frame.len().min(160);
+                frame[place] = byte;
+            }
+            frame.truncate(frame.len() - usize::from(cut) % 40 * usize::from(cut & 1));
+            frames.push(frame);
+        }
+        for (table, slice) in [("", ""), ("MARKER none", "BYTES 50"), ("", "THRESHOLD 0, FRACTION 0.1")] {
+            let table = format!("{table}, ENTRIES {entries}, TTL 3").trim_start_matches(", ").to_string();
+            let (seen, values, _) = through(&table, slice, "Trick(reverse, 3)", &frames, &["t.remarked"]);
+            // Marks may be lost; everything else is somebody's own, byte for byte.
+            let changed = seen.iter().filter(|frame| !frames.contains(frame)).count();
+            prop_assert!(changed as u64 <= values[0], "{} {}", changed, values[0]);
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Tunnels: what a network function may put around frames. Each takes an Ethernet frame and gives one.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use wire::checksum::{PseudoHeader, Sum, fill_ipv4, fill_udp};
 use wire::{FromBytes, ipv4, ipv6};
@@ -147,6 +148,12 @@ pub(crate) const CLOSED: &[Tunnel] = &[
     }),
     ("an EtherType of its own", |frame| eth(0x88b5, &[&[1, 2, 3], &packet(frame)[..]].concat())),
 ];
+
+/// One in which they cannot be seen, but their class can: ESP as Linux makes it, with something encrypted inside.
+pub(crate) fn esp(frame: &[u8]) -> Vec<u8> {
+    let inside: Vec<u8> = packet(frame).iter().map(|byte| byte ^ 0x5a).collect();
+    eth(0x0800, &ip4(50, class(frame), &[&[0, 0, 0, 7, 0, 0, 0, 1], &inside[..]].concat()))
+}
 
 fn number(frame: &[u8]) -> u8 {
     if kind(frame) == 0x86dd { 41 } else { 4 }
