@@ -120,7 +120,8 @@ fn no_more_is_parked_than_bytes_says() {
     let lengths = [1000, 1000, 2000, 2100, 2200, 3000, 3001, 8958, 9001, 40_000, 40_001, 65_400, 65_401];
     let given = of(&lengths, false);
     let whole: Vec<_> = given.iter().map(|input| input.bytes.clone()).collect();
-    let parked_by: [(&str, fn(usize) -> usize); 3] =
+    type Parked = fn(usize) -> usize;
+    let parked_by: [(&str, Parked); 3] =
         [("BYTES 17", |_| 17), ("BYTES 900", |_| 900), ("FRACTION 0.25", |length| length / 4)];
     for (arguments, parked) in parked_by {
         let [joined, crossed] = run_with(
