@@ -17,8 +17,8 @@
 //!
 //! ## Handlers
 //! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: as Slice has them.
-//! - `entries`, `ttl`, `timeout`, `marker`, `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`, `bytes_in`, `bytes_crossed`,
-//!   `ratio`: as PayloadTable has them; with TABLE, they are that table's.
+//! - `entries`, `ttl`, `timeout`, `marker`: as PayloadTable has them; with TABLE, they are that table's, and so are the counts.
+//! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`, `bytes_in`, `bytes_crossed`, `ratio`: the same.
 //! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: the same for packets that passed whole.
 //! - `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`, `unrestored`: the same for what did not come back as
 //!   it left.
