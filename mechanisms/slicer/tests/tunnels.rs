@@ -99,16 +99,15 @@ fn tunnels_may_be_inside_of_tunnels() {
     // In 802.3, too.
     let frames: Vec<_> = mixed().into_iter().filter(|frame| frame.len() < 1300).collect();
     let mut tried = 0;
-    for outer in 0..KNOWN.len() {
+    for (outer, around) in KNOWN.iter().enumerate() {
         for inner in (0..KNOWN.len()).filter(|inner| (inner + outer) % 3 == 0) {
             // Some take frames, others only IP packets.
-            if !fits(KNOWN[outer].1, &KNOWN[inner].1(&frames[9])) {
+            if !fits(around.1, &KNOWN[inner].1(&frames[9])) {
                 continue;
             }
             tried += 1;
-            let names = format!("{} in {}", KNOWN[inner].0, KNOWN[outer].0);
-            let expected: Vec<_> =
-                frames.iter().map(|frame| KNOWN[outer].1(&KNOWN[inner].1(frame))).collect();
+            let names = format!("{} in {}", KNOWN[inner].0, around.0);
+            let expected: Vec<_> = frames.iter().map(|frame| around.1(&KNOWN[inner].1(frame))).collect();
             let function = format!("Trick(wrap, {inner}) -> Trick(wrap, {outer})");
             let (seen, values, _) = through("", "", &function, &frames, &["t.sliced", "t.spliced"]);
             assert_same(&names, &seen, &expected);
