@@ -67,6 +67,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
     let is_right = built.is_some() && refused.is_empty();
     loaded.problems.extend(refused);
+    loaded.problems.extend(args.sliced.then(|| explain::out_of_sight(&reasoned)).flatten());
     loaded.show();
     crate::show(format_args!("{more}"));
     let graph = &loaded.graph;

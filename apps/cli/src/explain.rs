@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use element::effects::{Sliced, Written};
+use element::effects::{Sliced, Target, Written};
 use element::obstacles::{to_order, to_slicing, to_spraying};
 use engine::{Configured, Placement, Plan, Problem};
 use indicatif::ProgressBar;
@@ -254,6 +254,18 @@ pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Probl
         Some(Problem::new(Diagnostic::error(elements[node].span, text)))
     });
     refused.collect()
+}
+
+/// A warning where sliced packets leave: what becomes of them behind is not known here.
+pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
+    let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
+    let sends = |&node: &usize| chain.nodes[node].effects.cases.iter().any(|case| case.to == Target::Send);
+    let node = (0..chain.nodes.len()).find(sends)?;
+    let text = format!(
+        "sliced packets leave by '{}': if they are encrypted or compressed behind it (ESP), nobody can join them",
+        elements[node].name
+    );
+    Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
 }
 
 /// Where elements work when there are several workers: as a row of the same table.

@@ -224,3 +224,28 @@ fn examples_that_show_nothing_are_perhaps_one() {
     assert!(said.contains("d (discard)     such as"), "{said}");
     assert!(said.contains("q (queue full)  perhaps"), "{said}");
 }
+
+#[test]
+fn what_hides_packets_is_refused_for_sliced_ones() {
+    let config = |encap: &str| format!("FromDump(in.pcap) -> Strip(14) -> {encap} -> ToDump(out.pcap);\n");
+    for (encap, told) in [
+        ("e :: IPEncap(50, 10.0.0.1, 10.0.0.2)", "'e' cannot work on sliced packets: hides packets in ESP"),
+        ("e :: IPEncap(51, 10.0.0.1, 10.0.0.2)", "'e' cannot work on sliced packets: protects packets by AH"),
+        ("e :: IP6Encap(50, fd00::1, fd00::2)", "'e' cannot work on sliced packets: hides packets in ESP"),
+        (
+            "e :: EtherEncap(0x88e5, 2:0:0:0:0:1, 2:0:0:0:0:2)",
+            "'e' cannot work on sliced packets: protects packets by MACsec",
+        ),
+    ] {
+        assert!(check_text(&config(encap), &[]).status.success(), "{encap}");
+        let output = check_text(&config(encap), &["--sliced"]);
+        assert!(!output.status.success() && text(&output.stderr).contains(told), "{encap}: {output:?}");
+    }
+    // What is behind cannot be seen.
+    let config = "FromDump(in.pcap) -> out :: ToDump(out.pcap);\n";
+    let output = check_text(config, &["--sliced"]);
+    assert!(output.status.success(), "{output:?}");
+    let told = "sliced packets leave by 'out': if they are encrypted or compressed behind it (ESP), nobody can join them";
+    assert!(text(&output.stderr).contains(told), "{output:?}");
+    assert!(!text(&check_text(config, &[]).stderr).contains("sliced"));
+}

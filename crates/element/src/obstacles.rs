@@ -7,6 +7,7 @@ use crate::effects::{
     Order, Sliced, Target, Value,
 };
 use packet::{Annotations, Base};
+use wire::ip_protocol;
 
 /// Bytes of headers that stay with a sliced packet; what lies behind is payload.
 const HEADERS: i64 = 128;
@@ -87,6 +88,9 @@ fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
     }
+    if let Some(why) = effects.cases.iter().flat_map(|case| &case.actions).find_map(hides) {
+        return Some(why.into());
+    }
     let read = |part: &str| format!("reads the {part}");
     if let Some(part) = effects.cases.iter().find_map(|case| at.deep_filter(&case.when)) {
         return Some(read(part));
@@ -98,6 +102,34 @@ fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
     }
     effects.cases.iter().find_map(|case| at.deep_change(case))
 }
+
+/// Why a packet cannot be seen any more in the one that an action makes: what is encrypted, compressed or protected by a checksum
+/// of somebody else's cannot be told from other packets, or not be changed.
+fn hides(action: &Action) -> Option<&'static str> {
+    let Action::Set(Field::Bytes { base, offset, length }, Value::Constant(bytes)) = action else {
+        return None;
+    };
+    let value = |at: i32, n: usize| {
+        let start = usize::try_from(at - offset).ok().filter(|start| start + n <= usize::from(*length))?;
+        bytes.get(start..start + n)
+    };
+    match base {
+        // The protocol of IPv4; that of IPv6 is written from there on.
+        Base::Network => match *value(if *offset == 6 { 6 } else { 9 }, 1)? {
+            [ip_protocol::ESP] => Some("hides packets in ESP"),
+            [ip_protocol::AH] => Some("protects packets by AH"),
+            [IP_COMPRESSION] => Some("compresses packets"),
+            _ => None,
+        },
+        Base::Mac | Base::Data => {
+            (value(12, 2) == Some(&[0x88, 0xe5])).then_some("protects packets by MACsec")
+        }
+        Base::Transport => None,
+    }
+}
+
+/// IP payload compression (RFC 3173).
+const IP_COMPRESSION: u8 = 108;
 
 /// Why packets of one flow cannot be spread over cores: state that each packet may write (Sprayer paper, Section 3).
 pub fn to_spraying(effects: &Effects) -> Option<String> {
@@ -437,6 +469,32 @@ mod tests {
         for filter in shallow {
             assert_eq!(to_slicing(&cases(filter.clone()), -14), None, "{filter:?}");
         }
+    }
+
+    #[test]
+    fn what_hides_packets_is_deep() {
+        let writing = |field, value: &[u8]| {
+            let case = Case::new(Filter::Any, Target::Output(0));
+            Effects::cases(vec![case.with(Action::Set(field, Value::Constant(value.to_vec())))])
+        };
+        let six = Field::Bytes { base: Base::Network, offset: 6, length: 18 };
+        let mut header = [50; 18];
+        for (field, value, told) in [
+            (wire_field::IP_PROTOCOL, &[50][..], Some("hides packets in ESP")),
+            (wire_field::IP_PROTOCOL, &[51], Some("protects packets by AH")),
+            (wire_field::IP_PROTOCOL, &[108], Some("compresses packets")),
+            (wire_field::IP_PROTOCOL, &[4], None),
+            (six, &header.clone(), Some("hides packets in ESP")),
+            (wire_field::ETHER_TYPE, &[0x88, 0xe5], Some("protects packets by MACsec")),
+            (wire_field::ETHER_TYPE, &[0x88, 0x47], None),
+        ] {
+            for why in [to_slicing(&writing(field, value), 0), to_sliced(&writing(field, value), 0, true)] {
+                assert_eq!(why.as_deref(), told, "{field:?}");
+            }
+        }
+        header[0] = 41;
+        let other = to_slicing(&writing(six, &header), 0);
+        assert!(other.is_none_or(|why| !why.contains("ESP")));
     }
 
     #[test]

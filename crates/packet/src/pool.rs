@@ -451,6 +451,14 @@ mod tests {
         let mut middle = [0; 100];
         assert_eq!(copy.read_at(2_100, &mut middle), 100);
         assert_eq!(middle[..], bytes[2_100..2_200]);
+        // Over the border between two slots and over the end; what lies around stays.
+        let mut changed = bytes.clone();
+        changed[2_000..2_300].fill(9);
+        changed[19_990..].fill(8);
+        assert_eq!((packet.write_at(2_000, &[9; 300]), packet.write_at(19_990, &[8; 50])), (300, 10));
+        assert_eq!(packet.write_at(20_000, &[7]), 0);
+        assert_eq!(packet.chunks().collect::<Vec<_>>().concat(), changed);
+        assert_eq!(packet.write_at(0, &bytes), bytes.len());
         packet.truncate(3_000);
         assert_eq!(packet.chunks().collect::<Vec<_>>().concat(), bytes[..3_000]);
         packet.truncate(100);

@@ -114,6 +114,8 @@ reasons! {
     ForeignToken = "token from outside",
     /// A packet is marked as sliced and has no token of ours, or not all of what belongs to it.
     NoToken = "no token",
+    /// A sliced packet came back inside of another packet in a way that keeps it from being joined.
+    TokenInside = "token inside of another packet",
 }
 
 impl fmt::Display for DropReason {

@@ -404,6 +404,29 @@ impl Packet {
         done
     }
 
+    /// Writes bytes from `offset` on, over slot borders; says how many of them lay inside the packet.
+    pub fn write_at(&mut self, mut offset: usize, from: &[u8]) -> usize {
+        let (mut done, mut at) = (0, Some(self.0));
+        while let Some(slot) = at.filter(|_| done < from.len()) {
+            // SAFETY: the handle owns the slots of its list.
+            let meta = unsafe { slot.as_ref() };
+            at = meta.next();
+            let length = usize::from(meta.values.head);
+            if offset >= length {
+                offset -= length;
+                continue;
+            }
+            let n = (length - offset).min(from.len() - done);
+            // SAFETY: the range lies inside the slot's data, and nothing else refers to them while the handle is borrowed.
+            unsafe {
+                let to = meta.base.as_ptr().add(usize::from(meta.values.start) + offset);
+                ptr::copy_nonoverlapping(from.as_ptr().add(done), to, n);
+            }
+            (done, offset) = (done + n, 0);
+        }
+        done
+    }
+
     /// Free bytes in front of the data.
     #[inline]
     pub fn headroom(&self) -> usize {

@@ -9,11 +9,12 @@
 //! What a network function changes stays: lengths and sequence number are restored by their differences, and checksums
 //! by the difference between what came in and what was written, so that one that came in wrong is as wrong afterwards.
 
-use wire::checksum::{Delta, PseudoHeader, fill_tcp, fill_udp};
+use wire::checksum::{Delta, PseudoHeader, Sum, fill_tcp, fill_udp};
 use wire::tcp::flags;
 use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use crate::token::TOKEN;
+use crate::tunnel::carries_others;
 
 /// How far the headers of sliced packets may reach: with a token, they are the first 128 bytes.
 pub const HEADERS: usize = 128 - TOKEN;
@@ -110,22 +111,25 @@ impl Headers {
         })
     }
 
-    /// Whether a packet that has no headers like this bears the mark and could have been one of ours: a fragment of TCP or UDP, or
-    /// one that says that it is longer than it is.
+    /// Whether a packet that has no headers like this bears the mark and could have been one of ours: a fragment of TCP or UDP, one
+    /// that says that it is longer than it is, or one with something inside that cannot be seen.
     #[cold]
     pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();
-        let is_ours = |protocol| matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
+        let could_be = |protocol, is_part| {
+            carries_others(protocol) || is_part && matches!(protocol, ip_protocol::TCP | ip_protocol::UDP)
+        };
         match ip.first().map(|byte| byte >> 4) {
             Some(4) => ipv4::Header::ref_from_prefix(ip).is_ok_and(|(header, _)| {
                 let is_cut = l3 + usize::from(header.total_length.get()) > length;
-                header.dscp() == MARKER && is_ours(header.protocol) && (is_cut || header.is_fragment())
+                header.dscp() == MARKER && could_be(header.protocol, is_cut || header.is_fragment())
             }),
-            Some(6) => ipv6::Header::ref_from_prefix(ip).is_ok_and(|(header, _)| {
-                let next = header.next_header;
+            Some(6) => ipv6::Header::ref_from_prefix(ip).is_ok_and(|(header, rest)| {
                 let end = l3 + ipv6::Header::LEN + usize::from(header.payload_length.get());
-                let is_part = next == ip_protocol::FRAGMENT || is_ours(next) && end > length;
-                header.traffic_class() >> 2 == MARKER && is_part
+                let upper = ipv6::upper_layer(header.next_header, rest);
+                let is_part = end > length || upper.fragment.is_some();
+                let is_hidden = upper.fault.is_some() || header.next_header == ip_protocol::AH;
+                header.traffic_class() >> 2 == MARKER && (is_hidden || could_be(upper.protocol, is_part))
             }),
             _ => false,
         }
@@ -162,9 +166,16 @@ impl Headers {
     }
 
     /// Lets a packet say that its payload is `less` bytes shorter, which it is, with or without a mark, and as the tail of what it
-    /// was or as its start. What it said before can be restored.
+    /// was or as its start. What it said before can be restored. `more` is the sum of what comes behind `data`, if there is more.
     #[inline]
-    pub fn shorten(&self, data: &mut [u8], less: i32, mark: bool, is_tail: bool) -> Original {
+    pub fn shorten(
+        &self,
+        data: &mut [u8],
+        less: i32,
+        mark: bool,
+        is_tail: bool,
+        more: Option<Sum>,
+    ) -> Original {
         let dscp = mark.then(|| self.dscp(data));
         let old = self.network(data, less, mark.then_some(MARKER));
         let header_checksum = [old, self.header_checksum(data)];
@@ -174,24 +185,37 @@ impl Headers {
         self.transport(segment, less, shift);
         let old = self.checksum(segment);
         // Where there was none there is none.
-        if self.is_tcp {
-            let _ = fill_tcp(&pseudo, segment);
-        } else if old != 0 {
-            let _ = fill_udp(&pseudo, segment);
+        if self.is_tcp || old != 0 {
+            match more {
+                Some(more) => self.fill(&pseudo, segment, (self.end as i32 - less) as usize, more),
+                None if self.is_tcp => drop(fill_tcp(&pseudo, segment)),
+                None => drop(fill_udp(&pseudo, segment)),
+            }
         }
         Original { less, shift, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
     }
 
-    /// Takes it back, in a packet with these headers, as far as they are there. Whether the DSCP was what it had been set
-    /// to; another one stays.
+    /// Whether a network function has filled in the checksum of a datagram that had none.
     #[inline]
-    pub fn restore(&self, data: &mut [u8], original: &Original) -> bool {
+    pub fn has_filled_in(&self, data: &[u8], original: &Original) -> bool {
+        let segment = || data.get(self.l4.into()..).unwrap_or_default();
+        !self.is_tcp && original.checksum[0] == 0 && self.checksum(segment()) != 0
+    }
+
+    /// Takes it back, in a packet with these headers, as far as they are there. Whether the DSCP was what it had been set
+    /// to; another one stays. `payload` is the sum of the whole payload, for a checksum that has been filled in.
+    #[inline]
+    pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;
         let dscp = original.dscp.filter(|_| is_marked);
         let came = self.network(data, -original.less, dscp);
         if !self.is_ipv6 && came == original.header_checksum[1] {
             let checksum = original.header_checksum[0].to_be_bytes();
             put(data.get_mut(self.l3.into()..).unwrap_or_default(), 10, checksum);
+        }
+        if let Some(payload) = payload {
+            self.fill_in(data, original, payload);
+            return original.dscp.is_none() || is_marked;
         }
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
         self.transport(segment, -original.less, -original.shift);
@@ -206,6 +230,29 @@ impl Headers {
         };
         put(segment, self.checksum_offset(), checksum.to_be_bytes());
         original.dscp.is_none() || is_marked
+    }
+
+    /// Writes the length of a datagram and its checksum, which it had not.
+    #[cold]
+    fn fill_in(&self, data: &mut [u8], original: &Original, payload: Sum) {
+        let pseudo = self.pseudo(data);
+        let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
+        self.transport(segment, -original.less, -original.shift);
+        let header = segment.get_mut(..udp::Header::LEN).unwrap_or_default();
+        self.fill(&pseudo, header, (self.end as i32 + original.less) as usize, payload);
+    }
+
+    /// Writes the checksum of a segment of which this is the first part, up to where it ends; with the sum of what is behind that.
+    #[cold]
+    fn fill(&self, pseudo: &PseudoHeader, segment: &mut [u8], end: usize, more: Sum) {
+        put(segment, self.checksum_offset(), [0; 2]);
+        let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
+        let sum = pseudo.sum(protocol, end - usize::from(self.l4)).bytes(segment).followed_by(more);
+        let checksum = match sum.checksum() {
+            0 if !self.is_tcp => 0xffff,
+            checksum => checksum,
+        };
+        put(segment, self.checksum_offset(), checksum.to_be_bytes());
     }
 
     /// Changes length and DSCP of the IP header. What IPv4's checksum was before.
@@ -295,7 +342,7 @@ fn has_route(options: &[u8]) -> bool {
 /// The protocol behind extension headers, and how many bytes those are; `None` where one of them changes what checksums
 /// cover, or hides what follows.
 #[cold]
-fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
+pub(crate) fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     /// Home address (RFC 6275): checksums cover it in place of the source.
     const HOME_ADDRESS: u8 = 201;
     let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {
@@ -372,7 +419,7 @@ mod tests {
             let front = usize::from(headers.payload);
             let mut short = [&whole[..front], &token, &payload[payload.len() - rest..]].concat();
             let less = whole.len() as i32 - short.len() as i32;
-            let original = headers.shorten(&mut short, less, marks, is_tail);
+            let original = headers.shorten(&mut short, less, marks, is_tail, None);
             let mut short_headers = Headers::find(&short, 0, short.len()).unwrap();
             let is_bare = !is_tcp && checksum == 0;
             prop_assert!(is_valid(&short, &short_headers) || is_bare && is_ipv6);
@@ -383,7 +430,7 @@ mod tests {
             }
             let mut joined = [&short[..front], &payload].concat();
             short_headers.end = headers.end;
-            prop_assert!(short_headers.restore(&mut joined, &original));
+            prop_assert!(short_headers.restore(&mut joined, &original, None));
             prop_assert_eq!(joined, whole);
         }
 
@@ -397,8 +444,8 @@ mod tests {
             Headers::bears_mark(&bytes, l3);
             if let Some(headers) = Headers::find(&bytes, l3, length) {
                 prop_assert!(usize::from(headers.payload) <= bytes.len() && headers.end as usize <= length);
-                let original = headers.shorten(&mut bytes, extra as i32 - 20, first & 4 == 0, true);
-                headers.restore(&mut bytes, &original);
+                let original = headers.shorten(&mut bytes, extra as i32 - 20, first & 4 == 0, true, None);
+                headers.restore(&mut bytes, &original, None);
             }
             Headers::clear_mark(&mut bytes, l3);
         }

@@ -8,7 +8,8 @@
 //! Entries are given out one after the other, round and round. One that is still in use when its turn comes again loses one of
 //! TTL turns, and the packet that it was to take passes whole; when all are lost, the payload goes, because the network
 //! function has dropped what it belongs to. So nothing is dropped where the table is full, and what a network function drops
-//! takes up an entry for TTL rounds. Where it drops much, few packets are sliced; a small TTL helps, or more entries.
+//! takes up an entry for TTL rounds. Where it drops much, few packets are sliced; a small TTL helps, or more entries. A payload
+//! also goes when it has waited for TIMEOUT, so that none stays where no more packets come.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use again, and 48 zeros,
 //! which nobody who does not have the key can make up. The key is new at each start; where packets come from captures alone it is
@@ -21,6 +22,8 @@
 //! - `ENTRIES`: payloads that wait at a time, per worker; where less than an eighth of the packet memory is free, packets pass whole. `auto` is as
 //!   many as packets of 500 bytes can come at the line rate within the service time.
 //! - `TTL`: how many times an entry's turn may come before its payload goes.
+//! - `TIMEOUT`: how long a payload waits before it goes, if it has turns left; it goes up to a third of that later. 0 is for as
+//!   long as it has turns. It has to be longer than any packet takes through the network function.
 //! - `MARKER`: `dscp` gives sliced packets the DSCP 63, so that none gets lost unnoticed; packets that come with it from outside
 //!   are sliced whatever their size, so that they are not mistaken for others. `none` leaves the DSCP alone: for network
 //!   functions that read or write it. The token alone then tells sliced packets.
@@ -28,23 +31,30 @@
 //! - `SERVICE_TIME`: how long the network function takes for one, and the ways to it and back; a bare number is microseconds.
 //!
 //! ## Handlers
-//! - `entries`, `ttl`, `marker`: the arguments.
+//! - `entries`, `ttl`, `timeout`, `marker`: the arguments.
 //! - `waiting`: payloads that wait.
 //! - `occupancy`: how many waited when batches came: lines with an upper bound, and how often it was below.
 //! - `sliced`, `spliced`: packets.
+//! - `tunnelled`: those of `spliced` that came back inside of a tunnel and were joined there.
+//! - `missing`: sliced packets of which nothing has come back: their payloads went by TTL or TIMEOUT, and no header of theirs has
+//!   come since. The network function has dropped them, or their tokens cannot be seen any more. If it grows by more than the network
+//!   function drops, data are lost: see docs/slicer.md. A message says so where more are missing than come back.
 //! - `bytes_in`, `bytes_crossed`: bytes that came to be sliced, and that went on to the network function.
 //! - `ratio`: how many times fewer these are.
 //! - `small`: packets that passed whole because slicing is not worth it.
+//! - `long`: the same because they are longer than LONGEST.
 //! - `unsuitable`: the same because they are no whole segment of TCP and no whole datagram of UDP, open or reset a connection,
 //!   have urgent data, go to a group of hosts, or have headers of more than 112 bytes.
 //! - `occupied`: the same because the entry was in use.
 //! - `no_buffer`: the same because there was no packet memory.
-//! - `remarked`: packets from outside with the DSCP of the mark that had to pass whole, and have lost it.
+//! - `remarked`: packets from outside with the DSCP of the mark, or with a packet inside that has it, that had to pass whole, and have lost it.
 //! - `foreign`: packets from outside with a token that somebody has seen, which could not be parked; they were dropped.
 //! - `expired`: payloads that went because nobody fetched them.
 //! - `late`: sliced packets that came back after that; they were dropped.
 //! - `repeated`: sliced packets that came back once more; they were dropped.
-//! - `no_token`: marked packets with no token of ours, or with a part of one; they were dropped.
+//! - `no_token`: marked packets with no token of ours, or with a part of one, also in tunnels; they were dropped.
+//! - `hidden`: sliced packets inside of others where they cannot be joined: in a tunnel that is not known, fragmented, cut, or
+//!   protected by a checksum that nobody here can make (AH, MACsec); they were dropped.
 //! - `changed`: sliced packets to which bytes have been added, or that lack some; they were dropped.
 //! - `unmarked`: sliced packets that came back with another DSCP than that of the mark, which they keep: the network function
 //!   writes it. With `MARKER none`, nothing is lost by that. A message says so at the first of them.
@@ -66,7 +76,7 @@ use std::sync::Arc;
 
 use element::args::{Arg, Micros, Place};
 use element::class::{ArgInfo, HandlerInfo, Phase};
-use element::{Args, Class, Cx, Effects, Element, manual};
+use element::{Args, Class, Cx, Effects, Element, Timestamp, manual};
 
 use crate::payloads::{Payloads, Settings, State};
 use crate::slice::table_state;
@@ -79,7 +89,7 @@ pub static CLASS: Class = Class {
     args: &ARGS,
     handlers: &HANDLERS,
     phase: Phase::Service,
-    samples: &["", "ENTRIES 8, TTL 2, MARKER none", "LINE_RATE 100Gbps, SERVICE_TIME 10us"],
+    samples: &["", "ENTRIES 8, TTL 2, TIMEOUT 10ms, MARKER none", "LINE_RATE 100Gbps, SERVICE_TIME 10us"],
     build: |args| {
         let settings = read_settings(args);
         args.finish()?;
@@ -91,27 +101,32 @@ pub static CLASS: Class = Class {
 };
 
 /// Arguments of everybody who has a table.
-pub(crate) const ARGS: [ArgInfo; 5] = [
+pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("ENTRIES", "unsigned", "auto"),
     ArgInfo::keyword("TTL", "unsigned", "10"),
+    ArgInfo::keyword("TIMEOUT", "seconds", "5"),
     ArgInfo::keyword("MARKER", "word", "dscp"),
     ArgInfo::keyword("LINE_RATE", "bandwidth", "10Gbps"),
     ArgInfo::keyword("SERVICE_TIME", "microseconds", "1ms"),
 ];
 
 /// Handlers of everybody who has a table.
-pub(crate) const HANDLERS: [HandlerInfo; 25] = [
+pub(crate) const HANDLERS: [HandlerInfo; 30] = [
     HandlerInfo::read("entries"),
     HandlerInfo::read("ttl"),
+    HandlerInfo::read("timeout"),
     HandlerInfo::read("marker"),
     HandlerInfo::count("waiting"),
     HandlerInfo::count("occupancy"),
     HandlerInfo::count("sliced"),
     HandlerInfo::count("spliced"),
+    HandlerInfo::count("tunnelled"),
+    HandlerInfo::count("missing"),
     HandlerInfo::count("bytes_in"),
     HandlerInfo::count("bytes_crossed"),
     HandlerInfo::read("ratio"),
     HandlerInfo::count("small"),
+    HandlerInfo::count("long"),
     HandlerInfo::count("unsuitable"),
     HandlerInfo::count("occupied"),
     HandlerInfo::count("no_buffer"),
@@ -122,6 +137,7 @@ pub(crate) const HANDLERS: [HandlerInfo; 25] = [
     HandlerInfo::count("repeated"),
     HandlerInfo::count("no_token"),
     HandlerInfo::count("changed"),
+    HandlerInfo::count("hidden"),
     HandlerInfo::count("unmarked"),
     HandlerInfo::count("quoted"),
     HandlerInfo::count("unrestored"),
@@ -159,6 +175,7 @@ pub(crate) fn read_settings(args: &mut Args<'_>) -> Settings {
     Settings {
         entries: args.or("ENTRIES", Auto(default.entries)).0,
         turns: args.or("TTL", default.turns),
+        timeout: args.or("TIMEOUT", default.timeout).max(Timestamp::ZERO),
         marks: args.or("MARKER", Marker(default.marks)).0,
         line_rate: args.or("LINE_RATE", default.line_rate),
         service_time: args.or("SERVICE_TIME", Micros(default.service_time)).0,
@@ -170,6 +187,7 @@ pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
     let state = payloads.open();
     let counts = &state.counts;
     let count = match name {
+        "timeout" => return payloads.settings.timeout.as_interval(),
         "marker" => return if payloads.settings.marks { "dscp" } else { "none" }.into(),
         "occupancy" => return counts.occupancy.show_with(""),
         "ratio" => {
@@ -181,9 +199,12 @@ pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
         "waiting" => state.table.waiting() as u64,
         "sliced" => counts.sliced,
         "spliced" => counts.spliced,
+        "tunnelled" => counts.tunnelled,
+        "missing" => counts.missing(),
         "bytes_in" => counts.bytes_in,
         "bytes_crossed" => counts.bytes_crossed,
         "small" => counts.small,
+        "long" => counts.long,
         "unsuitable" => counts.unsuitable,
         "occupied" => counts.occupied,
         "no_buffer" => counts.no_buffer,
@@ -194,6 +215,7 @@ pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
         "repeated" => counts.repeated,
         "no_token" => counts.no_token,
         "changed" => counts.changed,
+        "hidden" => counts.hidden,
         "unmarked" => counts.unmarked,
         "quoted" => counts.quoted,
         _ => counts.unrestored,
@@ -220,6 +242,10 @@ impl Element for PayloadTable {
         self.payloads.start(cx)
     }
 
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.payloads.look(cx);
+    }
+
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.payloads.close(cx.pool());
         Ok(())
@@ -240,7 +266,7 @@ impl Element for PayloadTable {
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         match state.downcast::<State>() {
-            Ok(state) => self.payloads.put_state(cx.pool(), *state),
+            Ok(state) => self.payloads.put_state(cx, *state),
             Err(_) => return Err("the state of another class".into()),
         }
         Ok(())

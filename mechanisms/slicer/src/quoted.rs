@@ -9,7 +9,7 @@ use packet::Pool;
 use wire::checksum::{PseudoHeader, fill_icmp, fill_icmpv6, fill_ipv4};
 use wire::{FromBytes, icmp, ip_protocol, ipv4, ipv6};
 
-use crate::headers::{Headers, MARKER};
+use crate::headers::{Headers, MARKER, behind_extensions};
 use crate::payloads::State;
 use crate::splicing::{Fate, count};
 use crate::table::Gone;
@@ -45,9 +45,10 @@ impl Error {
                 is_whole.then_some((false, header.header_len(), header.total_length.get().into()))?
             }
             6 => {
-                let (header, _) = ipv6::Header::ref_from_prefix(ip).ok()?;
+                let (header, rest) = ipv6::Header::ref_from_prefix(ip).ok()?;
                 let total = ipv6::Header::LEN + usize::from(header.payload_length.get());
-                (header.next_header == ip_protocol::ICMPV6).then_some((true, ipv6::Header::LEN, total))?
+                let (protocol, before) = behind_extensions(header.next_header, rest)?;
+                (protocol == ip_protocol::ICMPV6).then_some((true, ipv6::Header::LEN + before, total))?
             }
             _ => return None,
         };
@@ -76,6 +77,12 @@ impl Error {
             has_extensions,
         })
     }
+}
+
+/// Whether a packet is an error that quotes another one.
+#[cold]
+pub(crate) fn is_error(data: &[u8], l3: usize) -> bool {
+    Error::find(data, l3).is_some()
 }
 
 /// Whether a packet is an error that quotes a packet with a token of ours: from outside, where nobody has one.
@@ -122,11 +129,12 @@ pub(crate) fn restore(
     }
     let quoted = usize::from(headers.payload);
     let most = (error.l3 + LONGEST[usize::from(error.is_ipv6)]).saturating_sub(quoted);
-    let Some((original, payload)) = state.table.get(index, generation).map(|parked| parked.quote(most))
-    else {
+    let Some(parked) = state.table.get(index, generation) else {
         let gone = state.table.take(index, generation).err().unwrap_or(Gone::Taken);
         return Fate::Drop(packet, count(state, gone));
     };
+    let (original, payload) = parked.quote(most);
+    let sum = headers.has_filled_in(data, &original).then(|| parked.sum());
     if !error.goes_on
         && let Ok(parked) = state.table.take(index, generation)
     {
@@ -138,7 +146,7 @@ pub(crate) fn restore(
     }
     let data = packet.data_mut();
     data[quoted..].copy_from_slice(&payload);
-    headers.restore(data, &original);
+    headers.restore(data, &original, sum);
     finish(data, &error, original.dscp);
     state.counts.quoted += 1;
     Fate::Out(packet)

@@ -22,13 +22,16 @@
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
 //! - `THRESHOLD`: the length from which on packets are sliced, in bytes, link header included.
+//! - `LONGEST`: the length up to which they are, in bytes from the IP header on; 0 for any. Longer ones pass whole, so that the
+//!   network function sees that they do not fit into its next network, or into its tunnel, and fragments them or says so to whoever
+//!   has sent them.
 //! - `BYTES`: how many bytes of a payload are parked at most, from its start; the rest goes on behind the token.
 //! - `FRACTION`: the part of a payload that is parked.
 //! - `TAIL`: whether a segment of TCP is presented as its own last bytes. As its first ones, who follows the connection takes the
 //!   receiver's ACKs for wrong: they are for bytes that it has not seen.
 //!
 //! ## Handlers
-//! - `threshold`, `bytes`, `fraction`, `tail`: the arguments.
+//! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: the arguments.
 //!
 //! ## Example
 //! ```click
@@ -55,7 +58,14 @@ use crate::token::TOKEN;
 pub static CLASS: Class = Class {
     name: "Slice",
     manual: manual!("slice.rs"),
-    args: &[ArgInfo::required("TABLE", "element"), SLICING[0], SLICING[1], SLICING[2], SLICING[3]],
+    args: &[
+        ArgInfo::required("TABLE", "element"),
+        SLICING[0],
+        SLICING[1],
+        SLICING[2],
+        SLICING[3],
+        SLICING[4],
+    ],
     handlers: &HANDLERS,
     samples: &[],
     build,
@@ -63,16 +73,18 @@ pub static CLASS: Class = Class {
 };
 
 /// Arguments of everybody who slices.
-pub(crate) const SLICING: [ArgInfo; 4] = [
+pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("THRESHOLD", "unsigned", "500"),
+    ArgInfo::keyword("LONGEST", "unsigned", "0"),
     ArgInfo::keyword("BYTES", "unsigned", "65535"),
     ArgInfo::keyword("FRACTION", "double", "1"),
     ArgInfo::keyword("TAIL", "bool", "true"),
 ];
 
 /// Handlers of everybody who slices.
-pub(crate) const HANDLERS: [HandlerInfo; 4] = [
+pub(crate) const HANDLERS: [HandlerInfo; 5] = [
     HandlerInfo::read("threshold"),
+    HandlerInfo::read("longest"),
     HandlerInfo::read("bytes"),
     HandlerInfo::read("fraction"),
     HandlerInfo::read("tail"),
@@ -108,8 +120,13 @@ pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
     if !(0.0..=1.0).contains(&fraction) {
         args.error("FRACTION: must be between 0 and 1");
     }
+    let longest = match args.or("LONGEST", 0u32) {
+        0 => u32::MAX,
+        longest => longest,
+    };
     Slicing {
         threshold: args.or("THRESHOLD", THRESHOLD),
+        longest,
         bytes: args.or("BYTES", u32::from(u16::MAX)),
         fraction,
         is_tail: args.or("TAIL", true),
@@ -120,6 +137,8 @@ pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
 pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
     match name {
         "threshold" => slicing.threshold.to_string(),
+        "longest" if slicing.longest == u32::MAX => "0".into(),
+        "longest" => slicing.longest.to_string(),
         "bytes" => slicing.bytes.to_string(),
         "tail" => slicing.is_tail.to_string(),
         _ => slicing.fraction.to_string(),
@@ -166,6 +185,10 @@ impl Element for Slice {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.slicing.slice_all(cx, &self.payloads, batch);
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.payloads.look(cx);
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

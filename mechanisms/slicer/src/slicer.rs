@@ -11,16 +11,16 @@
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable; the arguments from ENTRIES on are then its own.
-//! - `THRESHOLD`, `BYTES`, `FRACTION`, `TAIL`: as Slice has them.
-//! - `MTU`: as Splice has it; longer packets leave by output 2.
-//! - `ENTRIES`, `TTL`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as PayloadTable has them.
+//! - `THRESHOLD`, `LONGEST`, `BYTES`, `FRACTION`, `TAIL`: as Slice has them.
+//! - `MTU`: as Splice has it; outputs 2 and 3 are its outputs 1 and 2.
+//! - `ENTRIES`, `TTL`, `TIMEOUT`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as PayloadTable has them.
 //!
 //! ## Handlers
-//! - `threshold`, `bytes`, `fraction`, `tail`: as Slice has them.
-//! - `entries`, `ttl`, `marker`, `waiting`, `occupancy`, `sliced`, `spliced`, `bytes_in`, `bytes_crossed`, `ratio`: as PayloadTable has
-//!   them; with TABLE, they are that table's.
-//! - `small`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: the same for packets that passed whole.
-//! - `expired`, `late`, `repeated`, `no_token`, `changed`, `unmarked`, `quoted`, `unrestored`: the same for what did not come back as
+//! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: as Slice has them.
+//! - `entries`, `ttl`, `timeout`, `marker`: as PayloadTable has them; with TABLE, they are that table's, and so are the counts.
+//! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`, `bytes_in`, `bytes_crossed`, `ratio`: the same.
+//! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: the same for packets that passed whole.
+//! - `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`, `unrestored`: the same for what did not come back as
 //!   it left.
 //! - `reset`: sets all counts to zero.
 //!
@@ -53,9 +53,9 @@ use crate::splicing::Splicing;
 /// The class.
 pub static CLASS: Class = Class {
     name: "Slicer",
-    ports: "2/2-3",
+    ports: "2/2-4",
     processing: "h/h",
-    flow: "xy/yxy",
+    flow: "xy/yxyy",
     manual: manual!("slicer.rs"),
     args: &ARGS,
     handlers: &HANDLERS,
@@ -64,11 +64,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-const ARGS: [ArgInfo; 11] = {
-    let [threshold, bytes, fraction, tail] = SLICING;
-    let [entries, ttl, marker, rate, time] = payload_table::ARGS;
+const ARGS: [ArgInfo; 13] = {
+    let [threshold, longest, bytes, fraction, tail] = SLICING;
+    let [entries, ttl, timeout, marker, rate, time] = payload_table::ARGS;
     let table = ArgInfo::positional("TABLE", "element", "");
-    [table, threshold, bytes, fraction, tail, MTU, entries, ttl, marker, rate, time]
+    [table, threshold, longest, bytes, fraction, tail, MTU, entries, ttl, timeout, marker, rate, time]
 };
 
 /// Handlers that are not the table's.
@@ -136,6 +136,10 @@ impl Element for Slicer {
         None
     }
 
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.payloads.look(cx);
+    }
+
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if self.owns_table {
             self.payloads.close(cx.pool());
@@ -161,7 +165,7 @@ impl Element for Slicer {
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         match state.downcast::<State>() {
-            Ok(state) if self.owns_table => self.payloads.put_state(cx.pool(), *state),
+            Ok(state) if self.owns_table => self.payloads.put_state(cx, *state),
             Ok(state) => Payloads::give_up(cx.pool(), *state),
             Err(_) => return Err("the state of another class".into()),
         }

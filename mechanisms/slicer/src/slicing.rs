@@ -4,11 +4,13 @@ use element::{Base, Batch, Cx, DropReason, Packet};
 use packet::{Annotations, Pool};
 use wire::{FromBytes, Layers, LinkType, ether_type, ipv4, ipv6};
 
+use crate::encapsulated::{self, Inside};
 use crate::headers::{HEADERS, Headers, MARKER};
 use crate::payloads::{Payloads, State};
 use crate::quoted;
 use crate::table::{Occupied, Parked};
 use crate::token::TOKEN;
+use crate::tunnel::sum_between;
 
 /// An Ethernet header.
 const ETHERNET: usize = 14;
@@ -18,6 +20,8 @@ const ETHERNET: usize = 14;
 pub(crate) struct Slicing {
     /// Bytes from which on packets are.
     pub(crate) threshold: u32,
+    /// Bytes up to which IP packets are.
+    pub(crate) longest: u32,
     /// The part of the payload that is taken out.
     pub(crate) fraction: f64,
     /// And at most so many bytes.
@@ -43,6 +47,7 @@ impl Slicing {
         let worker = cx.worker().0 as u8;
         let mut state = payloads.open();
         let (state, marks) = (&mut *state, payloads.settings.marks);
+        payloads.pass_time(state, cx);
         let pool = cx.pool();
         let mut bytes = 0;
         let mut replayed = Vec::new();
@@ -55,6 +60,7 @@ impl Slicing {
         state.counts.occupancy.add(state.table.waiting() as u64, 1);
         state.counts.foreign += replayed.len() as u64;
         replayed.into_iter().for_each(|packet| cx.drop(packet, DropReason::ForeignToken));
+        payloads.watch(state, cx);
     }
 
     /// What goes on in place of a packet.
@@ -68,47 +74,36 @@ impl Slicing {
         state: &mut State,
         worker: u8,
         marks: bool,
-        mut packet: Packet,
+        packet: Packet,
     ) -> Result<Packet, Packet> {
         let length = packet.len();
         let data = packet.data();
         let l3 = network_start(&packet);
         let Some(headers) = l3.and_then(|l3| Headers::find(data, l3, length)) else {
             state.counts.unsuitable += 1;
-            return match l3 {
-                Some(l3) if quoted::is_about_ours(state, data, l3) => Err(packet),
-                Some(l3) if marks && Headers::is_doubtful(data, l3, length) => {
-                    Headers::clear_mark(packet.data_mut(), l3);
-                    state.counts.remarked += 1;
-                    Ok(packet)
-                }
-                _ => Ok(packet),
-            };
+            return pass(state, marks, l3, packet);
         };
         let payload = headers.payload_length();
-        let removed = if length >= self.threshold as usize { self.part(payload) } else { 0 };
+        let is_short = length < self.threshold as usize;
+        let is_long = headers.end - u32::from(headers.l3) > self.longest;
+        let removed = if is_short || is_long { 0 } else { self.part(payload) };
         let is_worth = removed > TOKEN;
         // Nobody could tell what comes with the mark, or with a token that somebody has seen, from what has got it here. So
         // whatever can be sliced is.
-        let is_marked = marks && headers.dscp(data) == MARKER;
-        if !is_worth && !is_marked && state.opens(data, &headers).is_none() {
-            state.counts.small += 1;
+        if !is_worth && !must_be_sliced(state, marks, &headers, &packet) {
+            let count = if is_long { &mut state.counts.long } else { &mut state.counts.small };
+            *count += 1;
             return Ok(packet);
         }
         let removed = if is_worth { removed } else { payload };
-        packet = match self.park(pool, state, worker, (marks, &headers, removed), packet) {
+        let packet = match self.park(pool, state, worker, (marks, &headers, removed), packet) {
             Ok(front) => return Ok(front),
             Err(whole) => whole,
         };
         if state.opens(packet.data(), &headers).is_some() {
             return Err(packet);
         }
-        if is_marked {
-            // It loses a mark that is for use inside of a network only.
-            Headers::clear_mark(packet.data_mut(), headers.l3.into());
-            state.counts.remarked += 1;
-        }
-        Ok(packet)
+        pass(state, marks, l3, packet)
     }
 
     /// How much of a payload is taken out.
@@ -154,44 +149,95 @@ impl Slicing {
         };
         let Some(token) = state.token_of(worker, index) else { return Err(packet) };
         let front = usize::from(headers.payload);
-        let mut removed = removed;
         // What lies behind the IP packet crosses, too: whether it is kept is for the network function to say.
         let trailer = packet.len() - headers.end as usize;
         let Some(mut sliced) = pool.copy_front(&packet, front) else {
             state.counts.no_buffer += 1;
             return Err(packet);
         };
-        if sliced.tailroom() < TOKEN + headers.payload_length() - removed + trailer {
-            // What would be left is too long for a slot.
-            removed = headers.payload_length();
-        }
         let rest = headers.payload_length() - removed;
-        if !sliced.extend(TOKEN + rest + trailer) {
+        let less = removed as i32 - TOKEN as i32;
+        let fits = sliced.extend(TOKEN + rest + trailer);
+        if !fits && !sliced.extend(TOKEN) {
             pool.free(sliced);
             state.counts.unsuitable += 1;
             return Err(packet);
         }
-        let data = sliced.data_mut();
-        let (_, behind) = data.split_at_mut(front);
+        let (_, behind) = sliced.data_mut().split_at_mut(front);
         let (place, others) = behind.split_at_mut(TOKEN);
         place.copy_from_slice(&token);
         packet.read_at(front + removed, others);
-        let less = removed as i32 - TOKEN as i32;
-        let original = headers.shorten(&mut data[..front + TOKEN + rest], less, marks, self.is_tail);
+        // What is left may take several slots.
+        let more =
+            if fits { None } else { Some(sum_between(&packet, front + removed, headers.end as usize)) };
+        let shown = front + TOKEN + if fits { rest } else { 0 };
+        let original = headers.shorten(&mut sliced.data_mut()[..shown], less, marks, self.is_tail, more);
+        if !fits {
+            sliced = match append(pool, sliced, &packet, front + removed) {
+                Some(sliced) => sliced,
+                None => {
+                    state.counts.no_buffer += 1;
+                    return Err(packet);
+                }
+            };
+        }
         if pool.uses_annotations() {
             add_extra_length(&mut sliced, less);
         }
         state.table.park(Parked {
             packet,
+            l3: headers.l3,
             headers: headers.payload,
             removed: removed as u32,
             rest: rest as u32,
             trailer: trailer as u32,
+            stamp: state.stamp,
             original,
         });
         state.counts.sliced += 1;
         Ok(sliced)
     }
+}
+
+/// Whether a packet that is not worth it has to be sliced all the same: it has the mark or a token, or has something inside that has.
+#[inline]
+fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet) -> bool {
+    let data = packet.data();
+    marks && headers.dscp(data) == MARKER
+        || state.opens(data, headers).is_some()
+        || !headers.is_tcp
+            && headers.payload_length() >= encapsulated::LEAST
+            && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)
+}
+
+/// Lets a packet pass whole that has no token where one would be; it loses marks, which are for use inside of a network only.
+///
+/// # Errors
+/// The packet, which must not: it quotes a sliced packet of ours, or has one inside.
+#[cold]
+fn pass(state: &mut State, marks: bool, l3: Option<usize>, mut packet: Packet) -> Result<Packet, Packet> {
+    if l3.is_some_and(|l3| quoted::is_about_ours(state, packet.data(), l3)) {
+        return Err(packet);
+    }
+    match encapsulated::look(state, marks, &packet, l3) {
+        Inside::Nothing => Ok(packet),
+        Inside::Sliced(..) => Err(packet),
+        Inside::Marked => {
+            encapsulated::clear_marks(&mut packet, l3);
+            state.counts.remarked += 1;
+            Ok(packet)
+        }
+    }
+}
+
+/// Appends what a packet has from some place on to another one, which is gone where there is no room.
+#[cold]
+fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) -> Option<Packet> {
+    for chunk in from.chunks() {
+        to = pool.append(to, chunk.get(skipped..).unwrap_or_default())?;
+        skipped = skipped.saturating_sub(chunk.len());
+    }
+    Some(to)
 }
 
 /// Whether a packet goes to a group of hosts.
@@ -249,7 +295,7 @@ fn walk(packet: &Packet) -> Option<usize> {
 }
 
 /// How long a packet is that starts with IP.
-fn ip_length(data: &[u8]) -> Option<usize> {
+pub(crate) fn ip_length(data: &[u8]) -> Option<usize> {
     match data.first()? >> 4 {
         4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.total_length.get().into()),
         6 => {

@@ -6,9 +6,19 @@
 //! the network function has changed. ICMP errors that quote a sliced packet quote the original afterwards. Packets without a
 //! token pass. What is marked as sliced and has no token of ours, or one whose payload has left or expired, is dropped.
 //!
+//! Packets that the network function has put into tunnels are joined there, and lengths and checksums around them are right
+//! afterwards: IP in IP of both versions, GRE, VXLAN, VXLAN-GPE, GENEVE, GTP-U, GUE, LISP, EtherIP, L2TPv3, IP in UDP, MPLS, PPPoE, PPTP, NSH and
+//! provider backbone headers, one inside of the other too. An outer DSCP that has been copied from the mark is the packet's own
+//! again. A sliced packet that can be seen where it cannot be joined is dropped: in fragments, under AH or MACsec, at the end of
+//! anything else. What is encrypted or compressed cannot be seen: it leaves without its payload, and PayloadTable's `missing` counts
+//! it. Such packets must reach the network function whole.
+//!
 //! The network function does not see how long the packet is, so that it neither fragments what does not fit into its
-//! interface nor says that it is too big. Where that matters, MTU is that interface's: IP packets that are longer leave by output
-//! 1, for IPFragmenter and ICMPError behind it; without that output they are dropped.
+//! interface nor says that it is too big. Where that matters, MTU is that interface's: packets that are longer without their
+//! link header leave by output 1, for IPFragmenter and ICMPError behind it; without that output they are dropped. So do
+//! packets in tunnels whose outermost IP header is IPv4's and allows fragments. In other tunnels, whoever has sent the inner
+//! packet should send shorter ones: the packet that it has sent leaves by output 2 in place of the one in the tunnel, for ICMPError;
+//! without that output, or if it may be fragmented, it is dropped. Slice's LONGEST lets the network function do that instead.
 //!
 //! A payload that another worker has waits there; the packet is handed over to it.
 //!
@@ -17,7 +27,7 @@
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
-//! - `MTU`: bytes of the longest IP packet that leaves by output 0; 0 for any.
+//! - `MTU`: bytes of the longest packet that leaves by output 0, without its link header; 0 for any.
 //!
 //! ## Handlers
 //! None; the PayloadTable counts.
@@ -44,7 +54,7 @@ use crate::splicing::Splicing;
 /// The class.
 pub static CLASS: Class = Class {
     name: "Splice",
-    ports: "1/1-2",
+    ports: "1/1-3",
     processing: "h/h",
     manual: manual!("splice.rs"),
     args: &[ArgInfo::required("TABLE", "element"), MTU],

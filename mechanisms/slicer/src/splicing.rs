@@ -2,11 +2,11 @@
 
 use element::effects::{Case, Field, Filter};
 use element::{Batch, Cx, DropReason, Packet};
-use packet::{Pool, SLOT_CAPACITY};
+use packet::Pool;
 
+use crate::encapsulated;
 use crate::headers::{Headers, MARKER};
 use crate::payloads::{Payloads, State};
-use crate::quoted;
 use crate::slice::case;
 use crate::slicing::{network_start, take_extra_length};
 use crate::table::{Gone, Parked};
@@ -20,6 +20,9 @@ pub(crate) enum Fate {
     Over(usize, Packet),
     /// It is longer than packets may be that leave.
     Long(Packet),
+    /// The first of two ends here: in its tunnel it would be longer than packets may be that leave, and must not be fragmented. The
+    /// other one is what its sender has sent.
+    Back(Packet, Packet),
     /// It has none any more.
     Drop(Packet, DropReason),
 }
@@ -42,13 +45,16 @@ pub(crate) struct Splicing {
     over: Vec<(usize, Packet)>,
     lost: Vec<(Packet, DropReason)>,
     long: Vec<Packet>,
-    /// The longest IP packet that may leave as others do; 0 for any. Longer ones leave by another output.
+    back: Vec<Packet>,
+    /// The longest packet that may leave as others do, without its link header; 0 for any. Longer ones leave by another output, and
+    /// what somebody should send shorter by the next one.
     mtu: u32,
     other: usize,
 }
 
 impl Splicing {
-    /// With the longest IP packet that may leave as others do (0 for any), and the output of those that are longer.
+    /// With the longest packet that may leave as others do (0 for any), and the output of those that are longer; the next one is for
+    /// what should be sent shorter.
     pub(crate) fn new(mtu: u32, other: usize) -> Splicing {
         Splicing { mtu, other, ..Splicing::default() }
     }
@@ -57,10 +63,12 @@ impl Splicing {
     pub(crate) fn cases(&self, input: usize, output: usize, is_whole: bool) -> Vec<Case> {
         let mut cases = vec![case(input, output, "spliced", is_whole)];
         if self.mtu > 0 {
-            let mut long = case(input, self.other, "spliced", is_whole).or_drop(DropReason::TooLarge);
-            long.when =
-                Filter::Opaque { about: "too long for MTU", reads: vec![Field::Payload, Field::Length] };
-            cases.insert(0, long);
+            let about = ["too long for MTU", "too long for MTU in its tunnel"];
+            for (output, about) in (self.other..).zip(about) {
+                let mut long = case(input, output, "spliced", is_whole).or_drop(DropReason::TooLarge);
+                long.when = Filter::Opaque { about, reads: vec![Field::Payload, Field::Length] };
+                cases.insert(0, long);
+            }
         }
         cases
     }
@@ -77,15 +85,20 @@ impl Splicing {
     ) {
         let worker = cx.worker().0;
         let mut state = payloads.open();
+        payloads.pass_time(&mut state, cx);
         self.look_up(&state, worker, batch);
         let (pool, marks, before) = (cx.pool(), payloads.settings.marks, state.counts.unmarked);
-        let Splicing { found, over, lost, long, mtu, .. } = self;
+        let Splicing { found, over, lost, long, back, mtu, .. } = self;
         let mut found = found.drain(..);
         batch.replace_each(|packet| {
             match splice(pool, &mut state, (worker, marks, *mtu), found.next().unwrap_or_default(), packet) {
                 Fate::Out(packet) => return Some(packet),
                 Fate::Over(to, packet) => over.push((to, packet)),
                 Fate::Long(packet) => long.push(packet),
+                Fate::Back(front, original) => {
+                    pool.free(front);
+                    back.push(original);
+                }
                 Fate::Drop(packet, reason) => lost.push((packet, reason)),
             }
             None
@@ -103,6 +116,9 @@ impl Splicing {
         }
         for packet in self.long.drain(..) {
             cx.emit_one(self.other, packet, DropReason::TooLarge);
+        }
+        for packet in self.back.drain(..) {
+            cx.emit_one(self.other + 1, packet, DropReason::TooLarge);
         }
         if !self.over.is_empty() {
             self.hand_over(cx, input);
@@ -163,25 +179,16 @@ fn splice(
     found: Found,
     packet: Packet,
 ) -> Fate {
-    let data = packet.data();
-    let Some(l3) = found.l3 else { return Fate::Out(packet) };
-    let Some(headers) = found.headers else {
-        if marks && Headers::is_doubtful(data, l3, packet.len()) {
-            state.counts.no_token += 1;
-            return Fate::Drop(packet, DropReason::NoToken);
-        }
-        return quoted::restore(pool, state, worker, l3, packet);
-    };
-    let is_marked = marks && headers.dscp(data) == MARKER;
-    let Some(Place { worker: home, index, generation }) = found.place else {
-        return match is_marked {
-            // It has been cut, or somebody has made it up: everything that came marked has got a token.
-            true => {
-                state.counts.no_token += 1;
-                Fate::Drop(packet, DropReason::NoToken)
+    let Some((headers, Place { worker: home, index, generation })) = found.headers.zip(found.place) else {
+        if let Some(headers) = &found.headers {
+            let is_marked = marks && headers.dscp(packet.data()) == MARKER;
+            // There is no room for a sliced packet or a token inside.
+            let least = if headers.is_tcp { TOKEN + 1 } else { encapsulated::LEAST };
+            if !is_marked && headers.payload_length() < least {
+                return Fate::Out(packet);
             }
-            false => Fate::Out(packet),
-        };
+        }
+        return encapsulated::splice(pool, state, (worker, marks, mtu), found.l3, packet);
     };
     if usize::from(home) != worker {
         return Fate::Over(home.into(), packet);
@@ -208,46 +215,77 @@ fn join(
     pool: &mut Pool,
     state: &mut State,
     (headers, mtu): (&Headers, u32),
-    mut parked: Parked,
+    parked: Parked,
     front: Packet,
 ) -> Fate {
+    let length = headers.end as i32 - i32::from(headers.l3) + parked.original.less;
+    if length > u16::MAX.into() {
+        // With what the network function has added, IP cannot say how long it is.
+        pool.free(parked.packet);
+        state.counts.changed += 1;
+        return Fate::Drop(front, DropReason::TooLong);
+    }
+    let room = front.len() - headers.end as usize;
+    match attach(pool, state, headers, (parked, room), front) {
+        Ok(packet) if mtu > 0 && length > mtu as i32 => Fate::Long(packet),
+        Ok(packet) => Fate::Out(packet),
+        Err(fate) => fate,
+    }
+}
+
+/// The same for headers that may be behind others, with so many bytes behind the IP packet in what it is in.
+///
+/// # Errors
+/// What becomes of the packet in place of that.
+#[inline(always)]
+pub(crate) fn attach(
+    pool: &mut Pool,
+    state: &mut State,
+    headers: &Headers,
+    (mut parked, room): (Parked, usize),
+    front: Packet,
+) -> Result<Packet, Fate> {
     if headers.payload_length() != TOKEN + parked.rest as usize {
         // What has been added or cut off, nobody knows where.
         pool.free(parked.packet);
         state.counts.changed += 1;
-        return Fate::Drop(front, DropReason::Unsuitable);
+        return Err(Fate::Drop(front, DropReason::Unsuitable));
     }
     let length = usize::from(headers.payload);
-    if parked.trailer > 0 && front.len() - (headers.end as usize) < parked.trailer as usize {
+    if parked.trailer > 0 && room < parked.trailer as usize {
         parked.packet.truncate(parked.packet.len() - parked.trailer as usize);
     }
     if parked.rest > 0 {
-        let mut rest = [0; SLOT_CAPACITY];
-        let rest = &mut rest[..(parked.rest as usize).min(SLOT_CAPACITY)];
-        front.read_at(length + TOKEN, rest);
-        let place = usize::from(parked.headers) + parked.removed as usize;
-        if let Some(to) = parked.packet.data_mut().get_mut(place..place + rest.len()) {
-            to.copy_from_slice(rest);
-        }
+        put_back(&mut parked, &front, length + TOKEN);
     }
+    let is_filled_in = headers.has_filled_in(front.data(), &parked.original);
+    let payload = if is_filled_in { Some(parked.sum()) } else { None };
     match pool.join(front, length, parked.packet, parked.headers.into()) {
         Ok(mut packet) => {
-            let was_marked = headers.restore(packet.data_mut(), &parked.original);
+            let was_marked = headers.restore(packet.data_mut(), &parked.original, payload);
             state.counts.unmarked += u64::from(!was_marked);
             if pool.uses_annotations() {
                 take_extra_length(&mut packet, parked.original.less);
             }
             state.counts.spliced += 1;
-            let end = headers.end as i32 + parked.original.less;
-            match mtu > 0 && end - i32::from(headers.l3) > mtu as i32 {
-                true => Fate::Long(packet),
-                false => Fate::Out(packet),
-            }
+            Ok(packet)
         }
         Err([front, packet]) => {
             pool.free(packet);
             state.counts.changed += 1;
-            Fate::Drop(front, DropReason::NoHeadroom)
+            Err(Fate::Drop(front, DropReason::NoHeadroom))
         }
+    }
+}
+
+/// Puts the part of a payload that has crossed, from some place of the packet on, behind the part that has not.
+#[inline(never)]
+fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
+    let mut place = usize::from(parked.headers) + parked.removed as usize;
+    let end = place + parked.rest as usize;
+    for chunk in front.chunks() {
+        let rest = chunk.get(skipped..).unwrap_or_default();
+        skipped = skipped.saturating_sub(chunk.len());
+        place += parked.packet.write_at(place, &rest[..rest.len().min(end - place)]);
     }
 }

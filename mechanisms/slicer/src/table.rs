@@ -2,22 +2,27 @@
 //!
 //! Entries are given out one after the other, round and round. One that is still in use when its turn comes again loses one
 //! of its turns, and is not given out; when it has none left its payload goes, because whoever has the headers has
-//! dropped them (NFSlicer paper, section III-C).
+//! dropped them (NFSlicer paper, section III-C). A payload also goes when it has waited for too long, so that none stays
+//! where no packets come any more.
 //!
 //! Invariants: a payload is taken out at most once, and only by the generation that it was put in under; at most as many
 //! wait as there are entries.
 
 use element::Packet;
 use packet::prefetch_line;
+use wire::checksum::Sum;
 
 use crate::headers::Original;
 use crate::token::GENERATIONS;
+use crate::tunnel::sum_between;
 
 /// A payload, in the packet that it came in.
 #[derive(Debug)]
 pub struct Parked {
     /// The whole packet, as it came.
     pub packet: Packet,
+    /// Where IP starts in it.
+    pub l3: u16,
     /// Bytes of headers in front of its payload.
     pub headers: u16,
     /// Bytes of the payload that the sliced packet has not got; what it has comes behind them.
@@ -26,11 +31,19 @@ pub struct Parked {
     pub rest: u32,
     /// Bytes behind the IP packet.
     pub trailer: u32,
+    /// When it was parked, in the table's units of time.
+    pub stamp: u32,
     /// What its headers were.
     pub original: Original,
 }
 
 impl Parked {
+    /// The sum of its payload.
+    pub fn sum(&self) -> Sum {
+        let start = usize::from(self.headers);
+        sum_between(&self.packet, start, start + (self.removed + self.rest) as usize)
+    }
+
     /// What its headers were, and the first bytes of its payload.
     pub fn quote(&self, most: usize) -> (Original, Vec<u8>) {
         let mut payload = vec![0; ((self.removed + self.rest) as usize).min(most)];
@@ -41,6 +54,9 @@ impl Parked {
 
 /// The most entries that there can be: tokens have room for no larger numbers.
 pub const MOST: usize = 1 << 24;
+
+/// How many entries are looked at in a row by a timer for having waited for too long.
+pub const SWEEP: usize = 4096;
 
 /// Why there is no payload for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +81,17 @@ struct Entry {
     is_expired: bool,
 }
 
+// One cache line each.
+const _: () = assert!(size_of::<Entry>() == 64);
+
 /// A worker's table.
 pub struct Table {
     entries: Vec<Entry>,
     next: usize,
     turns: u32,
     waiting: usize,
+    /// The entry that is looked at next for having waited for too long.
+    cursor: usize,
     /// No entry that has been taken away had a later generation.
     latest: u64,
 }
@@ -84,6 +105,7 @@ impl Table {
             next: 0,
             turns: turns.max(1),
             waiting: 0,
+            cursor: 0,
             latest: 0,
         }
     }
@@ -145,6 +167,23 @@ impl Table {
         self.pass_on();
     }
 
+    /// Looks at the next entries, so many at most, and gives back payloads that have waited for longer than so many units of time.
+    pub fn sweep(&mut self, (now, longest): (u32, u32), most: usize, mut gone: impl FnMut(Parked)) {
+        if self.cursor >= self.entries.len() || most >= self.entries.len() {
+            self.cursor = 0;
+        }
+        let end = self.cursor.saturating_add(most).min(self.entries.len());
+        for entry in &mut self.entries[self.cursor..end] {
+            let is_old = |parked: &mut Parked| now.wrapping_sub(parked.stamp) as i32 > longest as i32;
+            if let Some(parked) = entry.parked.take_if(is_old) {
+                entry.is_expired = true;
+                self.waiting -= 1;
+                gone(parked);
+            }
+        }
+        self.cursor = end;
+    }
+
     fn pass_on(&mut self) {
         self.next = if self.next + 1 == self.entries.len() { 0 } else { self.next + 1 };
     }
@@ -174,6 +213,11 @@ impl Table {
     pub fn get(&self, index: u32, generation: u64) -> Option<&Parked> {
         let entry = self.entries.get(index as usize)?;
         entry.parked.as_ref().filter(|_| entry.generation == generation)
+    }
+
+    /// All that wait.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Parked> {
+        self.entries.iter_mut().filter_map(|entry| entry.parked.as_mut())
     }
 
     /// Takes all out.
@@ -217,7 +261,16 @@ mod tests {
 
     fn payload(pool: &mut Pool, byte: u8) -> Parked {
         let packet = pool.packet(&[byte]).unwrap();
-        Parked { packet, headers: 0, removed: 1, rest: 0, trailer: 0, original: Original::default() }
+        Parked {
+            packet,
+            l3: 0,
+            headers: 0,
+            removed: 1,
+            rest: 0,
+            trailer: 0,
+            stamp: 0,
+            original: Original::default(),
+        }
     }
 
     fn put(table: &mut Table, pool: &mut Pool, byte: u8) -> Option<(u32, u64)> {
@@ -274,6 +327,42 @@ mod tests {
         assert_eq!(put(&mut table, &mut pool, 3).unwrap().0, 1, "its turn was over");
         assert_eq!(put(&mut table, &mut pool, 4).unwrap(), (0, lost.1 + 1));
         table.clear().for_each(|parked| pool.free(parked.packet));
+        assert_eq!((table.waiting(), pool.stats().in_use), (0, 0));
+    }
+
+    #[test]
+    fn what_waits_for_too_long_goes() {
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(SWEEP + 2, 3));
+        // Units of time may start again from zero.
+        let stamps = [u32::MAX - 1, u32::MAX, 0, 1];
+        let place = |table: &mut Table, pool: &mut Pool, stamp: u32| {
+            let (index, parked) = (table.reserve().unwrap(), payload(pool, stamp as u8));
+            let generation = table.next_generations(index).next().unwrap();
+            table.park(Parked { stamp, ..parked });
+            (index, generation)
+        };
+        let mut places: Vec<_> = stamps.iter().map(|&stamp| place(&mut table, &mut pool, stamp)).collect();
+        for _ in 4..SWEEP {
+            let empty = put(&mut table, &mut pool, 0).unwrap();
+            get(&mut table, &mut pool, empty).unwrap();
+        }
+        places.push(place(&mut table, &mut pool, u32::MAX));
+        let mut gone = Vec::new();
+        // The last one is beyond what one look is at.
+        for (now, expected) in
+            [(1, vec![]), (1, vec![]), (2, vec![254]), (2, vec![]), (3, vec![255]), (3, vec![255])]
+        {
+            table.sweep((now, 3), SWEEP, |parked| {
+                gone.push(parked.packet.data()[0]);
+                pool.free(parked.packet);
+            });
+            assert_eq!(std::mem::take(&mut gone), expected, "{now}");
+        }
+        assert_eq!(table.waiting(), 2);
+        assert_eq!(get(&mut table, &mut pool, places[0]), Err(Gone::Expired));
+        assert_eq!(get(&mut table, &mut pool, places[4]), Err(Gone::Expired));
+        assert_eq!(get(&mut table, &mut pool, places[2]), Ok(0));
+        assert_eq!(get(&mut table, &mut pool, places[3]), Ok(1));
         assert_eq!((table.waiting(), pool.stats().in_use), (0, 0));
     }
 

@@ -1,5 +1,6 @@
 //! Nobody gets a payload that is not theirs: packets made up outside, and network functions that do what they should not.
 
+mod around;
 mod frames;
 mod trick;
 
@@ -7,9 +8,8 @@ use std::collections::HashSet;
 
 use element::DropReason;
 use frames::{L3, datagram, segment};
-use testkit::Outcome;
 use tidegate_slicer::token::{Place, Seal, TOKEN};
-use trick::through;
+use trick::{dropped, through};
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
@@ -153,12 +153,6 @@ fn what_the_function_adds_behind_the_packet_may_take_more_slots() {
         assert!(seen == frames, "{slice}");
         assert_eq!(values, [20]);
     }
-}
-
-/// How many packets an element of a class has dropped for a reason.
-fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
-    let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
-    element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
 #[test]
@@ -320,4 +314,45 @@ fn errors_quote_the_original() {
     for (number, (seen, whole)) in seen.iter().zip(&whole).enumerate() {
         assert!(seen == whole, "{number}: {} {}", seen.len(), whole.len());
     }
+}
+
+#[test]
+fn errors_behind_options_quote_the_original() {
+    let frames: Vec<_> = [450, 500, 700, 1180, 1190, 1400]
+        .map(|length| {
+            let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
+            let payload: Vec<u8> = (0..length).map(|i| (i * 3) as u8).collect();
+            Builder::udp(a, b).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
+        })
+        .into();
+    for options in 1..4 {
+        let trick = format!("Trick(error, {options})");
+        let (whole, ..) = through("", "THRESHOLD 10000", &trick, &frames, &[]);
+        let (seen, values, _) =
+            through("", "", &trick, &frames, &["t.quoted", "t.sliced", "t.waiting", "t.unrestored"]);
+        assert_eq!((values[0], values[2], values[3]), (values[1], 0, 0));
+        assert!(values[0] >= 5 && seen == whole, "{options}");
+    }
+}
+
+#[test]
+fn a_checksum_that_the_function_fills_in_is_that_of_the_whole_datagram() {
+    let bare = |length: usize| {
+        let mut frame = datagram(length, length, 9);
+        frame[L3 + 26..L3 + 28].fill(0);
+        frame
+    };
+    let short: Vec<_> = [0, 17, 458, 459, 900, 901, 1472].map(bare).into();
+    let long: Vec<_> = [2000, 3001, 8958, 40_000].map(bare).into();
+    for (trick, frames) in [("Trick(resize, 0)", &short), ("Trick(six)", &short), ("Trick(six)", &long)] {
+        let (whole, ..) = through("", "THRESHOLD 100000", trick, frames, &[]);
+        for (table, slice) in [("", ""), ("MARKER none", "BYTES 99"), ("", "FRACTION 0.3")] {
+            let (seen, values, _) = through(table, slice, trick, frames, &["t.spliced"]);
+            assert!(seen == whole, "{trick} {table} {slice}");
+            assert!(values[0] > 3);
+        }
+    }
+    // One that leaves it alone, and one that takes it away.
+    let (seen, ..) = through("", "", "Null", &short, &[]);
+    assert!(seen == short);
 }

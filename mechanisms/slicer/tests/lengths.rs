@@ -1,10 +1,13 @@
 //! Who asks how long packets are gets the answer for whole ones.
 
+mod around;
 mod frames;
+mod trick;
 
 use element::Timestamp;
 use frames::{L3, datagram, segment};
 use testkit::Run;
+use testkit::checker::{Sum, check, ip};
 use testkit::elements::{Input, collect, offer};
 use wire::checksum::fill_ipv4;
 use wire::tcp::flags::ACK;
@@ -30,12 +33,16 @@ fn packets(count: usize) -> Vec<Input> {
 
 /// What leaves each of two sinks.
 fn run(chain: &str) -> [Vec<Vec<u8>>; 2] {
-    let number = offer(vec![packets(500)]);
+    run_with(packets(500), chain)
+}
+
+fn run_with(packets: Vec<Input>, chain: &str) -> [Vec<Vec<u8>>; 2] {
+    let number = offer(vec![packets]);
     let text = format!(
         "t :: PayloadTable(ENTRIES 4000); other :: TestSink({number}, 1); Idle -> other;
          TestSource({number}, 0) -> {chain} -> TestSink({number}, 0)"
     );
-    let outcome = Run::trace().text(&text, &[]).unwrap_or_else(|text| panic!("{text}"));
+    let outcome = Run::trace().with(trick::CLASSES).text(&text, &[]).unwrap_or_else(|text| panic!("{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let seen = collect(number);
     [0, 1].map(|sink| seen.iter().filter(|seen| seen.sink == sink).map(|seen| seen.bytes.clone()).collect())
@@ -90,4 +97,105 @@ fn rates_are_those_of_whole_packets() {
     }
     let whole = run("Queue(1000) -> BandwidthRatedUnqueue(1MBps)");
     assert!(whole == run("Slice(t) -> Queue(1000) -> BandwidthRatedUnqueue(1MBps) -> Splice(t)"));
+}
+
+/// Frames of these lengths of payload, datagrams and segments in turn; `is_whole` says that they must not be fragmented.
+fn of(lengths: &[usize], is_whole: bool) -> Vec<Input> {
+    let input = |(number, &length): (usize, &usize)| {
+        let mut bytes = match number % 2 {
+            0 => datagram(number, length, 0),
+            _ => segment(number, length, 0, ACK),
+        };
+        if is_whole {
+            bytes[L3 + 6] |= 0x40;
+            fill_ipv4(&mut bytes[L3..L3 + 20]).unwrap();
+        }
+        Input { bytes, time: Timestamp(1_000_000_000), annotations: [0; 48], headers: [None; 3] }
+    };
+    lengths.iter().enumerate().map(input).collect()
+}
+
+#[test]
+fn no_more_is_parked_than_bytes_says() {
+    let lengths = [1000, 1000, 2000, 2100, 2200, 3000, 3001, 8958, 9001, 40_000, 40_001, 65_400, 65_401];
+    let given = of(&lengths, false);
+    let whole: Vec<_> = given.iter().map(|input| input.bytes.clone()).collect();
+    type Parked = fn(usize) -> usize;
+    let parked_by: [(&str, Parked); 3] =
+        [("BYTES 17", |_| 17), ("BYTES 900", |_| 900), ("FRACTION 0.25", |length| length / 4)];
+    for (arguments, parked) in parked_by {
+        let [joined, crossed] = run_with(
+            of(&lengths, false),
+            &format!("Slice(t, {arguments}) -> c :: Tee; c[1] -> other; c -> Splice(t)"),
+        );
+        assert!(joined == whole, "{arguments}");
+        for ((crossed, whole), &length) in crossed.iter().zip(&whole).zip(&lengths) {
+            assert_eq!(crossed.len(), whole.len() - parked(length) + 16, "{arguments}");
+            let sums = check(ip(1, crossed).unwrap()).unwrap();
+            assert!(sums.header == Sum::Right && sums.transport == Sum::Right, "{arguments}, {length}");
+        }
+    }
+}
+
+#[test]
+fn what_crosses_may_be_changed_in_packets_of_several_slots() {
+    // The last byte is one that crosses.
+    let lengths = [1000, 3000, 9000, 40_000];
+    let trick = "Trick(damage, 0)";
+    let [whole, _] = run_with(of(&lengths[..1], false), trick);
+    let [joined, _] =
+        run_with(of(&lengths[..1], false), &format!("Slice(t, BYTES 100) -> {trick} -> Splice(t)"));
+    assert_eq!(whole.len(), 1);
+    assert!(whole == joined);
+}
+
+#[test]
+fn packets_longer_than_longest_pass_whole() {
+    let lengths = [600, 900, 1372, 1360, 1373, 1361, 3000];
+    let whole: Vec<_> = of(&lengths, false).into_iter().map(|input| input.bytes).collect();
+    let [joined, crossed] =
+        run_with(of(&lengths, false), "Slice(t, LONGEST 1400) -> c :: Tee; c[1] -> other; c -> Splice(t)");
+    assert!(joined == whole);
+    for (crossed, whole) in crossed.iter().zip(&whole) {
+        assert_eq!(crossed.len() == whole.len(), whole.len() - L3 > 1400);
+    }
+}
+
+/// The frames in their tunnel that leave as others do, and by the outputs for those that are too long; as bytes from the IP header on.
+fn in_tunnel(number: usize, mtu: usize, given: Vec<Input>, output: usize) -> [Vec<Vec<u8>>; 2] {
+    let rest = if output == 1 { "s[2] -> Discard" } else { "s[1] -> Discard" };
+    run_with(
+        given,
+        &format!(
+            "Slice(t) -> Trick(wrap, {number}) -> s :: Splice(t, MTU {mtu}); s[{output}] -> other; {rest}; s"
+        ),
+    )
+}
+
+#[test]
+fn the_mtu_is_for_the_frame_that_leaves() {
+    // What leaves by an output 1 may be fragmented, of what leaves by output 2 the sender has to send less.
+    for (number, (name, tunnel)) in around::KNOWN.iter().enumerate() {
+        let lengths = [600, 900, 1100, 1110, 1120, 1130, 1140, 1150, 1160, 1170, 1180, 1190, 1200, 1400];
+        for is_whole in [false, true] {
+            let whole: Vec<_> = of(&lengths, is_whole).into_iter().map(|input| input.bytes).collect();
+            let wrapped: Vec<_> = whole.iter().map(|frame| tunnel(frame)).collect();
+            let header = if *name == "a tag" { 18 } else { 14 };
+            let fits = |frame: &Vec<u8>| frame.len() - header <= 1200;
+            let [out, long] = in_tunnel(number, 1200, of(&lengths, is_whole), 1);
+            let [_, back] = in_tunnel(number, 1200, of(&lengths, is_whole), 2);
+            assert!(out.iter().eq(wrapped.iter().filter(|frame| fits(frame))), "{name}");
+            let too_long = whole.iter().zip(&wrapped).filter(|(_, wrapped)| !fits(wrapped));
+            let is_plain = wrapped[0][12..14] == [8, 0] || *name == "a tag";
+            match (is_plain, is_whole) {
+                (true, _) => {
+                    assert!(long.iter().eq(too_long.map(|(_, wrapped)| wrapped)) && back.is_empty(), "{name}")
+                }
+                (false, true) => {
+                    assert!(back.iter().eq(too_long.map(|(whole, _)| whole)) && long.is_empty(), "{name}")
+                }
+                (false, false) => assert!(long.is_empty() && back.is_empty(), "{name}"),
+            }
+        }
+    }
 }

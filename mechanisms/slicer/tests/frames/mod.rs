@@ -1,4 +1,5 @@
 //! Frames that say which ones they are.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use wire::MacAddr;
 use wire::build::Builder;

@@ -1,4 +1,5 @@
 //! A network function that does what none should: it says that it passes packets on, and does something else.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use element::class::ArgInfo;
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
@@ -8,6 +9,7 @@ use wire::build::Builder;
 use wire::checksum::{PseudoHeader, fill_ipv4, fill_tcp, fill_udp};
 use wire::{FromBytes, MacAddr, ipv4};
 
+use crate::around::{CLOSED, KNOWN};
 use crate::frames::L3;
 
 /// `Trick(WHAT [, N])`.
@@ -78,13 +80,41 @@ impl Trick {
                 packet.data_mut()[last - n] ^= 1;
                 out.push(packet);
             }
+            // A tunnel, by its number.
+            "wrap" => {
+                let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
+                let (_, tunnel) = KNOWN.iter().chain(CLOSED).nth(n).unwrap();
+                out.extend(cx.packet(&tunnel(&frame)));
+                cx.drop(packet, DropReason::Coalesced);
+            }
+            "esp" => {
+                let tunnelled = crate::around::esp(packet.data());
+                out.extend(cx.packet(&tunnelled));
+                cx.drop(packet, DropReason::Coalesced);
+            }
+            // A byte, by its place and its new value.
+            "change" => {
+                let data = packet.data_mut();
+                let place = (n >> 8) % data.len();
+                data[place] = n as u8;
+                out.push(packet);
+            }
             "tos" => {
                 packet.data_mut()[L3 + 1] = self.n as u8;
                 mend(packet.data_mut());
                 out.push(packet);
             }
+            // A translator to IPv6, which has to know UDP's checksum.
+            "six" => {
+                let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
+                let builder = Builder::udp("[64:ff9b::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
+                let builder = builder.tos(frame[L3 + 1]).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+                out.extend(cx.packet(&builder.build(&frame[L3 + 28..]).unwrap()));
+                cx.drop(packet, DropReason::Coalesced);
+            }
+            // Behind so many options, each of them a header.
             "error" => {
-                let error = error(packet.data());
+                let error = error(packet.data(), n);
                 out.extend(cx.packet(&error));
                 cx.drop(packet, DropReason::TtlExpired);
             }
@@ -110,15 +140,25 @@ fn mend(frame: &mut [u8]) {
 }
 
 /// An error of a router that quotes as much as it may.
-fn error(frame: &[u8]) -> Vec<u8> {
+fn error(frame: &[u8], options: usize) -> Vec<u8> {
     let ip = &frame[L3..];
     let builder = match ip[0] >> 4 {
         4 => Builder::icmp([10, 9, 9, 9].into(), [10, 0, 0, 1].into(), 11, 0, [0, 0]),
         _ => Builder::icmp("fd00::9".parse().unwrap(), "fd00::1".parse().unwrap(), 3, 0, [0, 0]),
     };
     let most = if ip[0] >> 4 == 4 { 576 - 20 - 8 } else { 1280 - 40 - 8 };
+    let most = most - 8 * options;
     let frame = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&ip[..ip.len().min(most)]);
-    frame.unwrap()
+    let mut frame = frame.unwrap();
+    for _ in 0..options {
+        let option = [frame[L3 + 6], 0, 1, 4, 0, 0, 0, 0];
+        // Hop by hop, and then options for the destination.
+        frame[L3 + 6] = if options == 1 { 0 } else { 60 };
+        frame.splice(L3 + 40..L3 + 40, option);
+        let length = (frame.len() - L3 - 40) as u16;
+        frame[L3 + 4..L3 + 6].copy_from_slice(&length.to_be_bytes());
+    }
+    frame
 }
 
 impl Element for Trick {
@@ -145,6 +185,12 @@ impl Element for Trick {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
     }
+}
+
+/// How many packets an element of a class has dropped for a reason.
+pub(crate) fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
+    let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
+    element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
 /// The bytes that leave a table's splicer when these packets come to its slicer and a function is between them; and values of

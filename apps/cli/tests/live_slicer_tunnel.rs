@@ -1,0 +1,131 @@
+//! The slicer around a kernel that puts packets into its own VXLAN tunnel, with the kernel's TCP and UDP at both ends, and a
+//! network behind the tunnel that does not carry frames as long as the joined ones. Skipped with a message where there can be no
+//! network namespaces, or no VXLAN.
+
+mod detour;
+mod line;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use detour::{Detour, set};
+use lab::{Running, exchange_datagrams, transfer};
+use line::{MEGABYTE, run, value};
+
+/// The server's address inside of the tunnel.
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+/// Bytes of a file, and nearly as many segments as it takes at least.
+const LENGTH: usize = 10 * MEGABYTE;
+const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
+/// What is counted.
+const COUNTS: [&str; 9] =
+    ["sliced", "spliced", "tunnelled", "long", "missing", "hidden", "no_token", "changed", "late"];
+
+/// A kernel with a tunnel to the server's, who takes packets out of it that are as long as in the client's network. `device` is what
+/// else is said of the function's end.
+fn tunnel(device: &str) -> Option<Detour> {
+    let detour = Detour::new(["10.1.0.1/24", "10.9.0.2/24"], ["10.1.0.254/24", "10.9.0.1/24"])?;
+    let Detour { client, function, server, .. } = &detour;
+    set(function, "ipv4/ip_forward", "1");
+    for (space, below, [own, other], inner, device) in [
+        (function, "nf1", ["10.9.0.1", "10.9.0.2"], "10.2.0.254/24", device),
+        (server, "eth0", ["10.9.0.2", "10.9.0.1"], "10.2.0.1/24", ""),
+    ] {
+        let add = format!(
+            "link add vx0 type vxlan id 7 local {own} remote {other} dstport 4789 dev {below} {device}"
+        );
+        if let Err(error) = space.ip(&add) {
+            println!("skipped: no VXLAN here: {error}");
+            return None;
+        }
+        if !device.starts_with("df") {
+            // Otherwise it is what fits into the network below, whatever the inner packets are.
+            space.ip("link set vx0 mtu 1500").unwrap();
+        }
+        space.ip(&format!("addr add {inner} dev vx0")).unwrap();
+        space.ip("link set vx0 up").unwrap();
+    }
+    client.ip("route add default via 10.1.0.254").unwrap();
+    server.ip("route add default via 10.2.0.254").unwrap();
+    // The network behind the tunnel.
+    server.ip("link set eth0 mtu 1400").unwrap();
+    detour.host.ip("link set server mtu 1400").unwrap();
+    Some(detour)
+}
+
+/// Slices what goes into the tunnel and joins what comes out of the function; what comes from the server's side has to be whole
+/// for it, because it takes packets out of the tunnel.
+fn host(detour: &Detour, slicing: &str) -> Running {
+    let config = format!(
+        "t :: PayloadTable(ENTRIES 4096);
+         to_client :: Queue(10000) -> ToDevice(client);
+         to_server :: Queue(10000) -> ToDevice(server);
+         FromDevice(client, PROMISC true) -> Slice(t{slicing}) -> Queue(10000) -> ToDevice(nf0);
+         FromDevice(nf0, PROMISC true) -> to_client;
+         FromDevice(server, PROMISC true) -> Queue(10000) -> ToDevice(nf1);
+         FromDevice(nf1, PROMISC true) -> s :: Splice(t, MTU 1400) -> to_server;
+         s [1] -> Strip(14) -> CheckIPHeader -> f :: IPFragmenter(1400) -> parts :: Counter
+             -> EtherEncap(0x0800, 2:0:0:0:0:3, 2:0:0:0:0:4) -> to_server;
+         f [1] -> refused :: Counter -> Discard;
+         s [2] -> Strip(14) -> CheckIPHeader -> ICMPError(10.1.0.254, unreachable, needfrag, PMTU 1350) -> told :: Counter
+             -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:1) -> to_client"
+    );
+    let mut handlers: Vec<String> = COUNTS.iter().map(|name| format!("t.{name}")).collect();
+    handlers.extend(["parts.count", "refused.count", "told.count"].map(String::from));
+    let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-h", handler]).collect();
+    run(&detour.host, &config, &options)
+}
+
+/// A file to the server; what the host has counted by then.
+fn send(detour: &Detour, slicing: &str) -> String {
+    let host = host(detour, slicing);
+    transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();
+    let address = SocketAddr::from((SERVER, 7001));
+    let lengths = [1, 100, 600, 1000, 1300];
+    assert_eq!(exchange_datagrams(&detour.client, &detour.server, address, &lengths), lengths.len());
+    let (good, [counts, messages]) = host.stop();
+    assert!(good, "{messages}");
+    for name in ["hidden", "no_token", "changed"] {
+        assert_eq!(value(&counts, &format!("t.{name}")), 0, "{name}: {counts}");
+    }
+    assert_eq!(value(&counts, "refused.count"), 0, "{counts}");
+    counts
+}
+
+/// Whether nearly all segments went through the tunnel without their payloads, which came back there.
+fn check_tunnelled(counts: &str, least: u64) {
+    let [sliced, spliced, tunnelled] =
+        ["sliced", "spliced", "tunnelled"].map(|name| value(counts, &format!("t.{name}")));
+    assert!(tunnelled >= least && spliced == tunnelled && sliced >= spliced, "{counts}");
+}
+
+#[test]
+fn the_kernels_tunnel_in_fragments() {
+    for device in ["", "udpcsum"] {
+        let Some(detour) = tunnel(device) else { return };
+        let counts = send(&detour, "");
+        check_tunnelled(&counts, SEGMENTS);
+        // Two of each, or a few less where segments were short.
+        assert!(value(&counts, "parts.count") > SEGMENTS, "{counts}");
+        assert_eq!(value(&counts, "told.count"), 0, "{counts}");
+    }
+}
+
+#[test]
+fn the_kernels_tunnel_that_must_not_be_fragmented() {
+    let Some(detour) = tunnel("df set") else { return };
+    let counts = send(&detour, "");
+    check_tunnelled(&counts, SEGMENTS);
+    assert!(value(&counts, "told.count") > 0, "{counts}");
+    assert_eq!(value(&counts, "parts.count"), 0, "{counts}");
+}
+
+/// The function knows how long packets in its tunnel may be, and says so where it sees that they are longer.
+#[test]
+fn the_kernels_tunnel_whose_length_it_knows() {
+    let Some(detour) = tunnel("df set") else { return };
+    detour.function.ip("link set vx0 mtu 1350").unwrap();
+    let counts = send(&detour, ", LONGEST 1350");
+    check_tunnelled(&counts, SEGMENTS);
+    assert!(value(&counts, "t.long") > 0, "{counts}");
+    assert_eq!(["parts", "told"].map(|name| value(&counts, &format!("{name}.count"))), [0, 0], "{counts}");
+}

@@ -1,0 +1,186 @@
+//! Sliced packets that a network function has put into tunnels.
+//!
+//! What is inside is found on the way back, where the outermost packet has no token, and on the way to the network function, where
+//! nothing from outside may look like it. The payload takes the token's place inside, and all headers around it say so.
+
+use element::{Base, DropReason, Packet};
+use packet::Pool;
+use wire::{LinkType, ipv4};
+
+use crate::headers::{HEADERS, Headers, MARKER};
+use crate::payloads::State;
+use crate::quoted;
+use crate::slicing::ip_length;
+use crate::splicing::{Fate, attach, count};
+use crate::table::Parked;
+use crate::token::{Place, TOKEN};
+use crate::tunnel::{Outer, Walk, may_be_fragmented};
+
+/// The least bytes that a datagram with a marked packet inside has behind its header: IP and UDP.
+pub(crate) const LEAST: usize = 20 + 8;
+/// The most bytes of a packet whose end may be a token without anything in it being known: a sliced packet, and what may be
+/// around it.
+const MOST: usize = 512;
+/// How many marks are taken from a packet.
+const MARKS: usize = 8;
+
+/// What is inside of a packet.
+pub(crate) enum Inside {
+    /// Nothing of ours.
+    Nothing,
+    /// A packet with the mark and without a token.
+    Marked,
+    /// A sliced packet.
+    Sliced(Headers, Place, Outer),
+}
+
+/// Where a walk over a packet starts, with where its outermost IP header is if that is known.
+fn walk(packet: &Packet, l3: Option<usize>) -> Option<Walk<'_>> {
+    let (data, length) = (packet.data(), packet.len());
+    match (l3, packet.offset(Base::Network)) {
+        // Without a link header.
+        (Some(0), _) => Some(Walk::ip(data, length, 0)),
+        (None, Some(stripped)) if stripped < 0 => None,
+        _ => Walk::frame(data, length, LinkType::from_number(packet.link())),
+    }
+}
+
+/// Looks for sliced packets inside of a packet, whose outermost IP header, if it is known, leads to no token.
+#[cold]
+pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize>) -> Inside {
+    let data = packet.data();
+    let Some(mut walk) = walk(packet, l3) else { return Inside::Nothing };
+    let mut is_marked = false;
+    while let Some(inner) = walk.next_ip() {
+        let end = walk.outer().end();
+        let headers = Headers::find(data, inner, end);
+        let token = headers.filter(|_| Some(inner) != l3).and_then(|headers| state.opens(data, &headers));
+        if let (Some(headers), Some(place)) = (headers, token) {
+            return Inside::Sliced(headers, place, *walk.outer());
+        }
+        is_marked |= marks
+            && match headers {
+                Some(headers) => headers.dscp(data) == MARKER,
+                None => Headers::is_doubtful(data, inner, end),
+            };
+    }
+    if is_marked { Inside::Marked } else { Inside::Nothing }
+}
+
+/// Takes marks from a packet and from those inside of it, as far as these start in what slicing writes.
+#[cold]
+pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
+    let (mut places, mut found) = ([0; MARKS], 0);
+    let data = packet.data();
+    let Some(mut walk) = walk(packet, l3) else { return };
+    while let Some(inner) = walk.next_ip() {
+        if Headers::bears_mark(data, inner) && inner + ipv4::Header::LEN <= HEADERS + TOKEN && found < MARKS {
+            places[found] = inner;
+            found += 1;
+        }
+    }
+    let outer = *walk.outer();
+    let before = outer.sums(packet);
+    for &place in &places[..found] {
+        Headers::clear_mark(packet.data_mut(), place);
+    }
+    outer.resum(packet, &before);
+}
+
+/// What becomes of a packet from the network function that has no token where one would be.
+#[cold]
+pub(crate) fn splice(
+    pool: &mut Pool,
+    state: &mut State,
+    (worker, marks, mtu): (usize, bool, u32),
+    l3: Option<usize>,
+    packet: Packet,
+) -> Fate {
+    if let Some(l3) = l3
+        && quoted::is_error(packet.data(), l3)
+    {
+        return quoted::restore(pool, state, worker, l3, packet);
+    }
+    let (place, inner) = match look(state, marks, &packet, l3) {
+        Inside::Sliced(headers, place, outer) => (place, Some((headers, outer))),
+        Inside::Marked => {
+            state.counts.no_token += 1;
+            return Fate::Drop(packet, DropReason::NoToken);
+        }
+        Inside::Nothing => match last_token(state, &packet, l3) {
+            Some(place) => (place, None),
+            None => return Fate::Out(packet),
+        },
+    };
+    if usize::from(place.worker) != worker {
+        return Fate::Over(place.worker.into(), packet);
+    }
+    let parked = match state.table.take(place.index, place.generation) {
+        Ok(parked) => parked,
+        Err(gone) => return Fate::Drop(packet, count(state, gone)),
+    };
+    match inner.filter(|(_, outer)| !outer.is_sealed()) {
+        Some((headers, outer)) => join(pool, state, (&headers, mtu), outer, parked, packet),
+        None => {
+            pool.free(parked.packet);
+            state.counts.hidden += 1;
+            Fate::Drop(packet, DropReason::TokenInside)
+        }
+    }
+}
+
+/// What a token says with which a packet ends, as a sliced packet does in tunnels that nobody here knows.
+fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place> {
+    if packet.len() > MOST && !state.leaves_rest {
+        return None;
+    }
+    let seal = state.seal.as_ref()?;
+    let of_ip = l3.and_then(|l3| Some(l3 + ip_length(packet.data().get(l3..)?)?));
+    let mut ends = of_ip.into_iter().filter(|&end| end < packet.len()).chain([packet.len()]);
+    ends.find_map(|end| {
+        let mut token = [0; TOKEN];
+        let start = end.checked_sub(TOKEN)?;
+        if packet.read_at(start, &mut token) == TOKEN { seal.open(token) } else { None }
+    })
+}
+
+/// Puts a payload back behind headers that are inside of others.
+fn join(
+    pool: &mut Pool,
+    state: &mut State,
+    (headers, mtu): (&Headers, u32),
+    mut outer: Outer,
+    mut parked: Parked,
+    front: Packet,
+) -> Fate {
+    let original = parked.original;
+    let room = outer.end() - headers.end as usize;
+    let trailer = if room >= parked.trailer as usize { parked.trailer } else { 0 };
+    let end = (headers.end as i32 + original.less + trailer as i32) as usize;
+    if !outer.may_end_at(end) {
+        pool.free(parked.packet);
+        state.counts.changed += 1;
+        return Fate::Drop(front, DropReason::TooLong);
+    }
+    let is_long = mtu > 0 && end - outer.link_header() > mtu as usize;
+    if is_long && !outer.may_be_fragmented(front.data()) {
+        if !may_be_fragmented(parked.packet.data(), parked.l3.into()) {
+            // Whoever has sent it can send shorter ones.
+            parked.packet.set_flow_mark(None);
+            return Fate::Back(front, parked.packet);
+        }
+        pool.free(parked.packet);
+        return Fate::Drop(front, DropReason::TooLarge);
+    }
+    let before = outer.sums(&front);
+    match attach(pool, state, headers, (parked, room), front) {
+        Ok(mut packet) => {
+            let length = packet.len();
+            outer.set_end(packet.data_mut(), length, original.dscp);
+            outer.resum(&mut packet, &before);
+            state.counts.tunnelled += 1;
+            if is_long { Fate::Long(packet) } else { Fate::Out(packet) }
+        }
+        Err(fate) => fate,
+    }
+}

@@ -1,0 +1,665 @@
+//! The headers that stand around an IP packet in a tunnel, and how they say that it has become longer.
+//!
+//! A [`Walk`] goes from the outside to the inside and gives each IP header that it comes to: behind Ethernet with VLAN tags, LLC, MPLS,
+//! PPPoE, NSH and provider backbone headers; in IP (protocols 4 and 41), GRE, EtherIP, L2TPv3 and MPLS over IP; in UDP as VXLAN, VXLAN-GPE,
+//! GENEVE, GTP-U, LISP, GUE, MPLS or plain IP. Tunnels over UDP are told by their headers where these are specific enough, because
+//! their ports are chosen freely; the others by the port.
+//!
+//! On its way it notes each header that has a length or a checksum over what is inside ([`Outer`]). A header that says something
+//! wrong, a fragment, and a header that protects what is inside (AH, ESP, MACsec) make the whole [sealed](Outer::is_sealed): what is
+//! inside can be seen and must not be changed.
+
+use packet::Packet;
+use wire::checksum::{Delta, Sum};
+use wire::{FromBytes, LinkType, ether_type, ethernet, ip_protocol, ipv4, ipv6, udp, vlan};
+
+use crate::headers::MARKER;
+
+/// How many headers around a packet can be noted.
+const MOST: usize = 20;
+/// How many headers are walked over, those that nothing has to be noted of among them.
+const STEPS: usize = 48;
+
+/// EtherTypes of tunnels that no other mechanism knows.
+mod kind {
+    /// Ethernet in GRE and GENEVE.
+    pub(super) const BRIDGING: u16 = 0x6558;
+    /// PPP in GRE (RFC 2637).
+    pub(super) const PPP: u16 = 0x880b;
+    /// Provider backbone (IEEE 802.1ah).
+    pub(super) const BACKBONE: u16 = 0x88e7;
+    /// MACsec (IEEE 802.1AE).
+    pub(super) const MACSEC: u16 = 0x88e5;
+    /// Network service header (RFC 8300).
+    pub(super) const NSH: u16 = 0x894f;
+}
+
+/// IP protocols of tunnels that no other mechanism knows.
+mod protocol {
+    /// Ethernet in IP (RFC 3378).
+    pub(super) const ETHER_IP: u8 = 97;
+    /// IP payload compression (RFC 3173).
+    pub(super) const COMPRESSION: u8 = 108;
+    /// L2TP, version 3 (RFC 3931).
+    pub(super) const L2TP: u8 = 115;
+    /// MPLS in IP (RFC 4023).
+    pub(super) const MPLS: u8 = 137;
+}
+
+/// Ports of tunnels whose headers do not tell what they are.
+mod port {
+    /// Generic UDP encapsulation.
+    pub(super) const GUE: u16 = 6080;
+    /// LISP data (RFC 9300).
+    pub(super) const LISP: u16 = 4341;
+    /// MPLS in UDP (RFC 7510).
+    pub(super) const MPLS: u16 = 6635;
+}
+
+/// Whether packets of an IP protocol may have others inside.
+pub fn carries_others(protocol: u8) -> bool {
+    use ip_protocol::{AH, ESP, GRE, IPV4, IPV6};
+    use protocol::{COMPRESSION, ETHER_IP, L2TP, MPLS};
+    matches!(protocol, IPV4 | IPV6 | GRE | ESP | AH | ETHER_IP | COMPRESSION | L2TP | MPLS)
+}
+
+/// Which length or checksum a header has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Ipv4,
+    Ipv6,
+    Udp,
+    /// With a checksum.
+    Gre,
+    /// PPP over GRE, with a length.
+    Pptp,
+    Pppoe,
+    Gtp,
+    /// A length in place of an EtherType.
+    Ieee802,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Layer {
+    kind: Kind,
+    /// Where the header is.
+    at: u16,
+    /// Where what it covers ends.
+    end: u32,
+}
+
+/// The headers around an IP packet that have lengths or checksums over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outer {
+    layers: [Layer; MOST],
+    count: u8,
+    /// Where what the link header carries starts: the first header that an interface's MTU counts.
+    start: u16,
+    /// Where the innermost of them ends.
+    end: u32,
+    is_sealed: bool,
+}
+
+/// One's complement sums of what each checksum covers.
+pub type Sums = [u16; MOST];
+
+impl Outer {
+    fn layers(&self) -> &[Layer] {
+        &self.layers[..self.count.into()]
+    }
+
+    /// Whether what is inside must not be changed.
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+
+    /// Where the innermost header around the packet ends, and a trailer of the packet with it.
+    pub fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    /// Bytes of link headers, which an interface's MTU does not count.
+    pub fn link_header(&self) -> usize {
+        self.start.into()
+    }
+
+    /// Whether all lengths can say that everything ends there.
+    pub fn may_end_at(&self, end: usize) -> bool {
+        let most = |kind| match kind {
+            // What is larger is an EtherType.
+            Kind::Ieee802 => ether_type::MIN - 1,
+            _ => u16::MAX,
+        };
+        self.layers().iter().all(|layer| end.saturating_sub(layer.at.into()) <= usize::from(most(layer.kind)))
+    }
+
+    /// Whether a router may fragment the packet: the outermost header is IPv4's and does not forbid it.
+    pub fn may_be_fragmented(&self, data: &[u8]) -> bool {
+        let is_first = |layer: &&Layer| layer.kind == Kind::Ipv4 && layer.at == self.start;
+        self.layers().first().filter(is_first).is_some_and(|layer| may_be_fragmented(data, layer.at.into()))
+    }
+
+    /// The sums of what their checksums cover.
+    pub fn sums(&self, packet: &Packet) -> Sums {
+        let mut sums = [0; MOST];
+        for (sum, layer) in sums.iter_mut().zip(self.layers()) {
+            *sum = layer.sum(packet);
+        }
+        sums
+    }
+
+    /// Lets all say that the packet ends there, and those with the mark have another DSCP, if there is one. Checksums over what is
+    /// inside are another matter: see [`Outer::resum`].
+    pub fn set_end(&mut self, data: &mut [u8], end: usize, dscp: Option<u8>) {
+        for layer in &mut self.layers[..self.count.into()] {
+            layer.end = end as u32;
+            if let Some(header) = data.get_mut(layer.at.into()..) {
+                layer.kind.set_length(header, end - usize::from(layer.at), dscp);
+            }
+        }
+        self.end = end as u32;
+    }
+
+    /// Changes checksums by what has changed in what they cover since there were these sums: from the innermost on, because each
+    /// covers those inside.
+    pub fn resum(&self, packet: &mut Packet, before: &Sums) {
+        for (layer, before) in self.layers().iter().zip(before).rev() {
+            let delta = Delta::u16(*before, layer.sum(packet));
+            let Some((place, is_udp)) = layer.checksum(packet.data()) else { continue };
+            let Some(checksum) = packet.data_mut().get_mut(place..).and_then(|bytes| bytes.first_chunk_mut())
+            else {
+                continue;
+            };
+            let came = u16::from_be_bytes(*checksum);
+            let changed = if is_udp { delta.apply_udp(came) } else { delta.apply_to_any(came) };
+            *checksum = changed.to_be_bytes();
+        }
+    }
+}
+
+impl Layer {
+    /// Where its checksum is, if it has one over what is inside, and whether that is UDP's.
+    fn checksum(&self, data: &[u8]) -> Option<(usize, bool)> {
+        let at = usize::from(self.at);
+        match self.kind {
+            Kind::Udp => {
+                data.get(at + 6..at + 8).filter(|checksum| **checksum != [0, 0]).map(|_| (at + 6, true))
+            }
+            Kind::Gre => Some((at + 4, false)),
+            _ => None,
+        }
+    }
+
+    /// The sum of what its checksum covers, which is 0 where it has none. Addresses do not change, so that of a pseudo header only
+    /// the length counts.
+    fn sum(&self, packet: &Packet) -> u16 {
+        let Some((_, is_udp)) = self.checksum(packet.data()) else { return 0 };
+        let (start, end) = (usize::from(self.at), self.end as usize);
+        let length = if is_udp { end - start } else { 0 };
+        Sum::new().word32(length as u32).followed_by(sum_between(packet, start, end)).folded()
+    }
+}
+
+impl Kind {
+    /// Lets a header say that it ends with what it covers after so many bytes, and with another DSCP if it has the mark.
+    fn set_length(self, header: &mut [u8], total: usize, dscp: Option<u8>) {
+        let (at, length) = match self {
+            Kind::Ipv4 => {
+                let Ok((ip, _)) = ipv4::Header::mut_from_prefix(header) else { return };
+                let delta = Delta::u16(ip.total_length.get(), total as u16);
+                ip.total_length.set(total as u16);
+                ip.checksum.set(delta.apply_to_any(ip.checksum.get()));
+                if let Some(dscp) = dscp.filter(|_| ip.dscp() == MARKER) {
+                    let delta = Delta::u16(ip.tos.into(), (dscp << 2 | ip.ecn()).into());
+                    ip.set_dscp(dscp);
+                    ip.checksum.set(delta.apply_to_any(ip.checksum.get()));
+                }
+                return;
+            }
+            Kind::Ipv6 => {
+                let Ok((ip, _)) = ipv6::Header::mut_from_prefix(header) else { return };
+                ip.payload_length.set((total - ipv6::Header::LEN) as u16);
+                let class = ip.traffic_class();
+                if let Some(dscp) = dscp.filter(|_| class >> 2 == MARKER) {
+                    ip.set_traffic_class(dscp << 2 | class & 3);
+                }
+                return;
+            }
+            Kind::Gre => return,
+            Kind::Udp => (4, total),
+            Kind::Pptp => (4, total - pptp_header(header)),
+            Kind::Pppoe => (4, total - PPPOE),
+            Kind::Gtp => (2, total - GTP),
+            Kind::Ieee802 => (0, total - 2),
+        };
+        if let Some(field) = header.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+            *field = (length as u16).to_be_bytes();
+        }
+    }
+}
+
+/// Bytes of headers.
+const PPPOE: usize = 6;
+const GTP: usize = 8;
+const GRE: usize = 4;
+
+/// Bytes of GRE's header in front of PPP (RFC 2637, section 4.1).
+fn pptp_header(header: &[u8]) -> usize {
+    let flags = header.first_chunk().map_or(0, |flags| u16::from_be_bytes(*flags));
+    8 + if flags & 0x1000 != 0 { 4 } else { 0 } + if flags & 0x0080 != 0 { 4 } else { 0 }
+}
+
+/// What stands next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Ethernet,
+    /// What an EtherType announces, right behind it.
+    Type(u16),
+    Ip,
+    /// An IP header that has been given.
+    InsideIp,
+    Protocol(u8),
+    Mpls,
+    Ppp,
+}
+
+/// Goes from the outside to the inside of a packet.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    data: &'a [u8],
+    at: usize,
+    next: Next,
+    steps: usize,
+    is_started: bool,
+    outer: Outer,
+}
+
+impl<'a> Walk<'a> {
+    /// From the link header of a packet on, with its first bytes and its length.
+    pub fn frame(data: &'a [u8], length: usize, link: LinkType) -> Option<Walk<'a>> {
+        let announced = |at: usize| data.get(at..)?.first_chunk().map(|kind| u16::from_be_bytes(*kind));
+        let (at, next) = match link {
+            LinkType::Ethernet => (0, Next::Ethernet),
+            LinkType::LinuxCooked => (16, Next::Type(announced(14)?)),
+            LinkType::LinuxCookedV2 => (20, Next::Type(announced(0)?)),
+            LinkType::RawIp => (0, Next::Ip),
+            LinkType::Null | LinkType::Loop => (4, Next::Ip),
+            LinkType::Other(_) => return None,
+        };
+        Some(Walk::start(data, length, at, next))
+    }
+
+    /// From an IP header on.
+    pub fn ip(data: &'a [u8], length: usize, l3: usize) -> Walk<'a> {
+        Walk::start(data, length, l3, Next::Ip)
+    }
+
+    fn start(data: &'a [u8], length: usize, at: usize, next: Next) -> Walk<'a> {
+        let outer = Outer { end: length as u32, ..Outer::default() };
+        Walk { data, at, next, steps: 0, is_started: false, outer }
+    }
+
+    /// What stands around the IP header that was given last.
+    pub fn outer(&self) -> &Outer {
+        &self.outer
+    }
+
+    /// Where the next IP header is.
+    pub fn next_ip(&mut self) -> Option<usize> {
+        while self.steps < STEPS {
+            self.steps += 1;
+            if self.at > self.outer.end() {
+                // Of what stands there nothing belongs to the packet.
+                return None;
+            }
+            if matches!(self.next, Next::Ip) {
+                self.mark_start();
+                let is_ip = matches!(self.data.get(self.at)? >> 4, 4 | 6);
+                self.next = Next::InsideIp;
+                return is_ip.then_some(self.at);
+            }
+            self.step()?;
+        }
+        None
+    }
+
+    fn step(&mut self) -> Option<()> {
+        match self.next {
+            Next::Ethernet => {
+                self.next = Next::Type(self.word(12)?);
+                self.at += ethernet::Header::LEN;
+            }
+            Next::Type(tag) if vlan::is_tag(tag) => {
+                self.next = Next::Type(self.word(2)?);
+                self.at += vlan::Tag::LEN;
+            }
+            Next::Type(announced) => {
+                self.mark_start();
+                self.announced(announced)?;
+            }
+            Next::Ip | Next::InsideIp => self.inside_ip()?,
+            Next::Protocol(protocol) => self.protocol(protocol)?,
+            Next::Mpls => self.mpls()?,
+            Next::Ppp => {
+                // Both may be left out (RFC 1661, sections 6.5 and 6.6).
+                self.at += if self.word(0)? == 0xff03 { 2 } else { 0 };
+                let first = *self.data.get(self.at)?;
+                let (protocol, length) = if first & 1 == 1 { (first.into(), 1) } else { (self.word(0)?, 2) };
+                self.at += length;
+                self.next = match protocol {
+                    0x0021 | 0x0057 => Next::Ip,
+                    0x0281 => Next::Mpls,
+                    _ => return None,
+                };
+            }
+        }
+        Some(())
+    }
+
+    /// What link headers carry starts here.
+    fn mark_start(&mut self) {
+        if !std::mem::replace(&mut self.is_started, true) {
+            self.outer.start = self.at as u16;
+        }
+    }
+
+    fn byte(&self, offset: usize) -> Option<u8> {
+        self.data.get(self.at + offset).copied()
+    }
+
+    fn word(&self, offset: usize) -> Option<u16> {
+        Some(u16::from_be_bytes(*self.data.get(self.at + offset..)?.first_chunk()?))
+    }
+
+    /// Notes a header that covers what is up to an end.
+    fn note(&mut self, kind: Kind, at: usize, end: usize) {
+        let Outer { layers, count, end: outer, is_sealed, .. } = &mut self.outer;
+        // It says that there is more than there is.
+        *is_sealed |= end > *outer as usize;
+        *outer = (end as u32).min(*outer);
+        match layers.get_mut(usize::from(*count)) {
+            Some(layer) => {
+                *layer = Layer { kind, at: at as u16, end: *outer };
+                *count += 1;
+            }
+            None => *is_sealed = true,
+        }
+    }
+
+    fn seal(&mut self) {
+        self.outer.is_sealed = true;
+    }
+
+    fn announced(&mut self, announced: u16) -> Option<()> {
+        self.next = match announced {
+            ether_type::IPV4 | ether_type::IPV6 => Next::Ip,
+            ether_type::MPLS | ether_type::MPLS_UPSTREAM => Next::Mpls,
+            ether_type::PPPOE_SESSION => {
+                self.note(Kind::Pppoe, self.at, self.at + PPPOE + usize::from(self.word(4)?));
+                self.at += PPPOE;
+                Next::Ppp
+            }
+            kind::BRIDGING => Next::Ethernet,
+            kind::PPP => Next::Ppp,
+            kind::BACKBONE => {
+                self.at += 4;
+                Next::Ethernet
+            }
+            kind::NSH => self.service_header()?,
+            kind::MACSEC => {
+                self.seal();
+                let tag = self.byte(0)?;
+                let is_encrypted = tag & 0x0c != 0;
+                self.at += if tag & 0x20 != 0 { 14 } else { 6 };
+                let next = Next::Type(self.word(0).filter(|_| !is_encrypted)?);
+                self.at += 2;
+                next
+            }
+            length @ ..ether_type::MIN => {
+                self.note(Kind::Ieee802, self.at.checked_sub(2)?, self.at + usize::from(length));
+                let is_snap = [self.word(0)?, self.word(2)?, self.word(4)?] == [0xaaaa, 0x0300, 0];
+                let next = Next::Type(self.word(6).filter(|_| is_snap)?);
+                self.at += 8;
+                next
+            }
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// Walks over a network service header.
+    fn service_header(&mut self) -> Option<Next> {
+        let (length, protocol) = (usize::from(self.byte(1)? & 0x3f) * 4, self.byte(3)?);
+        self.at += length.max(8);
+        Walk::by_number(protocol)
+    }
+
+    /// What VXLAN-GPE and the network service header call what comes next.
+    fn by_number(number: u8) -> Option<Next> {
+        Some(match number {
+            1 | 2 => Next::Ip,
+            3 => Next::Ethernet,
+            4 => Next::Type(kind::NSH),
+            5 => Next::Mpls,
+            _ => return None,
+        })
+    }
+
+    fn mpls(&mut self) -> Option<()> {
+        let is_last = self.byte(2)? & 1 == 1;
+        self.at += 4;
+        if !is_last {
+            return Some(());
+        }
+        self.next = match self.byte(0)? >> 4 {
+            4 | 6 => Next::Ip,
+            // A frame, with a control word or without (RFC 4448).
+            _ => {
+                if self.byte(0)? >> 4 == 0 && self.is_frame_at(4) {
+                    self.at += 4;
+                }
+                Next::Ethernet
+            }
+        };
+        Some(())
+    }
+
+    fn inside_ip(&mut self) -> Option<()> {
+        let ip = self.data.get(self.at..)?;
+        let (kind, protocol, header, total) = match ip.first()? >> 4 {
+            4 => {
+                let (header, _) = ipv4::Header::ref_from_prefix(ip).ok()?;
+                if header.is_fragment() {
+                    self.outer.is_sealed = true;
+                }
+                let length = header.header_len();
+                (header.fragment_offset() == 0 && length >= ipv4::Header::LEN).then_some(())?;
+                (Kind::Ipv4, header.protocol, length, usize::from(header.total_length.get()))
+            }
+            6 => {
+                let (header, rest) = ipv6::Header::ref_from_prefix(ip).ok()?;
+                let mut length = ipv6::Header::LEN;
+                let mut protocol = header.next_header;
+                for extension in ipv6::extensions(protocol, rest) {
+                    let extension = extension.ok()?;
+                    let part = match extension.kind {
+                        ip_protocol::FRAGMENT => ipv6::FragmentHeader::ref_from_bytes(extension.bytes).ok(),
+                        _ => None,
+                    };
+                    (part.is_none_or(|part| part.offset() == 0)).then_some(())?;
+                    self.outer.is_sealed |= part.is_some_and(|part| part.more_fragments());
+                    self.outer.is_sealed |= extension.kind == ip_protocol::AH;
+                    protocol = extension.next_header;
+                    length += extension.bytes.len();
+                }
+                (Kind::Ipv6, protocol, length, ipv6::Header::LEN + usize::from(header.payload_length.get()))
+            }
+            _ => return None,
+        };
+        (header <= total).then_some(())?;
+        self.note(kind, self.at, self.at + total);
+        self.at += header;
+        self.next = Next::Protocol(protocol);
+        Some(())
+    }
+
+    fn protocol(&mut self, protocol: u8) -> Option<()> {
+        self.next = match protocol {
+            ip_protocol::IPV4 | ip_protocol::IPV6 => Next::Ip,
+            ip_protocol::UDP => self.inside_udp()?,
+            ip_protocol::GRE => self.inside_gre()?,
+            ip_protocol::AH => {
+                self.seal();
+                let (next, length) = (self.byte(0)?, (usize::from(self.byte(1)?) + 2) * 4);
+                self.at += length;
+                Next::Protocol(next)
+            }
+            ip_protocol::ESP => {
+                // What is not encrypted can be seen (RFC 2410).
+                self.seal();
+                self.at += 8;
+                Next::Ip
+            }
+            protocol::ETHER_IP => {
+                self.at += 2;
+                Next::Ethernet
+            }
+            protocol::MPLS => Next::Mpls,
+            protocol::L2TP => {
+                // A session, and then a cookie and another header or not, which only both ends know (RFC 3931 and 4719).
+                self.at += [4, 8, 12, 16].into_iter().find(|start| self.is_frame_at(*start))?;
+                Next::Ethernet
+            }
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// Whether an Ethernet frame with something known seems to start so many bytes further.
+    fn is_frame_at(&self, offset: usize) -> bool {
+        use ether_type::{IPV4, IPV6, MPLS, MPLS_UPSTREAM, PPPOE_SESSION};
+        let rest = self.outer.end().saturating_sub(self.at + offset + ethernet::Header::LEN);
+        let is_known = |kind: u16| {
+            vlan::is_tag(kind)
+                || kind < ether_type::MIN && usize::from(kind) == rest
+                || matches!(
+                    kind,
+                    IPV4 | IPV6 | MPLS | MPLS_UPSTREAM | PPPOE_SESSION | kind::BACKBONE | kind::NSH
+                )
+        };
+        self.word(offset + 12).is_some_and(is_known)
+    }
+
+    fn inside_gre(&mut self) -> Option<Next> {
+        let (flags, announced) = (self.word(0)?, self.word(2)?);
+        let has = |flag: u16| flags & flag != 0;
+        // With a source route (RFC 1701) nobody sends any more.
+        let (version, is_routed) = (flags & 7, has(0x4000));
+        match version {
+            0 if !is_routed => {
+                let header = GRE + [0x8000, 0x2000, 0x1000].iter().filter(|flag| has(**flag)).count() * 4;
+                if has(0x8000) {
+                    self.note(Kind::Gre, self.at, self.outer.end());
+                }
+                self.at += header;
+                // A mirrored frame behind a header of its own.
+                if announced == 0x88be {
+                    self.at += if has(0x1000) { 8 } else { 0 };
+                    return Some(Next::Ethernet);
+                }
+                Some(Next::Type(announced))
+            }
+            1 if has(0x2000) && announced == kind::PPP => {
+                let header = pptp_header(self.data.get(self.at..)?);
+                self.note(Kind::Pptp, self.at, self.at + header + usize::from(self.word(4)?));
+                self.at += header;
+                Some(Next::Ppp)
+            }
+            _ => None,
+        }
+    }
+
+    fn inside_udp(&mut self) -> Option<Next> {
+        let (ports, length) = ([self.word(0)?, self.word(2)?], usize::from(self.word(4)?));
+        let room = length.checked_sub(udp::Header::LEN)?;
+        if self.at + length < self.outer.end() {
+            // What is behind the datagram has a meaning of its own (RFC 9868).
+            self.seal();
+        }
+        self.note(Kind::Udp, self.at, self.at + length);
+        self.at += udp::Header::LEN;
+        if self.is_ip_of(room) {
+            return Some(Next::Ip);
+        }
+        let (first, last) = (self.word(0)?, self.byte(7)?);
+        let second = self.word(2)?;
+        let (next, header) = match first >> 8 {
+            // VXLAN (RFC 7348), with a group policy, and VXLAN-GPE.
+            0x08 if first & 0xff == 0 && second == 0 && last == 0 => (Next::Ethernet, 8),
+            0x88 if first & 0xb7 == 0 && last == 0 => (Next::Ethernet, 8),
+            0x0c if first & 0xff == 0 && second >> 8 == 0 && last == 0 => (Walk::by_number(second as u8)?, 8),
+            // GENEVE (RFC 8926).
+            options @ ..0x40 if first & 0x3f == 0 && last == 0 && second >= ether_type::MIN => {
+                (Next::Type(second), 8 + usize::from(options) * 4)
+            }
+            // GTP-U, version 1, a packet of a user (3GPP TS 29.281).
+            0x30..0x38 if first & 0xff == 0xff && GTP + usize::from(second) == room => {
+                self.note(Kind::Gtp, self.at, self.at + room);
+                (Next::Ip, self.gtp_header(first & 0x700 != 0)?)
+            }
+            _ if ports[1] == port::LISP => (Next::Ip, 8),
+            _ if ports[1] == port::MPLS => (Next::Mpls, 0),
+            options @ ..0x20 if ports[1] == port::GUE => {
+                (Next::Protocol(first as u8), 4 + usize::from(options) * 4)
+            }
+            _ => return None,
+        };
+        self.at += header;
+        Some(next)
+    }
+
+    /// Bytes of a GTP-U header and those behind it.
+    fn gtp_header(&self, has_options: bool) -> Option<usize> {
+        if !has_options {
+            return Some(GTP);
+        }
+        let (mut length, mut next) = (GTP + 4, self.byte(GTP + 3)?);
+        let has_extensions = self.byte(0)? & 4 != 0;
+        while has_extensions && next != 0 {
+            let words = usize::from(self.byte(length)?).max(1);
+            next = self.byte(length + words * 4 - 1)?;
+            length += words * 4;
+        }
+        Some(length)
+    }
+
+    /// Whether what stands here is an IP packet of exactly so many bytes.
+    fn is_ip_of(&self, length: usize) -> bool {
+        let total = match self.byte(0).map(|first| first >> 4) {
+            Some(4) => self.word(2).map(usize::from),
+            Some(6) => self.word(4).map(|payload| ipv6::Header::LEN + usize::from(payload)),
+            _ => None,
+        };
+        total == Some(length)
+    }
+}
+
+/// Whether routers may fragment an IP packet: it is IPv4 and does not forbid it.
+pub fn may_be_fragmented(data: &[u8], l3: usize) -> bool {
+    let is_ipv4 = data.get(l3).is_some_and(|first| first >> 4 == 4);
+    let header = data.get(l3..).and_then(|ip| ipv4::Header::ref_from_prefix(ip).ok());
+    header.is_some_and(|(header, _)| is_ipv4 && !header.dont_fragment())
+}
+
+/// The sum of the bytes of a packet from one place to another.
+pub fn sum_between(packet: &Packet, start: usize, end: usize) -> Sum {
+    let (mut sum, mut place) = (Sum::new(), 0);
+    for chunk in packet.chunks() {
+        let from = start.saturating_sub(place).min(chunk.len());
+        let to = end.saturating_sub(place).min(chunk.len());
+        sum = sum.bytes(chunk.get(from..to).unwrap_or_default());
+        place += chunk.len();
+    }
+    sum
+}
