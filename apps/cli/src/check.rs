@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::load::{Input, Loaded};
 use crate::reasoning::Unread;
+use crate::run::parse_size;
 use crate::{FAILURE, explain, print, reasoning};
 
 /// Arguments of `check`.
@@ -21,6 +22,9 @@ pub(crate) struct CheckArgs {
     /// Seconds after which looking at packets is given up
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
+    /// Memory that decision diagrams may take, such as 256M
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    memory: usize,
 }
 
 /// Arguments of commands that print a configuration in another form.
@@ -61,7 +65,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let findings = explain::find(&reasoned, args.seconds);
+    let findings = explain::find(&reasoned, args.seconds, args.memory);
     let (idle, more) = explain::idle(&reasoned, &findings, args.all);
     loaded.problems.extend(idle);
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };

@@ -14,6 +14,7 @@ use synthesizer::check::rules::MOST_NAMED;
 use synthesizer::check::stretches::{is_end, obstacle, stretches};
 use synthesizer::check::{Entry, Findings, check};
 use synthesizer::model::chain::Chain;
+use synthesizer::model::diagrams::nodes_in;
 use synthesizer::verify::run::{exits, kind_of};
 
 use crate::example::run;
@@ -27,11 +28,11 @@ const PICTURES: usize = 5;
 const NAMES: usize = 6;
 
 /// Looks at all packets at once. Progress is shown on a terminal.
-pub(crate) fn find(reasoned: &Reasoned, seconds: u64) -> Findings {
+pub(crate) fn find(reasoned: &Reasoned, seconds: u64, memory: usize) -> Findings {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
-    let findings = check(&reasoned.chain, Some(deadline), &mut |element| {
+    let findings = check(&reasoned.chain, Some(deadline), Some(nodes_in(memory)), &mut |element| {
         progress.set_message(format!("looking at {element}"))
     });
     progress.finish_and_clear();
@@ -113,7 +114,9 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
     let mut text = String::new();
     let chain = &reasoned.chain;
     if findings.exhausted {
-        text.push_str("\nThere is no time or room to look at all packets (--seconds gives more time).\n");
+        text.push_str(
+            "\nThere is no time or room to look at all packets (--seconds and --memory give more).\n",
+        );
     }
     if findings.entries.is_empty() && !findings.exhausted {
         text.push_str("\nNo element gives packets.\n");

@@ -13,7 +13,15 @@ use synthesizer::verify::{Outcome, Verdict};
 use crate::load::parse;
 use crate::proofs::{Kept, Proofs};
 use crate::reasoning::{Reasoned, of};
-use crate::verify;
+use crate::verify::{self, Limit};
+
+/// What proofs may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Allowed {
+    pub(crate) time: Duration,
+    /// Bytes of decision diagrams.
+    pub(crate) memory: usize,
+}
 
 /// A stretch whose program is not proven.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -45,14 +53,15 @@ pub(crate) struct Parted {
 }
 
 /// Parts stretches by whether they are proven. Each one has a share of the time; with none, only kept proofs count.
-pub(crate) fn part(reasoned: &Reasoned, synthesis: &Synthesis, time: Duration, proofs: &Proofs) -> Parted {
-    let end = Instant::now() + time;
+pub(crate) fn part(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed, proofs: &Proofs) -> Parted {
+    let end = Instant::now() + allowed.time;
     let mut parted =
         Parted { proven: Synthesis { stretches: Vec::new(), ..synthesis.clone() }, unproven: Vec::new() };
     for (number, stretch) in synthesis.stretches.iter().enumerate() {
         let left = (synthesis.stretches.len() - number) as u32;
         let share = end.saturating_duration_since(Instant::now()) / left;
-        match prove(reasoned, synthesis, stretch, share, proofs) {
+        let allowed = Allowed { time: share, ..allowed };
+        match prove(reasoned, synthesis, stretch, allowed, proofs) {
             Ok(()) => parted.proven.stretches.push(stretch.clone()),
             Err(why) => parted.unproven.push(Unproven {
                 from: reasoned.chain.nodes[stretch.from.0].name.clone(),
@@ -70,14 +79,15 @@ fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
     stretch: &Stretch,
-    share: Duration,
+    allowed: Allowed,
     proofs: &Proofs,
 ) -> Result<(), String> {
     let alone = Synthesis { stretches: vec![stretch.clone()], ..synthesis.clone() };
     let other = read_again(reasoned, &insert(&reasoned.loaded.graph, &reasoned.chain, &alone))?;
     let about = format!("{} behind {}", reasoned.loaded.name, reasoned.chain.nodes[stretch.from.0].name);
     let pair = [reasoned, &other];
-    match find(proofs, "stretch", pair, share, &about, |pair, end| verify::compare_programs(pair, end)) {
+    match find(proofs, "stretch", pair, allowed, &about, |pair, limit| verify::compare_programs(pair, limit))
+    {
         Finding::Equivalent => Ok(()),
         Finding::Undecided(why) | Finding::Different(why) => Err(why),
     }
@@ -88,13 +98,13 @@ pub(crate) fn whole(
     reasoned: &Reasoned,
     graph: &Graph,
     reasons: bool,
-    time: Duration,
+    allowed: Allowed,
     proofs: &Proofs,
 ) -> Finding {
     let kind = if reasons { "chain with reasons" } else { "chain" };
     match read_again(reasoned, graph) {
-        Ok(other) => find(proofs, kind, [reasoned, &other], time, &reasoned.loaded.name, |pair, end| {
-            verify::compare(pair, reasons, end)
+        Ok(other) => find(proofs, kind, [reasoned, &other], allowed, &reasoned.loaded.name, |pair, limit| {
+            verify::compare(pair, reasons, limit)
         }),
         Err(why) => Finding::Undecided(why),
     }
@@ -115,10 +125,11 @@ fn find(
     proofs: &Proofs,
     kind: &str,
     pair: [&Reasoned; 2],
-    time: Duration,
+    allowed: Allowed,
     about: &str,
-    search: impl FnOnce([&Reasoned; 2], Instant) -> Outcome,
+    search: impl FnOnce([&Reasoned; 2], Limit) -> Outcome,
 ) -> Finding {
+    let Allowed { time, memory } = allowed;
     let key = proofs.key(kind, pair);
     match key.as_ref().and_then(|key| proofs.find(key)) {
         Some(Kept::Proven) => return Finding::Equivalent,
@@ -126,7 +137,7 @@ fn find(
         _ if time.is_zero() => return Finding::Undecided("there is no proof yet".into()),
         _ => {}
     }
-    let verdict = search(pair, Instant::now() + time).verdict;
+    let verdict = search(pair, Limit { end: Instant::now() + time, memory }).verdict;
     let (finding, kept) = match verdict {
         Verdict::Equivalent => (Finding::Equivalent, Kept::Proven),
         Verdict::Undecided { element, reason } => {

@@ -17,8 +17,9 @@ use synthesizer::standard::standard;
 use crate::check::print_or_write;
 use crate::load::{Input, Loaded};
 use crate::proofs::Proofs;
-use crate::prove::{self, Finding, Parted, Unproven};
+use crate::prove::{self, Allowed, Finding, Parted, Unproven};
 use crate::reasoning::{Reasoned, Unread, of, read};
+use crate::run::parse_size;
 use crate::{FAILURE, switch};
 
 /// Arguments of `synthesize`.
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Seconds that proofs may take in all; with 0, only proofs that are kept count [default: 120, with --prove 3600]
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
+    /// Memory that decision diagrams may take, such as 256M
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    memory: usize,
     #[command(flatten)]
     switch: switch::Switch,
 }
@@ -106,7 +110,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let time = Duration::from_secs(args.seconds.unwrap_or(by_default));
     let end = Instant::now() + time;
     let proofs = Proofs::of_user();
-    let Parted { proven, unproven } = prove::part(&reasoned, &synthesis, time, &proofs);
+    let Parted { proven, unproven } =
+        prove::part(&reasoned, &synthesis, Allowed { time, memory: args.memory }, &proofs);
     let synthesis = if args.unproven { synthesis } else { proven };
     let verb = if args.unproven { "put in" } else { "left as they are" };
     for one in &unproven {
@@ -122,7 +127,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
         false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
     };
-    let left = end.saturating_duration_since(Instant::now());
+    let left = Allowed { time: end.saturating_duration_since(Instant::now()), memory: args.memory };
     // Elsewhere nobody asks for which reason a packet is dropped.
     let proof = match prove::whole(&reasoned, &graph, !is_standard, left, &proofs) {
         Finding::Equivalent => Some(EQUIVALENT.to_string()),
@@ -197,6 +202,9 @@ fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
 /// Seconds that proofs may take before a run.
 const BEFORE_RUN: u64 = 20;
 
+/// Bytes that decision diagrams may take before a run.
+const MEMORY: usize = 1 << 30;
+
 /// What was put into a configuration.
 pub(crate) struct PutIn {
     /// In a line; empty where nothing was tried.
@@ -218,8 +226,8 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<PutIn, String> {
     };
     let synthesis = compose(&reasoned, &Limits::default());
     let proofs = Proofs::of_user();
-    let time = Duration::from_secs(BEFORE_RUN);
-    let Parted { proven, unproven } = prove::part(&reasoned, &synthesis, time, &proofs);
+    let allowed = Allowed { time: Duration::from_secs(BEFORE_RUN), memory: MEMORY };
+    let Parted { proven, unproven } = prove::part(&reasoned, &synthesis, allowed, &proofs);
     loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
     let passed = proven.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied());
     let elements: BTreeSet<usize> = passed.collect();

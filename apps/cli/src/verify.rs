@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use synthesizer::model::chain::Chain;
+use synthesizer::model::diagrams::nodes_in;
 use synthesizer::verify::example::Example;
 use synthesizer::verify::run::{Exit, exits, kind_of};
 use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
@@ -15,6 +16,7 @@ use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 use crate::example::{Ran, run};
 use crate::load::Input;
 use crate::reasoning::{Reasoned, read};
+use crate::run::parse_size;
 use crate::{packets, print};
 
 /// Arguments of `verify`.
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// Seconds after which it is given up as undecided
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
+    /// Memory that decision diagrams may take, such as 256M
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    memory: usize,
 }
 
 /// An error in a configuration, or anything else that stops the comparison.
@@ -62,7 +67,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let Ok([a, b]) = <[Reasoned; 2]>::try_from(both) else { return ExitCode::from(ERROR) };
     let pair = [&a, &b];
-    let outcome = compare(pair, args.reasons, Instant::now() + Duration::from_secs(args.seconds));
+    let outcome = compare(pair, args.reasons, Limit::of(args.seconds, args.memory));
     let mut text = String::new();
     let status = describe(&mut text, pair, &outcome.verdict);
     for reasoned in pair {
@@ -81,16 +86,33 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if status == 0 { printed } else { ExitCode::from(status) }
 }
 
+/// How much a comparison may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    /// When it ends.
+    pub(crate) end: Instant,
+    /// Bytes of decision diagrams.
+    pub(crate) memory: usize,
+}
+
+impl Limit {
+    fn of(seconds: u64, memory: usize) -> Limit {
+        Limit { end: Instant::now() + Duration::from_secs(seconds), memory }
+    }
+}
+
 /// Compares two configurations; shows progress on a terminal.
-pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, deadline: Instant) -> Outcome {
-    let options = verify::Options { reasons, deadline: Some(deadline) };
-    watched(pair, |chains, watcher| verify::verify(chains, options, None, watcher))
+pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outcome {
+    let options = verify::Options { reasons, deadline: Some(limit.end) };
+    let nodes = Some(nodes_in(limit.memory));
+    watched(pair, |chains, watcher| verify::verify(chains, options, nodes, watcher))
 }
 
 /// Compares each program of the second configuration with the elements of the first one that it stands for.
-pub(crate) fn compare_programs(pair: [&Reasoned; 2], deadline: Instant) -> Outcome {
-    let options = verify::Options { reasons: true, deadline: Some(deadline) };
-    watched(pair, |chains, watcher| verify::verify_programs(chains, options, None, watcher))
+pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
+    let options = verify::Options { reasons: true, deadline: Some(limit.end) };
+    let nodes = Some(nodes_in(limit.memory));
+    watched(pair, |chains, watcher| verify::verify_programs(chains, options, nodes, watcher))
 }
 
 fn watched(

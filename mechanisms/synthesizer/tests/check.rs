@@ -10,7 +10,7 @@ use tidegate_synthesizer::check::stretches::{obstacle, stretches};
 use tidegate_synthesizer::check::{Findings, check};
 
 fn findings(read: &Read) -> Findings {
-    let findings = check(&read.chain, None, &mut |_| {});
+    let findings = check(&read.chain, None, None, &mut |_| {});
     assert!(!findings.exhausted);
     findings
 }

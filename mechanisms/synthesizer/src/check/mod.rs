@@ -72,16 +72,25 @@ pub struct Fate {
     pub example: Option<Example>,
 }
 
-/// Looks at a chain until a deadline; `progress` is told which element it is at.
-pub fn check(chain: &Chain, deadline: Option<Instant>, progress: &mut dyn FnMut(&str)) -> Findings {
-    let d = Diagrams::default().until(deadline);
+/// Looks at a chain until a deadline, with diagrams of so many nodes; `progress` is told which element it is at.
+pub fn check(
+    chain: &Chain,
+    deadline: Option<Instant>,
+    nodes: Option<usize>,
+    progress: &mut dyn FnMut(&str),
+) -> Findings {
+    let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(deadline);
     let findings = look(&d, chain, progress);
     if !d.overlap_found() || d.exhausted() {
         return findings;
     }
     // Headers in regions of their own were not exact enough.
     drop(d);
-    let exact = look(&Diagrams::new(EXACT_NODES).until(deadline).exact(), chain, progress);
+    let exact = look(
+        &Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact(),
+        chain,
+        progress,
+    );
     match exact.exhausted {
         false => exact,
         // Examples can be tried; what never happens is not known.

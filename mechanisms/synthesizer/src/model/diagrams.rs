@@ -26,6 +26,18 @@ const NODES: usize = 24 << 20;
 /// Entries of the cache of results.
 const CACHE: usize = 1 << 20;
 
+/// Bytes that a node takes with its place in the tables, and an entry of the cache.
+const NODE: usize = 36;
+const ENTRY: usize = 32;
+
+/// How many nodes there is room for in so many bytes, the cache included; no more than the most that diagrams may have.
+pub fn nodes_in(bytes: usize) -> usize {
+    let with_whole_cache = bytes.saturating_sub(CACHE * ENTRY) / NODE;
+    // The cache has no more entries than there are nodes.
+    let nodes = if with_whole_cache >= CACHE { with_whole_cache } else { bytes / (NODE + ENTRY) };
+    nodes.clamp(1 << 10, NODES)
+}
+
 /// What a variable of the diagrams stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Symbol {
