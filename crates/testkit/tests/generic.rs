@@ -47,11 +47,19 @@ fn inputs_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
     (0..sample.shape.0).map(|i| corpus::inputs(seed + i as u64)).collect()
 }
 
+/// The same with headers of all lengths.
+fn inputs_and_headers_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
+    let mut inputs = inputs_for(sample, seed);
+    inputs.iter_mut().for_each(|inputs| inputs.extend(corpus::headers()));
+    inputs
+}
+
 #[test]
 fn every_packet_is_accounted_for() {
     for_each_sample(|sample, _| {
         for burst in [None, Some(32), Some(256)] {
-            let (outcome, seen) = sample.run(Run { burst, ..Run::default() }, inputs_for(sample, 1))?;
+            let (outcome, seen) =
+                sample.run(Run { burst, ..Run::default() }, inputs_and_headers_for(sample, 1))?;
             if !outcome.report.balances() {
                 return Err(format!("burst {burst:?}: {:?}", outcome.report));
             }
@@ -297,7 +305,7 @@ fn nothing_changes_that_is_not_declared_as_written() {
 }
 
 fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    let inputs = inputs_for(sample, 1);
+    let inputs = inputs_and_headers_for(sample, 1);
     let (_, seen) = sample.run(Run::default(), inputs.clone())?;
     for packet in seen.iter().filter(|packet| packet.id > 0) {
         let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
@@ -342,7 +350,7 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
         return Ok(());
     }
     // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
-    let inputs = inputs_for(sample, 1);
+    let inputs = inputs_and_headers_for(sample, 1);
     let (_, plain) = sample.run(Run::default(), inputs.clone())?;
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..8 {

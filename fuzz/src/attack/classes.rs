@@ -129,11 +129,13 @@ pub(super) struct Context {
     pub(super) marked: bool,
     /// Whether it is IPv6.
     pub(super) six: bool,
+    /// Whether the element before has written bytes and left checksums as they were.
+    pub(super) spoils: bool,
 }
 
 impl Default for Context {
     fn default() -> Self {
-        Context { at: 14, marked: false, six: false }
+        Context { at: 14, marked: false, six: false, spoils: false }
     }
 }
 
@@ -206,6 +208,10 @@ impl Context {
     /// Where packets are behind an element.
     pub(super) fn follow(&mut self, element: &Element) {
         let number = element.config.split(',').next().and_then(|text| text.trim().parse::<i32>().ok());
+        let writes = ["StoreData", "MoveData", "SetIP6ECN", "SetIP6DSCP"].contains(&element.class.as_str());
+        let stores =
+            element.class == "StoreIPAddress" && element.config.ends_with(|c: char| c.is_ascii_digit());
+        self.spoils = writes || stores;
         match element.class.as_str() {
             "Strip" => self.at -= number.unwrap_or_default(),
             "Unstrip" => self.at += number.unwrap_or_default(),
@@ -239,6 +245,15 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
             (-256..0, _) => one("Unstrip", (-c.at).to_string()),
             (_, true) => check_header6(r, c),
             _ => check_header(r, c),
+        };
+    }
+    // What updates a checksum is most interesting behind what does not.
+    if c.spoils && !c.six && r.bool() {
+        return match r.u8(..5) {
+            0 | 1 => one("DecIPTTL", ""),
+            2 => one("SetIPDSCP", r.u8(..64).to_string()),
+            3 => one("SetIPECN", r.u8(..4).to_string()),
+            _ => one("StoreIPAddress", format!("{}, src", address(r))),
         };
     }
     match r.u8(..100) {
