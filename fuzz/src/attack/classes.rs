@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use element::effects::{Access, Depends, Effects, Hold};
+use element::effects::{Access, Depends, Effects, Hold, Order};
 use element::{Class, Sample, obstacles};
 use fastrand::Rng;
 
@@ -38,6 +38,8 @@ pub(super) struct Habits {
     pub(super) is_random: bool,
     /// It depends on the clock, holds packets, or counts them.
     pub(super) takes_time: bool,
+    /// Packets of several flows leave it in another order, by what has come in which order.
+    pub(super) reorders: bool,
 }
 
 impl Habits {
@@ -48,6 +50,7 @@ impl Habits {
             keeps_state: effects.state.iter().any(|state| keeps(state.access)),
             is_random: effects.depends.contains(&Depends::Random),
             takes_time: effects.depends.contains(&Depends::Time) || effects.hold != Hold::None,
+            reorders: !matches!(effects.order, Order::Keeps | Order::NeedsFlowOrder),
         }
     }
 }
@@ -64,6 +67,10 @@ impl Catalogue {
                 let (inputs, outputs) = sample.shape;
                 // What makes programs is not part of what they are made of.
                 if inputs == 0 || outputs == 0 || sample.config.contains('$') || class.name == "Synthesized" {
+                    continue;
+                }
+                // A range that is moved on by little again and again does not come to the time of packets in this life.
+                if sample.config.contains("extend_interval") {
                     continue;
                 }
                 let element =

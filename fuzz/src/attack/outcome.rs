@@ -149,16 +149,9 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
         {
             add(Aspect::Time, format!("at output {sink}: {what}"));
         } else {
-            let place = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or_default();
-            let what = format!(
-                "at output {sink}, packet {place} is {} at {}, not {} at {}",
-                hex(&b[place].bytes),
-                b[place].time,
-                hex(&a[place].bytes),
-                a[place].time
-            );
-            let [flows_a, flows_b] = [a, b].map(|came| by_flow(came, given));
-            add(if flows_a == flows_b { Aspect::Order } else { Aspect::FlowOrder }, what);
+            for (aspect, what) in changed_places(a, b, given) {
+                add(aspect, format!("at output {sink}: {what}"));
+            }
         }
     }
     for (name, report) in &plain.reports {
@@ -178,9 +171,47 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
     found
 }
 
+/// Packets that have changed places at an output: of two that came one behind the other, and stand so without programs, the second
+/// one stands in front of the first one. Programs may put into the order of arrival what elements have put out of it, as these
+/// deal with all packets of a batch for one output before those for the next one.
+fn changed_places(plain: &[Came], other: &[Came], given: &[Arc<Vec<Given>>]) -> Vec<(Aspect, String)> {
+    let mut places: BTreeMap<&Came, Vec<usize>> = BTreeMap::new();
+    for (place, came) in plain.iter().enumerate().rev() {
+        places.entry(came).or_default().push(place);
+    }
+    let place = |came| places.get_mut(came).and_then(Vec::pop).unwrap_or_default();
+    let before: Vec<usize> = other.iter().map(place).collect();
+    // Of packets with another time stamp it is not known when they came.
+    let is_known =
+        |came: &Came| given.iter().flat_map(|given| given.iter()).any(|given| given.time == came.time);
+    let mut found = Vec::new();
+    for (second, behind) in other.iter().enumerate() {
+        for (first, ahead) in other[..second].iter().enumerate() {
+            if before[first] < before[second]
+                || ahead.time < behind.time
+                || !is_known(ahead)
+                || !is_known(behind)
+            {
+                continue;
+            }
+            let [one, two] = [ahead, behind].map(|came| connection(came, given));
+            let is_one = one.is_some() && one == two;
+            let what = format!(
+                "{} at {} in front of {} at {}",
+                hex(&ahead.bytes),
+                ahead.time,
+                hex(&behind.bytes),
+                behind.time
+            );
+            found.push((if is_one { Aspect::FlowOrder } else { Aspect::Order }, what));
+        }
+    }
+    found
+}
+
 /// Lines of the handler in any order, where they are in that of the first packet.
 fn same_lines(handler: &str, a: &str, b: &str) -> bool {
-    if handler != "drops_by_reason" {
+    if !["drops_by_reason", "mappings"].contains(&handler) {
         return a == b;
     }
     let [mut a, mut b] = [a, b].map(|text| text.lines().collect::<Vec<_>>());
@@ -210,23 +241,14 @@ fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<Str
     counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
 }
 
-/// Packets by the connection of what was given: those of which it is not known are of none.
-fn by_flow<'c>(came: &'c [Came], given: &[Arc<Vec<Given>>]) -> BTreeMap<String, Vec<&'c Came>> {
-    let mut flows: BTreeMap<String, Vec<&Came>> = BTreeMap::new();
-    for packet in came {
-        let mut sources = given.iter().flat_map(|given| given.iter());
-        let origin = sources.find(|given| given.time == packet.time);
-        let bytes = origin.map_or(&packet.bytes, |origin| &origin.bytes);
-        let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes);
-        let key = tuple.map_or(String::new(), |tuple| {
-            let [one, other] = [format!("{tuple:?}"), format!("{:?}", tuple.reversed())];
-            one.min(other)
-        });
-        if !key.is_empty() {
-            flows.entry(key).or_default().push(packet);
-        }
-    }
-    flows
+/// The connection that a packet is of, by what was given, either way.
+fn connection(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
+    let mut sources = given.iter().flat_map(|given| given.iter());
+    let origin = sources.find(|given| given.time == came.time);
+    let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
+    let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
+    let [one, other] = [format!("{tuple:?}"), format!("{:?}", tuple.reversed())];
+    Some(one.min(other))
 }
 
 /// Bytes as digits.

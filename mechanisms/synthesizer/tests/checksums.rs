@@ -143,3 +143,19 @@ fn headers_in_front_of_packets_are_left_to_elements() {
     );
     is_the_same("CheckIPHeader(14) -> Strip(30) -> Print(x, ACTIVE false) -> StoreIPAddress(5.6.7.8, src)");
 }
+
+/// No packet is so long, but elements can be asked to take so much off.
+#[test]
+fn what_no_program_can_say_is_left_to_elements() {
+    for elements in [
+        "Null -> Null -> Strip(100000)",
+        "MarkIPHeader(100000) -> Null -> Paint(1)",
+        "StoreData(100000, x) -> Null",
+    ] {
+        let chain = read(&format!("FromDump(in.pcap, STOP true) -> {elements} -> ToDump(out.pcap);"));
+        let limits = Limits { least: 1, ..Limits::default() };
+        let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
+        // Whatever is put in can be run.
+        run(&insert(&chain.graph, &chain.chain, &synthesis));
+    }
+}

@@ -28,7 +28,8 @@ use element::effects::{Action, Effects, Field, Value};
 use crate::model::chain::{Chain, Port};
 use crate::model::packet::headers_of;
 use crate::program::machine::Making;
-use crate::program::{Class, Exit, List, Passed, Program, Step};
+use crate::program::run::Runner;
+use crate::program::{Class, Exit, List, Passed, Program, Step, text};
 use leaf::To;
 use packet::{Byte, Packet, Place};
 use walk::{Handed, Limits, TooMany, Walked, walk};
@@ -135,7 +136,10 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 begin(&mut work, Start::behind(from, headers, leases));
             });
         }
-        if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
+        let stretch = stretch(chain, from, to, &packet, is_certain, walked);
+        if let Some(why) = stretch.as_ref().and_then(|stretch| refusal(&stretch.program)) {
+            synthesis.alone.entry(to.0).or_insert(why);
+        } else if let Some(stretch) = stretch {
             let longest =
                 stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
             if longest + stretch.program.lists.len() >= limits.least {
@@ -283,6 +287,18 @@ fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     let leaf = leaf::Leaf { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
     walked.start = crate::program::Next::Class(walked.leaves.add(leaf));
     walked
+}
+
+/// Why a program cannot be written down, or run: elements may ask for places that no packet has.
+fn refusal(program: &Program) -> Option<String> {
+    let lines: Vec<String> =
+        lang::args::split(&text::write(program)).into_iter().map(|line| line.text).collect();
+    let program = match text::read(&lines, program.outputs) {
+        Ok(program) => Program { machine_code: Making::Never, ..program },
+        Err(why) => return Some(format!("its program cannot be written: {why}")),
+    };
+    let refused = Runner::new(&program, &|_, _| true).err();
+    refused.map(|why| format!("its program cannot be run: {why}"))
 }
 
 /// The program of what was found out; `None` if it takes packets past no element.
