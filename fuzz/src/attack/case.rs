@@ -1,5 +1,6 @@
 //! One random configuration with its packets, and what is found with it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -196,17 +197,21 @@ impl Case {
         effort: Effort,
     ) {
         let one_by_one = plain.iter().find(|(burst, _)| *burst == 1).map(|(_, plain)| plain);
+        let of_bursts = plain.iter().filter(|(burst, _)| *burst > 1);
+        let apart = of_bursts.filter_map(|(_, other)| Some(differences(one_by_one?, other, &self.given)));
+        let batched: BTreeSet<Aspect> = apart.flatten().map(|difference| difference.aspect).collect();
+        let batched: BTreeSet<Aspect> = batched
+            .into_iter()
+            .filter(|aspect| !matches!(aspect, Aspect::Order | Aspect::FlowOrder))
+            .collect();
         let reorders = read.effects.iter().any(|effects| Habits::of(effects).reorders);
         for (burst, plain) in plain {
             let found = match self.run(&synthesized.graph, *burst) {
                 Ok(ran) => {
                     let mut found = differences(plain, &ran, &self.given);
                     // Elements deal with a burst output by output, and programs with packets as they came: what depends on
-                    // that may be as with packets one by one.
-                    if let (Some(one_by_one), false) = (one_by_one, found.is_empty()) {
-                        let others = differences(one_by_one, &ran, &self.given);
-                        found.retain(|one| others.iter().any(|other| other.aspect == one.aspect));
-                    }
+                    // how packets are batched without programs says nothing.
+                    found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
                     if reorders {
                         found.retain(|one| one.aspect != Aspect::Order);
                     }
