@@ -28,7 +28,8 @@ use crate::queue::{Piece, Queue, Run, is_before};
 pub struct Limits {
     /// Flows at a time.
     pub flows: usize,
-    /// How long segments in sequence wait for more, from when the flow last let some go.
+    /// The time for which segments in sequence wait for more: from when the flow last let some go, or from when the first
+    /// that waits came, if that was later.
     pub in_sequence: Timestamp,
     /// How long segments behind a gap wait.
     pub out_of_order: Timestamp,
@@ -518,7 +519,7 @@ impl Flows {
         };
         let is_in_sequence = !is_before(flow.next, front.start);
         let has_gap = !is_in_sequence || flow.queue.len() > 1;
-        let at = flow.flushed + self.limits.in_sequence;
+        let at = flow.waits_from(front) + self.limits.in_sequence;
         if is_in_sequence && (at <= now || flow.phase == Phase::BuildUp) && !flow.is_ready {
             flow.is_ready = true;
             self.ready.push(index);
@@ -539,8 +540,7 @@ impl Flows {
             let index = self.ready[at];
             self.flows[index as usize].is_ready = false;
             self.release_complete(index, now);
-            let flow = &self.flows[index as usize];
-            if flow.flushed + self.limits.in_sequence <= now {
+            if self.flows[index as usize].is_due(self.limits.in_sequence, now) {
                 self.let_in_sequence_go(index, now);
             }
             self.rest_later(index);
@@ -575,7 +575,7 @@ impl Flows {
         let flow = &mut self.flows[index as usize];
         flow.is_armed[wait as usize] = false;
         match wait {
-            Wait::InSequence if flow.flushed + limits.in_sequence <= now => {
+            Wait::InSequence if flow.is_due(limits.in_sequence, now) => {
                 self.let_in_sequence_go(index, now);
             }
             Wait::OutOfOrder
@@ -687,6 +687,18 @@ impl Flow {
     /// Whether something waits for what is missing.
     fn has_gap(&self) -> bool {
         self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
+    }
+
+    /// The time from which a run waits that is the first one, and in sequence.
+    #[inline]
+    fn waits_from(&self, front: &Run) -> Timestamp {
+        self.flushed.max(front.since)
+    }
+
+    /// True if what is in sequence has waited for so long.
+    #[inline]
+    fn is_due(&self, in_sequence: Timestamp, now: Timestamp) -> bool {
+        self.queue.front().is_some_and(|front| self.waits_from(front) + in_sequence <= now)
     }
 
     /// When the first of those came that wait behind a gap.

@@ -194,3 +194,30 @@ fn handlers_act_on_what_waits_already() {
     let script = "wait 1500us, write e.reset, read e.merged";
     through_while("Juggler(OFO_TIMEOUT 100ms) -> Segment", &gap, script, &["e.merged"]);
 }
+
+/// Bursts of full frames at line rate, the last of each with PSH, and a pause of microseconds behind each.
+fn bursts(frames: u32, data: u32, gigabits: i64, pause: i64) -> Timed {
+    let options: Vec<u8> = if data < 1460 { vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 1] } else { Vec::new() };
+    let segment = |number: u32| {
+        let flags = if number % frames == frames - 1 { ACK | PSH } else { ACK };
+        let builder = tcp(1, flags, number * data, 1).id(number as u16).options(&options);
+        // A full frame of 1514 bytes takes 24 more on the line.
+        let time = i64::from(number) * 1538 * 8 / gigabits + i64::from(number / frames) * pause * 1000;
+        (time, frame(builder, &vec![number as u8; data as usize]))
+    };
+    (0..10 * frames).map(segment).collect()
+}
+
+#[test]
+fn whole_bursts_become_one_segment_each() {
+    for (gigabits, frames, data) in [(10, 44, 1460), (40, 44, 1460), (100, 44, 1460), (10, 45, 1448)] {
+        for pause in [0, 20, 60, 1000] {
+            let input = bursts(frames, data, gigabits, pause);
+            let element = format!("Juggler(LINE_RATE {gigabits}Gbps) -> Segment");
+            let (outcome, output) = through(&element, &input, &["e.merged", "e.sizes"]);
+            let values: Vec<_> = outcome.values.into_iter().map(Result::unwrap).collect();
+            assert_eq!(values[0], format!("{frames}.000"), "{gigabits} Gb/s, {pause} us: {}", values[1]);
+            assert_eq!(bytes(&output), bytes(&input));
+        }
+    }
+}

@@ -60,7 +60,7 @@ impl Table {
         let runs = self.flows.released.drain(..);
         let pool = &mut self.pool;
         runs.map(|(run, reason)| {
-            let numbers = (run.start / SIZE, run.end / SIZE - 1, reason);
+            let numbers = (run.start / SIZE, (run.end / SIZE).saturating_sub(1), reason);
             pool.free(run.chain.into_packet(0));
             numbers
         })
@@ -201,4 +201,24 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     // One as long as interfaces take, and the rest.
     let merged = table.left().into_iter().filter(|(first, last, _)| first < last).count();
     assert_eq!(merged, 2);
+}
+
+#[test]
+fn time_counts_from_the_first_segment_that_waits() {
+    let mut table = Table::new(4);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
+    // After a pause, the first segment waits for those behind it, and as long as if there had been none.
+    table.wait(Timestamp(10 * INSEQ.0));
+    for number in 1..5 {
+        table.take(1, number);
+        table.wait(Timestamp(INSEQ.0 / 5));
+        assert_eq!(table.left(), []);
+    }
+    table.wait(Timestamp(INSEQ.0 / 5 - 1));
+    assert_eq!(table.left(), []);
+    assert_eq!(table.flows.next_due(), Some(table.now + Timestamp(1)));
+    table.wait(Timestamp(1));
+    assert_eq!(table.left(), [(1, 4, Reason::InSequenceTimeout)]);
 }
