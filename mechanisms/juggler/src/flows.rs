@@ -43,7 +43,10 @@ pub struct Limits {
 const NONE: u32 = u32::MAX;
 /// Farther ahead than any window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// Segments in a row that lie before what has gone, after which the flow starts anew.
+/// A segment that lies no farther before what has gone was sent again: the largest window that Linux's receivers open by
+/// themselves (`tcp_rmem`).
+const SENT_AGAIN: u32 = 32 << 20;
+/// Segments in a row that lie farther from what has gone, after which the flow starts anew.
 const STRANGE: u8 = 64;
 
 /// A loss that is older than this is not mended any more: TCP sends again after a second at the latest, if it has seen a
@@ -69,7 +72,7 @@ struct Flow {
     slots: u32,
     /// Whether its segments become large ones.
     merges: bool,
-    /// Segments in a row that lie before what has gone.
+    /// Segments in a row that lie far from what has gone.
     strange: u8,
     /// Whether it is to be looked at when the batch is over, and whether the heap has each of its times.
     is_ready: bool,
@@ -348,18 +351,21 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// A segment before what has gone.
+    /// A segment before what has gone. Segments that were sent again, however many, do not start the flow anew: what comes
+    /// behind them would be held as if something were missing.
     #[cold]
     fn take_early(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
-        let is_old = !is_before(flow.next, run.end);
-        if !is_old {
-            // Some of it is new.
-            (flow.next, flow.strange) = (run.end, 0);
+        if flow.next.wrapping_sub(run.start) <= SENT_AGAIN {
+            flow.strange = 0;
         } else if flow.strange >= STRANGE {
             return self.take_strange(index, run, Reason::Before, now);
         } else {
             flow.strange += 1;
+        }
+        if is_before(flow.next, run.end) {
+            // Some of it is new.
+            flow.next = run.end;
         }
         let fills = flow.phase == Phase::LossRecovery
             && flow.lost.wrapping_sub(run.start) < run.end.wrapping_sub(run.start);
@@ -431,6 +437,8 @@ impl Flows {
             let reason = match () {
                 () if !(self.limits.merges && flow.merges) => Reason::InSequence,
                 () if front.is_urgent() => Reason::Flags,
+                // All of it has gone already, as parts of others.
+                () if !is_before(flow.next, front.end) => Reason::Before,
                 () if !front.merges => Reason::Differs,
                 () if front.is_closed => Reason::Full,
                 // What adjoins would be one run with it if it could.

@@ -32,7 +32,13 @@ impl Table {
 
     /// A segment comes; the flow's place.
     fn take(&mut self, flow: u16, number: u32) -> u32 {
-        let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &[7; SIZE as usize]);
+        self.take_long(flow, number, 1)
+    }
+
+    /// One that is as long as several.
+    fn take_long(&mut self, flow: u16, number: u32, segments: u32) -> u32 {
+        let data = vec![7; (segments * SIZE) as usize];
+        let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &data);
         let packet = self.pool.packet(&bytes).unwrap();
         let (segment, key) = key::locate(&packet).unwrap();
         let data = segment.verify(packet.chunks());
@@ -204,6 +210,26 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
 }
 
 #[test]
+fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
+    let mut table = Table::new(4);
+    let flow = table.take(1, 0);
+    (1..200).for_each(|number| _ = table.take(1, number));
+    table.wait(INSEQ);
+    table.wait(INSEQ);
+    table.left();
+    // A sender goes back by many, more than once.
+    for number in (50..190).chain(0..180) {
+        table.take(1, number);
+        assert_eq!(table.left(), [(number, number, Reason::Before)]);
+    }
+    assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
+    // What is new waits for nothing but more of it.
+    table.take(1, 200);
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(200, 200, Reason::InSequenceTimeout)]);
+}
+
+#[test]
 fn time_counts_from_the_first_segment_that_waits() {
     let mut table = Table::new(4);
     table.take(1, 0);
@@ -221,4 +247,21 @@ fn time_counts_from_the_first_segment_that_waits() {
     assert_eq!(table.flows.next_due(), Some(table.now + Timestamp(1)));
     table.wait(Timestamp(1));
     assert_eq!(table.left(), [(1, 4, Reason::InSequenceTimeout)]);
+}
+
+#[test]
+fn what_has_gone_as_parts_of_others_waits_for_nothing() {
+    let mut table = Table::new(4);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.left();
+    // Behind a gap, one of two segments' length over two others, and each of these twice.
+    for number in [2, 2, 3, 3] {
+        table.take(1, number);
+    }
+    table.take_long(1, 2, 2);
+    table.take(1, 1);
+    let left: Vec<_> = table.left().into_iter().map(|(first, last, _)| (first, last)).collect();
+    assert_eq!(table.flows.held(), 0, "{left:?}");
+    assert_eq!(left, [(1, 2), (2, 3), (2, 3), (3, 3)]);
 }
