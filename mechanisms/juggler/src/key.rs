@@ -12,6 +12,8 @@ pub const HEADERS: u16 = 128;
 pub const WRITTEN: u16 = 80;
 /// How far TCP's header is written.
 const CHECKSUM_END: u16 = 18;
+/// Where the last word of a key has protocol and version.
+const KIND: u32 = 56;
 /// An Ethernet header.
 const ETHERNET: usize = 14;
 /// Where its type stands.
@@ -39,6 +41,12 @@ impl FlowKey {
         self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
+    /// True for TCP, false for UDP.
+    #[inline]
+    pub fn is_tcp(&self) -> bool {
+        self.0[4] >> KIND & 1 != 0
+    }
+
     /// One of `places` numbers, a power of two, which few flows of a batch have in common.
     #[inline]
     pub fn place(&self, places: usize) -> usize {
@@ -59,7 +67,7 @@ impl FlowKey {
         let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
         // Something is set in the key of every flow, and two bits say which protocols.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
-        Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << 56]))
+        Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
 }
 
@@ -199,6 +207,7 @@ mod tests {
             }
             pool.free(packet);
             assert!(!keys.contains(&key) && key != FlowKey::NONE);
+            assert_eq!(key.is_tcp(), segment.is_tcp);
             keys.push(key);
         }
     }

@@ -2,7 +2,7 @@
 
 use element::Timestamp;
 use packet::Pool;
-use testkit::timed::{frame, tcp};
+use testkit::timed::{frame, tcp, udp};
 use tidegate_juggler::flows::{Flows, Limits, List, Phase, Reason};
 use tidegate_juggler::key;
 use tidegate_juggler::queue::Piece;
@@ -52,6 +52,24 @@ impl Table {
             self.now,
         );
         assert!(at_once.is_none(), "it is to be merged");
+        index
+    }
+
+    /// A datagram comes; the flow's place, unless it has none.
+    fn take_datagram(&mut self, flow: u16) -> Option<u32> {
+        let packet = self.pool.packet(&udp(flow, 0)).unwrap();
+        let (segment, key) = key::locate(&packet).unwrap();
+        let hash = u32::from(flow) << 16;
+        let found = self.flows.find(&key, hash, None);
+        let index = found.or_else(|| self.flows.open(&key, hash, 0, false, true, self.now));
+        let data = segment.verify(packet.chunks());
+        match index {
+            Some(index) => {
+                let piece = Piece { packet, segment: &segment, data, merges: true, mark: 0 };
+                self.flows.take_unordered(index, piece, self.now);
+            }
+            None => self.pool.free(packet),
+        }
         index
     }
 
@@ -146,7 +164,7 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
     // Another flow needs the place.
     table.take(2, 50);
     assert_eq!(table.left(), [(2, 3, Reason::Evicted)]);
-    assert_eq!(table.flows.counts.evictions[List::Active as usize], 1);
+    assert_eq!(table.flows.counts.evictions[List::Gap as usize], 1);
     table.wait(INSEQ);
     table.left();
     table.take(1, 4);
@@ -172,15 +190,15 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     table.wait(INSEQ);
     table.take(3, 0);
     let lengths = |table: &Table| List::ALL.map(|list| table.flows.length(list));
-    assert_eq!(lengths(&table), [1, 1, 1]);
+    assert_eq!(lengths(&table), [0, 1, 1, 0, 1]);
     table.take(4, 0);
-    assert_eq!(lengths(&table), [0, 2, 1]);
+    assert_eq!(lengths(&table), [0, 0, 2, 0, 1]);
     // The one that has been active longest.
     table.left();
     table.take(5, 0);
     assert_eq!(table.left(), [(0, 0, Reason::Evicted)]);
     table.take(6, 0);
-    assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 2, 1], [1, 2, 0]));
+    assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 0, 2, 0, 1], [0, 1, 2, 0, 0]));
     // Nothing is left but recovery.
     let mut table = Table::new(1);
     table.take(1, 0);
@@ -188,7 +206,85 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     table.take(1, 2);
     table.wait(OFO);
     table.take(2, 0);
-    assert_eq!(table.flows.counts.evictions, [0, 0, 1]);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn flows_without_a_gap_give_way_before_those_with_one() {
+    let mut table = Table::new(3);
+    // The first one has been active longest, and waits behind a gap.
+    let flow = table.take(1, 0);
+    table.wait(INSEQ);
+    table.left();
+    table.take(1, 2);
+    for other in 2..100 {
+        table.take(other, 0);
+    }
+    assert_eq!(table.flows.counts.evictions, [0, 0, 96, 0, 0]);
+    assert!(table.left().iter().all(|left| *left == (0, 0, Reason::Evicted)));
+    table.take(1, 1);
+    table.wait(INSEQ);
+    assert!(table.left().contains(&(1, 2, Reason::InSequenceTimeout)));
+    assert_eq!(table.state(flow), (Phase::PostMerging, 3, 0));
+    // Without another choice, one with a gap gives way.
+    let mut table = Table::new(2);
+    for flow in [1, 2] {
+        table.take(flow, 0);
+        table.take(flow, 2);
+    }
+    table.take(3, 0);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn datagrams_make_no_flow_give_way_of_which_segments_wait() {
+    let mut table = Table::new(3);
+    table.take(1, 0);
+    table.take(2, 0);
+    table.wait(INSEQ);
+    table.take(2, 1);
+    // The second one of three flows of datagrams finds the first one's place, and nobody else's.
+    assert_eq!([1, 2, 3].map(|flow| table.take_datagram(flow).is_some()), [true; 3]);
+    assert_eq!(table.flows.counts.evictions, [2, 0, 0, 0, 0]);
+    table.take(3, 0);
+    assert_eq!(table.flows.counts.evictions, [3, 0, 0, 0, 0]);
+    assert!(table.take_datagram(4).is_some());
+    assert_eq!(table.flows.counts.evictions, [3, 1, 0, 0, 0], "nothing waits of the first one");
+    table.take(4, 0);
+    assert!(table.take_datagram(5).is_none(), "it passes");
+    assert_eq!(table.flows.counts.evictions, [4, 1, 0, 0, 0]);
+    // Flows that have been silent for a second give way before those of datagrams.
+    let mut table = Table::new(2);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.wait(Timestamp::from_secs(1));
+    table.take_datagram(1);
+    table.take_datagram(2);
+    assert_eq!(table.flows.counts.evictions, [0, 1, 0, 0, 0]);
+}
+
+#[test]
+fn reordering_is_measured_across_evictions() {
+    let mut table = Table::new(1);
+    for (number, other) in [(0, 2), (2, 3), (1, 4), (3, 5), (1, 6)] {
+        table.take(1, number);
+        table.take(other, 7);
+    }
+    assert_eq!(table.flows.counts.reordered, [2, 2]);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 9, 0, 0]);
+    // A connection with other numbers is another one, and so is one of another second.
+    table.take(1, 20_000_000);
+    table.take(2, 8);
+    table.wait(Timestamp::from_secs(1));
+    table.take(1, 19_999_999);
+    table.take(2, 9);
+    assert_eq!(table.flows.counts.reordered, [2, 2]);
+    // What was remembered is forgotten with all flows.
+    table.take(1, 10);
+    table.take(2, 10);
+    table.flows.clear(Reason::Drain);
+    table.take(1, 9);
+    assert_eq!(table.flows.counts.reordered, [2, 2]);
 }
 
 #[test]
