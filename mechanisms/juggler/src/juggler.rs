@@ -9,8 +9,9 @@
 //!
 //! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
 //! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
-//! one size; a sender of IPv4 whose identification does not count up is not merged. A large segment is a valid packet of up to
-//! 64 KiB, with all checksums right; it goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the way
+//! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so; IPv6 extension headers
+//! have to be the same, and with destination options, or more than 8 bytes of them and of VLAN tags, nothing is merged. A large segment is a
+//! valid packet of up to 64 KiB, with all checksums right; it goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the way
 //! count it as one. Where an element behind this one looks at lengths, payload or what tells segments apart, or sends packets
 //! to where they do not fit, segments leave one by one, in order.
 //!
@@ -19,7 +20,8 @@
 //! waits of it leaves: first one that has been silent for a second, then one of UDP, then one of which nothing waits, then one
 //! whose segments wait in sequence, then one whose segments wait behind a gap, and last one of which a segment has been lost.
 //! A new flow of UDP evicts no flow of which segments of TCP wait: its datagrams pass. Nothing is dropped for want of room.
-//! Fragments, other protocols and segments with wrong checksums pass.
+//! Fragments, other protocols and segments with wrong checksums pass. Of IPv6 extension headers, hop-by-hop and destination
+//! options are looked behind, and routing headers whose last stop is reached.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -39,10 +41,14 @@
 //!   about the first packet of each.
 //! - `CHECKSUM`: whether to look at transport checksums. Without, they are taken to be right, as where the interface has
 //!   looked at them: damaged segments then become part of large ones with right checksums. It is most of what merging costs.
+//! - `CONSTANT_ID`: whether to merge segments of IPv4, too, that have DF set and all the same identification, which means
+//!   nothing then (RFC 6864). Elements cut the large ones into what came; interfaces and the machine, if they cut them, count
+//!   the identification up.
 //! - `QUEUE`: bytes of memory that a flow's waiting segments may take; a segment takes 2368. Where it takes more, all leave.
 //!
 //! ## Handlers
-//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `queue`: the arguments.
+//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the
+//!   arguments.
 //! - `inseq_timeout`, `ofo_timeout`: the times.
 //! - `segments_in`, `segments_out`: segments and datagrams of flows that came, and packets that left of them.
 //! - `merged`: how many segments make a packet that leaves, on average.
@@ -88,6 +94,7 @@ use wire::checksum::Sum;
 use wire::layers::Network;
 use wire::merge::Segment;
 use wire::tcp::flags;
+use wire::{FromBytes, ipv4};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
@@ -111,6 +118,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("UDP", "bool", "false"),
         ArgInfo::keyword("NO_MERGE", "pattern", "none"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
+        ArgInfo::keyword("CONSTANT_ID", "bool", "false"),
         ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
     ],
     handlers: &[
@@ -122,6 +130,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("udp"),
         HandlerInfo::read("no_merge"),
         HandlerInfo::read("checksum"),
+        HandlerInfo::read("constant_id"),
         HandlerInfo::read("queue"),
         HandlerInfo::count("segments_in"),
         HandlerInfo::count("segments_out"),
@@ -149,7 +158,7 @@ pub static CLASS: Class = Class {
         "",
         "FLOWS 2, OFO_TIMEOUT 5us, INSEQ_TIMEOUT 10us",
         "MERGE false, UDP true",
-        "UDP true, NO_MERGE src port 1000, CHECKSUM false, QUEUE 4800",
+        "UDP true, NO_MERGE src port 1000, CHECKSUM false, CONSTANT_ID true, QUEUE 4800",
         "INSEQ_TIMEOUT 0, OFO_TIMEOUT 0",
     ],
     build,
@@ -166,6 +175,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         udp: args.or("UDP", false),
         no_merge: args.or("NO_MERGE", Pattern::none()),
         checks: args.or("CHECKSUM", true),
+        constant_id: args.or("CONSTANT_ID", false),
         queue: args.or("QUEUE", 2 << 20),
     };
     args.finish()?;
@@ -355,7 +365,8 @@ impl Juggler {
             None => self.open(&packet, segment, key, hash, now),
         };
         let mark = if self.merges && self.compares { self.mark(cx, &packet) } else { 0 };
-        let piece = Piece { packet, segment, data, merges, mark };
+        let may_repeat_id = self.settings.constant_id && has_no_use_for_id(&packet, segment);
+        let piece = Piece { packet, segment, data, merges, may_repeat_id, mark };
         match flow {
             Some(flow) if segment.is_tcp => {
                 if let Some(packet) = self.flows.take(flow, piece, now) {
@@ -552,9 +563,16 @@ fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
     (virtio.checksum_start, virtio.checksum_offset) == (segment.l4, offset)
 }
 
+/// True if a packet is one of IPv4 with DF set, so that its identification means nothing.
+#[inline]
+fn has_no_use_for_id(packet: &Packet, segment: &Segment) -> bool {
+    let header = packet.data().get(segment.l3.into()..).map(ipv4::Header::ref_from_prefix);
+    segment.network == Network::Ipv4 && matches!(header, Some(Ok((header, _))) if header.dont_fragment())
+}
+
 /// One packet of many segments.
 fn large(run: Run) -> Packet {
-    let Run { chain, first, last_flags, data, length, .. } = run;
+    let Run { chain, first, last_flags, data, length, repeats_id, .. } = run;
     let mut packet = chain.into_packet(first.start.into());
     first.enlarge(packet.data_mut(), length as usize, last_flags, data);
     let kind = match (first.is_tcp, first.network) {
@@ -563,8 +581,9 @@ fn large(run: Run) -> Packet {
         (false, _) => VirtioNet::UDP,
     };
     let announces = first.is_tcp && first.flags & flags::CWR != 0;
+    let left = if data.is_none() { VirtioNet::NEEDS_CHECKSUM } else { 0 };
     packet.annotations_mut().virtio = VirtioNet {
-        flags: if data.is_none() { VirtioNet::NEEDS_CHECKSUM } else { 0 },
+        flags: left | if repeats_id { VirtioNet::CONSTANT_ID } else { 0 },
         gso_type: if announces { kind | VirtioNet::ECN } else { kind },
         header_length: first.start,
         gso_size: first.length,
@@ -661,6 +680,7 @@ impl Element for Juggler {
             "udp" => settings.udp.to_string(),
             "no_merge" => settings.no_merge.text().into(),
             "checksum" => settings.checks.to_string(),
+            "constant_id" => settings.constant_id.to_string(),
             "queue" => settings.queue.to_string(),
             "segments_in" => came.to_string(),
             "segments_out" => left.to_string(),

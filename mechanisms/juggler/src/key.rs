@@ -3,7 +3,7 @@
 use element::{Base, Packet};
 use wire::layers::Network;
 use wire::merge::Segment;
-use wire::{Layers, LinkType, ether_type, vlan};
+use wire::{Layers, LinkType, ether_type, tcp, vlan};
 use zerocopy::FromZeros;
 
 /// How far headers reach that are read.
@@ -106,6 +106,10 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         None => outer(data, packet.link())?,
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
+    // Behind many extension headers nothing is looked for.
+    if usize::from(segment.l4) + tcp::Header::LEN > HEADERS.into() {
+        return None;
+    }
     // What lies in a tunnel has headers in front that say its length, too; and only so many bytes may be written.
     segment.is_plain &= !is_inner && segment.l4 <= WRITTEN - CHECKSUM_END;
     Some((segment, FlowKey::of(data, &segment, vlans)?))

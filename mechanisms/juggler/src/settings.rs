@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) merges: bool,
     pub(crate) udp: bool,
     pub(crate) checks: bool,
+    /// Whether segments with one identification may become a large one.
+    pub(crate) constant_id: bool,
     /// Bytes of memory of a flow's queue.
     pub(crate) queue: u32,
     pub(crate) no_merge: Pattern,

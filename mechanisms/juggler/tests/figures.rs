@@ -48,7 +48,7 @@ impl Table {
             found.or_else(|| self.flows.open(&key, hash, segment.sequence, true, true, self.now)).unwrap();
         let at_once = self.flows.take(
             index,
-            Piece { packet, segment: &segment, data, merges: true, mark: 0 },
+            Piece { packet, segment: &segment, data, merges: true, may_repeat_id: false, mark: 0 },
             self.now,
         );
         assert!(at_once.is_none(), "it is to be merged");
@@ -65,7 +65,8 @@ impl Table {
         let data = segment.verify(packet.chunks());
         match index {
             Some(index) => {
-                let piece = Piece { packet, segment: &segment, data, merges: true, mark: 0 };
+                let piece =
+                    Piece { packet, segment: &segment, data, merges: true, may_repeat_id: false, mark: 0 };
                 self.flows.take_unordered(index, piece, self.now);
             }
             None => self.pool.free(packet),
