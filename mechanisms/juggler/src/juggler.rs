@@ -9,19 +9,20 @@
 //!
 //! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
 //! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
-//! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so; IPv6 extension headers
-//! have to be the same, and with destination options, or more than 8 bytes of them and of VLAN tags, nothing is merged. A large segment is a
-//! valid packet of up to 64 KiB, with all checksums right; it goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the way
-//! count it as one. Where an element behind this one looks at lengths, payload or what tells segments apart, or sends packets
-//! to where they do not fit, segments leave one by one, in order.
+//! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so. IPv6 extension
+//! headers have to be the same; segments with destination options, or with more than 8 bytes of extension headers and VLAN tags,
+//! are not merged. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
+//! (KernelTap, ToHost, ToDevice) as it is, and elements on the way count it as one. Where an element behind this one looks at
+//! lengths, payload or what tells segments apart, or sends packets to where they do not fit, segments leave one by one, in
+//! order.
 //!
 //! Each worker knows FLOWS flows, which are told apart by addresses, ports and VLANs, over IPv4 and IPv6. A new one is learnt
 //! until the end of its first batch, where it was not seen to be opened. Where there is no room, a flow is evicted, and what
 //! waits of it leaves: first one that has been silent for a second, then one of UDP, then one of which nothing waits, then one
 //! whose segments wait in sequence, then one whose segments wait behind a gap, and last one of which a segment has been lost.
 //! A new flow of UDP evicts no flow of which segments of TCP wait: its datagrams pass. Nothing is dropped for want of room.
-//! Fragments, other protocols and segments with wrong checksums pass. Of IPv6 extension headers, hop-by-hop and destination
-//! options are looked behind, and routing headers whose last stop is reached.
+//! Fragments, other protocols and segments with wrong checksums pass. TCP is found behind hop-by-hop and destination options
+//! of IPv6 and routing headers whose last stop is reached; with other extension headers packets pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -47,8 +48,7 @@
 //! - `QUEUE`: bytes of memory that a flow's waiting segments may take; a segment takes 2368. Where it takes more, all leave.
 //!
 //! ## Handlers
-//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the
-//!   arguments.
+//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the arguments.
 //! - `inseq_timeout`, `ofo_timeout`: the times.
 //! - `segments_in`, `segments_out`: segments and datagrams of flows that came, and packets that left of them.
 //! - `merged`: how many segments make a packet that leaves, on average.
