@@ -39,6 +39,8 @@ pub struct Figure {
 pub enum Need {
     /// Network namespaces, which only root can make.
     Namespaces,
+    /// TCP with the congestion control of all experiments: figures that depend on it say so.
+    Tcp,
     /// A program.
     Program(&'static str),
     /// Open vSwitch.
@@ -53,6 +55,8 @@ impl Need {
                 Ok(()) => None,
                 Err(error) => Some(format!("network namespaces ({error})")),
             },
+            Need::Tcp => (!lab::has_control(lab::CONTROL))
+                .then(|| format!("the congestion control {} (tcp(7))", lab::CONTROL)),
             Need::OpenVSwitch => (!lab::openvswitch::is_installed()).then(|| "Open vSwitch".to_string()),
             Need::Program(program) => match Command::new(program).arg("--version").output() {
                 Ok(_) => None,

@@ -269,12 +269,12 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "devices",
-        about: "packets and one TCP flow through each device, beside other switches (needs root, ip, ethtool)",
+        about: "packets and one TCP flow (cubic) through each device, beside other switches (needs root, ip, ethtool)",
         run: devices::run,
     },
     Benchmark {
         name: "connections",
-        about: "TCP through a translator whose workers share connections, or do not (needs root, ip, ethtool)",
+        about: "TCP (cubic) through a translator whose workers share connections, or do not (needs root, ip, ethtool)",
         run: devices::run_connections,
     },
     Benchmark {

@@ -105,6 +105,7 @@ fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; WAYS.le
         let params = [
             ("steering", Param::Word(way.steering)),
             ("order", Param::Word(way.order)),
+            ("control", Param::Word(lab::CONTROL)),
             ("threads", Param::Number(threads)),
             ("work", Param::Number(work)),
             ("connections", Param::Number(connections.into())),

@@ -10,7 +10,7 @@ use lab::Flows;
 use super::{Line, PORT, Program, RIGHT, numbers};
 
 /// Connections that compete with the one.
-const OTHERS: Flows<'_> = Flows { count: 7, first_port: None, control: None };
+const OTHERS: Flows<'_> = Flows::new(7);
 /// Packets that wait for the link in each of its queues at most: 1.2 ms of its time, and 4.8 ms where the lesser queue has a
 /// quarter of it.
 const QUEUE: u32 = 100;

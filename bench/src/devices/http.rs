@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lab::{Running, Space};
 
-use super::{Line, Program, RIGHT};
+use super::{LEFT, Line, Program, RIGHT};
 
 const PORT: u16 = 8080;
 const FILE: &str = "file";
@@ -60,6 +60,11 @@ impl Web {
         let Line { left: clients, between, right: server, net: _net } = &Line::of_ordinary_frames()?;
         for space in [clients, server] {
             space.ethtool("-K eth0 gro on")?;
+        }
+        // nginx and wrk have the congestion control of their route, and without one that of the machine.
+        for (space, own) in [(clients, LEFT), (server, RIGHT)] {
+            let route = format!("10.77.0.0/24 dev eth0 proto kernel scope link src {own}");
+            space.ip(&format!("route change {route} congctl {}", lab::CONTROL))?;
         }
         let way = |from: &str, to: &str| {
             format!(

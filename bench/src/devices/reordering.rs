@@ -131,7 +131,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     // Few enough to see that it works.
     let is_small = settings.repeats == 1;
     let delays = if is_small { &[DELAYS[0], DELAYS[2]] } else { &DELAYS[..] };
-    let controls = CONTROLS.into_iter().filter(|control| has_control(control));
+    let controls = CONTROLS.into_iter().filter(|control| lab::has_control(control));
     let mut cases = Vec::new();
     for control in controls.take(if is_small { 1 } else { CONTROLS.len() }) {
         let case = |&delay| Case { control, delay, samples: WAYS.iter().map(|_| Vec::new()).collect() };
@@ -144,7 +144,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 interrupt.check()?;
                 let elements = (way.elements)(*delay);
                 let front = Front { merges: way.merges, hold: way.hold, elements: &elements };
-                let flows = Flows { control: Some(control), ..Flows::new(1) };
+                let flows = Flows { control, ..Flows::new(1) };
                 let sample = bench.measure(&front, &flows, *delay);
                 interrupt.check()?;
                 if let Err(error) = &sample {
@@ -159,12 +159,6 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
         }
     }
     Ok(rows(&cases))
-}
-
-/// Whether the kernel has a congestion control (tcp(7)).
-fn has_control(control: &str) -> bool {
-    let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    all.is_ok_and(|all| all.split_whitespace().any(|one| one == control))
 }
 
 /// What could be measured. Where others have the floor stands the same in order.

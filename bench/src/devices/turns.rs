@@ -69,7 +69,7 @@ impl Turns {
             Ok([packets, count(receiver, "snmp", "Tcp", "InSegs")? as f64, soft_interrupts()?])
         };
         let before = counts()?;
-        let flows = Flows { count: PORTS.len() as u16, first_port: Some(PORTS.start), control: None };
+        let flows = Flows { first_port: Some(PORTS.start), ..Flows::new(PORTS.len() as u16) };
         let all = lab::flows(sender, receiver, SocketAddr::from((RIGHT, PORT)), &flows, time)?;
         let after = counts()?;
         let [packets, segments, seconds] = [0, 1, 2].map(|n| after[n] - before[n]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ALL, Figure, Finding, MISSING, Outcome, plot};
+use super::{ALL, Figure, Finding, MISSING, Need, Outcome, plot};
 
 /// The amount that is only to see that it works.
 const SMALL: &str = "--small";
@@ -126,6 +126,9 @@ impl Results {
             if !finding.bound.is_empty() {
                 let _ = writeln!(text, "**What bounds it:** {}", finding.bound);
             }
+            if figure.needs.contains(&Need::Tcp) {
+                let _ = writeln!(text, "**TCP's congestion control:** {}.", lab::CONTROL);
+            }
             let amount = if stamp.amount.is_empty() { String::new() } else { format!(" {}", stamp.amount) };
             let _ = writeln!(
                 text,
@@ -197,8 +200,28 @@ mod tests {
         let left = Left { name: second.name, reason: "needs nginx".into() };
         let text = std::fs::read_to_string(results.report(&[left]).unwrap()).unwrap();
         let of_first = format!("`tidegate evaluate {} --small`", first.name);
+        assert!(!text.contains("congestion control"), "{text}");
         for said in ["it falls, too.", "memory.", &of_first, "needs nginx", "not run yet", "SmartNIC"] {
             assert!(text.contains(said), "{said} is not in {text}");
+        }
+        // Figures that depend on it say by which congestion control they came about.
+        let tcp = ALL.iter().filter(|figure| figure.needs.contains(&Need::Tcp));
+        for figure in tcp {
+            results.keep(figure, outcome(), 3).unwrap();
+        }
+        let text = std::fs::read_to_string(results.report(&[]).unwrap()).unwrap();
+        for figure in
+            ALL.iter().filter(|figure| figure.paper.starts_with("Juggler") && !figure.needs.is_empty())
+        {
+            // Figure 9 compares congestion controls.
+            let (_, behind) = text.split_once(&format!("]({}.svg)", figure.name)).unwrap_or_default();
+            let own = behind.split("## ").next().unwrap_or_default();
+            assert_eq!(
+                own.contains("control:** cubic."),
+                figure.name != "juggler-9",
+                "{}: {own}",
+                figure.name
+            );
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::traffic::{SILENCE, STANDSTILL, accept, joined, listen};
+use crate::traffic::{STANDSTILL, accept, connect, joined, listen};
 use crate::{PATIENCE, Space};
 
 /// Bytes that are read or written at once at most.
@@ -49,7 +49,7 @@ impl Answered {
 }
 
 /// Lets calls of these kinds come for so long, all at once, from one namespace to addresses in another one, a port up for each
-/// kind. Those of the first quarter of the time, in which connections find their pace, are not in what is returned.
+/// kind, with [`CONTROL`](crate::CONTROL). Those of the first quarter of the time, in which connections find their pace, are not in what is returned.
 ///
 /// # Errors
 /// There is no connection, or one ends.
@@ -80,8 +80,8 @@ fn of_one_kind(
     let listener = to.enter(|| listen(address))?;
     thread::scope(|scope| {
         let client = scope.spawn(|| {
-            let connect = || TcpStream::connect_timeout(&address, SILENCE);
-            let streams = from.enter(|| (0..calls.connections).map(|_| connect()).collect::<Result<_>>())?;
+            let streams =
+                from.enter(|| (0..calls.connections).map(|_| connect(address)).collect::<Result<_>>())?;
             call(streams, calls, time, u64::from(address.port()))
         });
         let streams: Result<_> =

@@ -10,8 +10,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::Space;
-use crate::traffic::{SILENCE, accept, joined, listen};
+use crate::traffic::{SILENCE, accept, control, joined, listen};
+use crate::{CONTROL, Space};
 
 /// Bytes given to a socket at a time.
 const CHUNK: usize = 128 << 10;
@@ -23,14 +23,14 @@ pub struct Flows<'f> {
     pub count: u16,
     /// The port that the first one comes from, if it matters; the others come from those behind it.
     pub first_port: Option<u16>,
-    /// The congestion control, if it is not that of the machine (tcp(7), `TCP_CONGESTION`).
-    pub control: Option<&'f str>,
+    /// The congestion control (tcp(7), `TCP_CONGESTION`).
+    pub control: &'f str,
 }
 
 impl Flows<'_> {
-    /// So many as they come.
-    pub fn new(count: u16) -> Flows<'static> {
-        Flows { count, first_port: None, control: None }
+    /// So many as they come, with [`CONTROL`].
+    pub const fn new(count: u16) -> Flows<'static> {
+        Flows { count, first_port: None, control: CONTROL }
     }
 }
 
@@ -103,9 +103,7 @@ pub fn flows(
 
 fn connect(flows: &Flows<'_>, number: u16, address: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if let Some(control) = flows.control {
-        socket.set_tcp_congestion(control.as_bytes())?;
-    }
+    control(&socket, flows.control)?;
     if let Some(first) = flows.first_port {
         let any = match address {
             SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -164,11 +162,12 @@ mod tests {
         let address = SocketAddr::from(([10, 9, 0, 2], 7000));
         let time = Duration::from_millis(100);
         assert!(flow(&a, &b, address, time).unwrap() > 0.0);
-        let three = Flows { count: 3, first_port: Some(9000), control: Some("reno") };
+        let three = Flows { count: 3, first_port: Some(9000), control: "reno" };
         let received = flows(&a, &b, address, &three, time).unwrap();
         let is_good = |one: &Received| one.rate > 0.0 && (0.0..2.0).contains(&one.busy);
         assert!(received.len() == 3 && received.iter().all(is_good), "{received:?}");
-        assert!(flows(&a, &b, address, &Flows { control: Some("none such"), ..three }, time).is_err());
+        let error = flows(&a, &b, address, &Flows { control: "none such", ..three }, time).unwrap_err();
+        assert!(error.to_string().starts_with("congestion control none such: "), "{error}");
         b.ip("link set eth0 down").unwrap();
         assert!(flow(&a, &b, address, time).is_err());
     }

@@ -26,6 +26,10 @@ pub use program::Running;
 pub use stream::Stream;
 pub use traffic::{download, exchange_datagrams, hops, is_silent, is_unheard, ping, transfer};
 
+/// The congestion control of connections, unless an experiment chooses another one: kernels differ in their defaults, and what
+/// comes of an experiment depends on it.
+pub const CONTROL: &str = "cubic";
+
 /// How long anything may take, on the busiest machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -53,6 +57,12 @@ pub struct Counts {
     pub sent: u64,
     /// Packets that were to be sent and were dropped.
     pub refused: u64,
+}
+
+/// True if the kernel has a congestion control (tcp(7)).
+pub fn has_control(control: &str) -> bool {
+    let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    all.is_ok_and(|all| all.split_whitespace().any(|one| one == control))
 }
 
 impl Net {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::checksum;
 
-use crate::{PATIENCE, Space};
+use crate::{CONTROL, PATIENCE, Space};
 
 /// How long a transfer may stand still before it has failed: longer than the pauses that TCP makes after losses, which double
 /// each time, if nobody carries packets for some seconds.
@@ -123,9 +123,24 @@ pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
 /// Connections that may wait until they are taken: more than come at once in any experiment, so that none has to try again.
 const WAITING: i32 = 4096;
 
-/// A socket that takes connections and does not wait for them.
+/// Sets the congestion control of a socket, and of connections that it takes.
+pub(crate) fn control(socket: &Socket, control: &str) -> Result<()> {
+    let told = |error| Error::other(format!("congestion control {control}: {error}"));
+    socket.set_tcp_congestion(control.as_bytes()).map_err(told)
+}
+
+/// A connection with the congestion control of all experiments.
+pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    control(&socket, CONTROL)?;
+    socket.connect_timeout(&address.into(), SILENCE)?;
+    Ok(socket.into())
+}
+
+/// A socket that takes connections and does not wait for them; they have the congestion control of all experiments.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    control(&socket, CONTROL)?;
     socket.set_reuse_address(true)?;
     bound(|| socket.bind(&address.into()))?;
     socket.listen(WAITING)?;
@@ -253,6 +268,21 @@ pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
 mod tests {
     use super::*;
     use crate::Net;
+
+    #[test]
+    fn connections_have_one_congestion_control() {
+        let Some(mut net) = Net::or_skip() else { return };
+        let [a, b] = ["a", "b"].map(|name| net.space(name).unwrap());
+        net.cable([(&a, "eth0", "10.9.0.1/24"), (&b, "eth0", "10.9.0.2/24")]).unwrap();
+        let address = SocketAddr::from(([10, 9, 0, 2], 7000));
+        let listener = b.enter(|| listen(address)).unwrap();
+        let active = a.enter(|| connect(address)).unwrap();
+        let passive = accept(&listener, || false).unwrap();
+        for stream in [active, passive] {
+            let control = socket2::SockRef::from(&stream).tcp_congestion().unwrap();
+            assert!(control.starts_with(CONTROL.as_bytes()), "{control:?}");
+        }
+    }
 
     #[test]
     fn traffic_goes_over_a_cable() {

@@ -17,7 +17,7 @@ pub struct Annotations {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct VirtioNet {
-    /// Bit 0: the checksum is partial.
+    /// Bit 0: the checksum is partial. Bit 7, which is never told to a device: the identification is constant.
     pub flags: u8,
     /// 0 none, 1 TCPv4, 3 UDP, 4 TCPv6, 5 UDP L4.
     pub gso_type: u8,
@@ -34,6 +34,9 @@ pub struct VirtioNet {
 impl VirtioNet {
     /// Bit of `flags`: the checksum is partial.
     pub const NEEDS_CHECKSUM: u8 = 1;
+    /// Bit of `flags`: all segments have the identification of the large one, and do not count it up. Devices have no word for
+    /// it.
+    pub const CONSTANT_ID: u8 = 0x80;
     /// Kinds of segments.
     pub const TCP_V4: u8 = 1;
     /// TCP over IPv6.

@@ -2,14 +2,14 @@
 //! for byte.
 //!
 //! So headers have to be equal but for what cutting makes anew: lengths, identification, sequence number, checksums, PSH and
-//! FIN of the last segment, CWR of the first. IP options and extension headers, padding behind the packet and damaged
-//! checksums are not made anew.
+//! FIN of the last segment, CWR of the first. IPv6 extension headers have to be equal; IP options, padding behind the packet and
+//! damaged checksums are not made anew.
 
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
 use crate::checksum::{self, PseudoHeader, Sum};
 use crate::layers::Network;
-use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, tcp, udp};
+use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 
 /// Flags that segments of a large one may have.
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
@@ -90,6 +90,37 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
         _ => a.len() == b.len() && (a.is_empty() || a == b),
     }
 }
+
+/// What stands behind IPv6 extension headers.
+struct Behind {
+    protocol: u8,
+    /// Bytes of the extension headers.
+    length: usize,
+    /// True if segments with these headers can be parts of a larger one.
+    is_plain: bool,
+}
+
+/// Walks over IPv6 extension headers. `None` where nobody can look behind one (fragments, AH), or one changes what the
+/// checksum is about (a routing header on the way).
+fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
+    let mut behind = Behind { protocol: next_header, length: 0, is_plain: true };
+    for extension in ipv6::extensions(next_header, bytes) {
+        let extension = extension.ok()?;
+        match extension.kind {
+            ip_protocol::HOP_BY_HOP => {}
+            ip_protocol::ROUTING if extension.bytes.get(SEGMENTS_LEFT) == Some(&0) => {}
+            // A home address in it may stand in place of the source in the checksum (RFC 6275, section 6.3).
+            ip_protocol::DESTINATION => behind.is_plain = false,
+            _ => return None,
+        }
+        behind.protocol = extension.next_header;
+        behind.length += extension.bytes.len();
+    }
+    Some(behind)
+}
+
+/// Where a routing header says how many stops are left (RFC 8200, section 4.4).
+const SEGMENTS_LEFT: usize = 3;
 
 /// IPv4 without options, and TCP.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
@@ -198,7 +229,8 @@ pub struct Segment {
 
 impl Segment {
     /// Looks at a packet of `length` bytes, of which `head` are the first, and whose IP header starts at `l3`. `None` if it is
-    /// neither TCP nor UDP, is a fragment, or does not have all the bytes that it says.
+    /// neither TCP nor UDP, is a fragment, or does not have all the bytes that it says. Of IPv6 extension headers, hop-by-hop
+    /// and destination options may be in front, and a routing header whose last stop is reached.
     #[inline]
     pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
         Segment::plain(head, l3, length).or_else(|| Segment::of_any(head, l3, length))
@@ -224,11 +256,14 @@ impl Segment {
                 (Ip::v4(header, header.header_len(), l3, length)?, header.protocol)
             }
             6 => {
-                let (header, _) = ipv6::Header::ref_from_prefix(bytes).ok()?;
-                let l4 = l3 + ipv6::Header::LEN;
-                let end = l4 + usize::from(header.payload_length.get());
-                let is_plain = end == length;
-                (Ip { network: Network::Ipv6, l3, l4, end, is_plain, id: 0 }, header.next_header)
+                let (header, rest) = ipv6::Header::ref_from_prefix(bytes).ok()?;
+                let Behind { protocol, length: options, is_plain } =
+                    behind_options(header.next_header, rest)?;
+                let fixed = l3 + ipv6::Header::LEN;
+                let end = fixed + usize::from(header.payload_length.get());
+                // What says how long a jumbogram is would be cut off.
+                let is_plain = is_plain && end == length && offload::jumbo(bytes) == 0;
+                (Ip { network: Network::Ipv6, l3, l4: fixed + options, end, is_plain, id: 0 }, protocol)
             }
             _ => return None,
         };
@@ -302,10 +337,10 @@ impl Segment {
         bytes.get(..self.start.into())?.split_at_checked(self.l3.into())
     }
 
-    /// Whether the headers of a segment are what cutting makes of these ones for the segment with that number, leaving aside
-    /// sequence number and flags of the last.
+    /// True if the headers of a segment are what cutting makes of these ones, leaving aside sequence number and flags of the
+    /// last. Its identification is to be as far ahead as `id_ahead` says: by its number, or by nothing where all have the same.
     #[inline]
-    pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], number: u16) -> bool {
+    pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], id_ahead: u16) -> bool {
         if (next.l3, next.l4, next.start) != (self.l3, self.l4, self.start)
             || (next.network, next.is_tcp) != (self.network, self.is_tcp)
             || !(self.is_plain && next.is_plain)
@@ -317,20 +352,36 @@ impl Segment {
             return false;
         };
         let passing = ON_LAST | tcp::flags::CWR;
+        let network = usize::from(self.l4 - self.l3);
         let is_same = match (self.network, self.is_tcp) {
+            (Network::Ipv6, _) if network > ipv6::Header::LEN => self.same_behind_options(own, other),
             (Network::Ipv4, true) => same(own, other, &const { joined::<5, 5, 10>(IPV4, TCP) }),
             (Network::Ipv4, false) => same(own, other, &const { joined::<5, 1, 6>(IPV4, PORTS) }),
             (_, true) => same(own, other, &const { joined::<10, 5, 15>(IPV6, TCP) }),
             (_, false) => same(own, other, &const { joined::<10, 1, 11>(IPV6, PORTS) }),
         };
         // Plain headers have nothing but TCP's options behind these.
-        let options = usize::from(self.l4 - self.l3) + tcp::Header::LEN;
+        let options = network + tcp::Header::LEN;
         is_same
             && equal(own_link, other_link)
-            && (self.network != Network::Ipv4 || next.id == self.id.wrapping_add(number))
+            && (self.network != Network::Ipv4 || next.id == self.id.wrapping_add(id_ahead))
             && (self.flags ^ next.flags) & !passing == 0
             && next.flags & tcp::flags::CWR == 0
             && (!self.is_tcp || same_behind(own, other, options))
+    }
+
+    /// True if headers are the same but for what cutting makes anew, where IPv6 has extension headers.
+    #[inline(never)]
+    fn same_behind_options(&self, own: &[u8], other: &[u8]) -> bool {
+        let at = usize::from(self.l4 - self.l3);
+        let (Some((own_ip, own)), Some((other_ip, other))) =
+            (own.split_at_checked(at), other.split_at_checked(at))
+        else {
+            return false;
+        };
+        same(own_ip, other_ip, &IPV6)
+            && same_behind(own_ip, other_ip, ipv6::Header::LEN)
+            && if self.is_tcp { same(own, other, &TCP) } else { same(own, other, &PORTS) }
     }
 
     /// Whether nothing may come behind it in a large one.
@@ -359,7 +410,7 @@ impl Segment {
             header.total_length.set((l4 - l3 + whole) as u16);
             checksum::fill_ipv4_plain(header);
         } else if let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) {
-            header.payload_length.set(whole as u16);
+            header.payload_length.set((l4 - l3 - ipv6::Header::LEN + whole) as u16);
         }
         if self.is_tcp {
             if let Ok((header, _)) = tcp::Header::mut_from_prefix(transport) {
@@ -419,6 +470,30 @@ mod tests {
         builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).vlan(5).build(payload).unwrap()
     }
 
+    /// Puts extension headers in front of the transport header of a frame of IPv6.
+    fn extended(mut frame: Vec<u8>, kinds: &[u8]) -> Vec<u8> {
+        for &kind in kinds.iter().rev() {
+            let next = std::mem::replace(&mut frame[L3 + 6], kind);
+            // Padding, and no routing segments left.
+            let extension = match kind {
+                ip_protocol::ROUTING => [next, 0, 4, 0, 0, 0, 0, 0],
+                _ => [next, 0, 1, 4, 0, 0, 0, 0],
+            };
+            frame.splice(L3 + 40..L3 + 40, extension);
+            let length = (frame.len() - L3 - 40) as u16;
+            frame[L3 + 4..L3 + 6].copy_from_slice(&length.to_be_bytes());
+        }
+        frame
+    }
+
+    /// Extension headers with which segments can be merged.
+    const EXTENSIONS: [&[u8]; 4] = [
+        &[],
+        &[ip_protocol::HOP_BY_HOP],
+        &[ip_protocol::ROUTING],
+        &[ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING],
+    ];
+
     /// What a sender makes of some data.
     fn sent(
         v6: bool,
@@ -427,6 +502,7 @@ mod tests {
         options: usize,
         payload: &[u8],
         size: usize,
+        (extensions, constant): (&[u8], bool),
     ) -> Vec<Vec<u8>> {
         let ([a, b], (sequence, id, set)) = (addresses(v6), start);
         let count = payload.chunks(size).count();
@@ -439,8 +515,9 @@ mod tests {
                 set &= !flags::CWR;
             }
             let builder = if tcp { Builder::tcp(a, b, set) } else { Builder::udp(a, b) };
-            let builder = builder.id(id.wrapping_add(number as u16)).tos(1);
-            framed(
+            let id_ahead = if constant { 0 } else { number as u16 };
+            let builder = builder.id(id.wrapping_add(id_ahead)).tos(1);
+            let frame = framed(
                 if tcp {
                     builder
                         .sequence(sequence.wrapping_add((number * size) as u32), 77)
@@ -449,13 +526,14 @@ mod tests {
                     builder
                 },
                 chunk,
-            )
+            );
+            if v6 { extended(frame, extensions) } else { frame }
         };
         payload.chunks(size).enumerate().map(segment).collect()
     }
 
     /// One large frame of some, if they can be one.
-    fn merged(frames: &[Vec<u8>], trusts: bool) -> Option<Vec<u8>> {
+    fn merged(frames: &[Vec<u8>], trusts: bool, constant: bool) -> Option<Vec<u8>> {
         let segments: Option<Vec<Segment>> =
             frames.iter().map(|frame| Segment::of(frame, L3, frame.len())).collect();
         let segments = segments?;
@@ -463,7 +541,8 @@ mod tests {
         let mut data = Sum::new();
         for (number, (segment, frame)) in segments.iter().zip(frames).enumerate() {
             if number > 0 {
-                let is_next = first.goes_before(&frames[0], segment, frame, number as u16);
+                let id_ahead = if constant { 0 } else { number as u16 };
+                let is_next = first.goes_before(&frames[0], segment, frame, id_ahead);
                 if !is_next || segments[number - 1].is_last() || segments[number - 1].length != first.length {
                     return None;
                 }
@@ -487,8 +566,9 @@ mod tests {
         Some(large)
     }
 
-    fn cut(large: &[u8], size: usize) -> Vec<Vec<u8>> {
-        let segments = Segments::of(large, LinkType::Ethernet, large.len(), size).unwrap();
+    fn cut(large: &[u8], size: usize, constant: bool) -> Vec<Vec<u8>> {
+        let segments =
+            Segments::of(large, LinkType::Ethernet, large.len(), size).unwrap().constant_id(constant);
         let frame = |number: usize| {
             let mut frame = Vec::new();
             segments.write(large, number, &mut frame);
@@ -500,29 +580,31 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_merged_is_valid_and_can_be_cut_again(
-            v6: bool, tcp: bool, sequence: u32, id: u16, set: u8, options in 0usize..4, trusts: bool,
-            payload in vec(any::<u8>(), 1..4000), size in 1usize..1400,
+            v6: bool, tcp: bool, sequence: u32, id: u16, set: u8, options in 0usize..4, trusts: bool, constant: bool,
+            payload in vec(any::<u8>(), 1..4000), size in 1usize..1400, which in 0usize..4,
         ) {
             let set = set & PLAIN | flags::ACK;
             let size = size.max(payload.len().div_ceil(40));
-            let frames = sent(v6, tcp, (sequence, id, set), options, &payload, size);
+            let headers = (EXTENSIONS[which], constant);
+            let frames = sent(v6, tcp, (sequence, id, set), options, &payload, size, headers);
             // A checksum of another zero is made of no segment.
             let other = |frame: &Vec<u8>| Segment::of(frame, L3, frame.len()).is_none_or(|segment| !segment.is_plain);
             prop_assume!(!frames.iter().any(other));
-            let large = merged(&frames, trusts).unwrap();
+            let large = merged(&frames, trusts, constant).unwrap();
             let segment = Segment::of(&large, L3, large.len()).unwrap();
             prop_assert!(segment.verify([&large[..]]).is_some());
             prop_assert_eq!(usize::from(segment.length), payload.len());
-            prop_assert_eq!(cut(&large, size.min(payload.len())), frames);
+            prop_assert_eq!(cut(&large, size.min(payload.len()), constant), frames);
         }
 
         #[test]
         fn what_is_not_the_same_again_is_not_merged(
             v6: bool, tcp: bool, id: u16, set: u8, options in 0usize..3, which in 0usize..3, at in 0usize..200,
-            flip in 1u8.., rights: bool,
+            flip in 1u8.., rights: bool, constant: bool, headers in 0usize..4,
         ) {
             let set = set & PLAIN | flags::ACK;
-            let mut frames = sent(v6, tcp, (7, id, set), options, &[9; 300], 100);
+            let mut frames =
+                sent(v6, tcp, (7, id, set), options, &[9; 300], 100, (EXTENSIONS[headers], constant));
             let frame = &mut frames[which];
             let at = at % frame.len();
             frame[at] ^= flip;
@@ -536,9 +618,28 @@ mod tests {
                     *frame = whole;
                 }
             }
-            if let Some(large) = merged(&frames, false) {
-                prop_assert_eq!(cut(&large, 100), frames);
+            if let Some(large) = merged(&frames, false, constant) {
+                prop_assert_eq!(cut(&large, 100, constant), frames);
             }
+        }
+
+        #[test]
+        fn extension_headers_that_hide_or_change_something_are_not_walked(
+            kind in prop_oneof![any::<u8>(), proptest::sample::select(&[0u8, 43, 44, 50, 51, 60, 135][..])],
+            left in 0u8..3, tcp: bool,
+        ) {
+            prop_assume!(![ip_protocol::TCP, ip_protocol::UDP].contains(&kind));
+            let frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (&[kind], false)).remove(0);
+            let is_known = [ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING, ip_protocol::DESTINATION].contains(&kind);
+            let found = Segment::of(&frame, L3, frame.len());
+            let place = found.map(|segment| (usize::from(segment.l4), segment.length, segment.is_plain));
+            let is_plain = kind != ip_protocol::DESTINATION;
+            prop_assert_eq!(place, is_known.then_some((L3 + 48, 100, is_plain)), "{}", kind);
+            prop_assert!(found.is_none_or(|segment| segment.verify([&frame[..]]).is_some()));
+            // A routing header on the way has another destination than the checksum.
+            let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (EXTENSIONS[2], false)).remove(0);
+            frame[L3 + 43] = left;
+            prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left == 0);
         }
 
         #[test]

@@ -87,6 +87,8 @@ pub struct Segments {
     is_tcp: bool,
     /// Bytes of the header that says how long a jumbogram is, which frames of ordinary size must not have.
     jumbo: usize,
+    /// True if all frames have one identification.
+    constant_id: bool,
 }
 
 impl Segments {
@@ -115,7 +117,13 @@ impl Segments {
         }
         let jumbo =
             if layers.network == Network::Ipv6 { jumbo(head.get(l3..l4).unwrap_or_default()) } else { 0 };
-        Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp, jumbo })
+        Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp, jumbo, constant_id: false })
+    }
+
+    /// Gives all frames the identification of the large one, where `constant`: IPv4's means nothing where DF is set (RFC 6864),
+    /// and some senders do not count it up.
+    pub fn constant_id(self, constant: bool) -> Segments {
+        Segments { constant_id: constant, ..self }
     }
 
     /// The protocol of the network layer, whether the transport is TCP, and where its header starts.
@@ -166,7 +174,7 @@ impl Segments {
         let length = segment.len();
         let is_last = number + 1 >= self.count();
         let pseudo = match self.network {
-            Network::Ipv4 => finish_ipv4(ip, length, number),
+            Network::Ipv4 => finish_ipv4(ip, length, if self.constant_id { 0 } else { number }),
             _ => finish_ipv6(ip, length),
         };
         if self.is_tcp {
@@ -199,7 +207,7 @@ const NEXT_HEADER: usize = 6;
 
 /// Bytes of a hop-by-hop header that has nothing in it but the length of a jumbogram (RFC 2675), as Linux writes it into
 /// segments of more than 64 KiB.
-fn jumbo(ip: &[u8]) -> usize {
+pub(crate) fn jumbo(ip: &[u8]) -> usize {
     let first = ip.get(NEXT_HEADER).copied() == Some(ip_protocol::HOP_BY_HOP);
     match ip.get(ipv6::Header::LEN..) {
         Some(&[_, 0, 0xc2, 4, ..]) if first => 8,
@@ -207,6 +215,7 @@ fn jumbo(ip: &[u8]) -> usize {
     }
 }
 
+/// Puts the IPv4 header in front of so many bytes right, and counts the identification up by a number.
 fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
     let whole = ip.len() + length;
     let (header, options) = ipv4::Header::mut_from_prefix(ip).ok()?;

@@ -38,7 +38,8 @@ pub(crate) fn complete(packet: &mut Packet) {
 impl Cutter {
     /// Hands on the segments that a packet stands for, with all checksums complete.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
-        let size = usize::from(packet.annotations().virtio.gso_size);
+        let virtio = packet.annotations().virtio;
+        let size = usize::from(virtio.gso_size);
         self.whole.clear();
         packet.chunks().for_each(|chunk| self.whole.extend_from_slice(chunk));
         let of = |link| Segments::of(&self.whole, link, self.whole.len(), size);
@@ -51,6 +52,7 @@ impl Cutter {
         let Some(segments) = links.into_iter().find_map(|link| of(link).ok()) else {
             return cx.drop(packet, DropReason::UnknownSegments);
         };
+        let segments = segments.constant_id(virtio.flags & VirtioNet::CONSTANT_ID != 0);
         for number in 0..segments.count() {
             self.one.clear();
             segments.write(&self.whole, number, &mut self.one);

@@ -1,12 +1,15 @@
-//! The life of flows: five phases, three lists, and what lets segments go (Juggler paper, sections 4.1 to 4.3).
+//! The life of flows: five phases, five lists, and what lets segments go (Juggler paper, sections 4.1 to 4.3).
 //!
 //! | phase | list | what is known |
 //! | --- | --- | --- |
 //! | initial | none | nothing: the flow has no entry |
-//! | build-up | active | a guess of the next sequence number, which may go back until the batch is over |
-//! | active merging | active | what has gone; segments wait for those in front of them or for more to be merged with |
+//! | build-up | active, or gap | a guess of the next sequence number, which may go back until the batch is over |
+//! | active merging | active, or gap | what has gone; segments wait for those in front of them or for more to be merged with |
 //! | post merging | inactive | what has gone; nothing waits |
 //! | loss recovery | loss recovery | the first byte that was waited for in vain; until it comes, the flow is not given up |
+//!
+//! Flows of datagrams have a list of their own. The paper has one list of active flows and evicts the one that has been in it
+//! for longest, which is the one that waits behind a gap: here flows without a gap are evicted before those with one.
 //!
 //! What leaves is put into [`Flows::released`], in the order in which it is to leave. Time is a parameter. Nobody looks at
 //! clocks per packet: flows that may be due are noted at the end of a batch, and in a heap in the order of their times.
@@ -19,6 +22,7 @@ use flow::{FlowId, FlowTable, TableError};
 use wire::merge::Segment;
 use wire::tcp::flags;
 
+use crate::evicted::Evicted;
 use crate::key::FlowKey;
 pub use crate::phases::{List, Phase, Reason};
 use crate::queue::{Piece, Queue, Run, is_before};
@@ -28,7 +32,8 @@ use crate::queue::{Piece, Queue, Run, is_before};
 pub struct Limits {
     /// Flows at a time.
     pub flows: usize,
-    /// How long segments in sequence wait for more, from when the flow last let some go.
+    /// The time for which segments in sequence wait for more: from when the flow last let some go, or from when the first
+    /// that waits came, if that was later.
     pub in_sequence: Timestamp,
     /// How long segments behind a gap wait.
     pub out_of_order: Timestamp,
@@ -42,19 +47,27 @@ pub struct Limits {
 const NONE: u32 = u32::MAX;
 /// Farther ahead than any window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// Segments in a row that lie before what has gone, after which the flow starts anew.
+/// A segment that lies no farther before what has gone was sent again: the largest window that Linux's receivers open by
+/// themselves (`tcp_rmem`).
+pub(crate) const SENT_AGAIN: u32 = 32 << 20;
+/// Segments in a row that lie farther from what has gone, after which the flow starts anew.
 const STRANGE: u8 = 64;
 
 /// A loss that is older than this is not mended any more: TCP sends again after a second at the latest, if it has seen a
 /// few round trips (RFC 6298, section 2).
-const MENDED: Timestamp = Timestamp::from_secs(1);
+pub(crate) const MENDED: Timestamp = Timestamp::from_secs(1);
 /// A SYN that lies closer than this before what has gone was sent again.
 const AGAIN: u32 = 1 << 16;
+
+/// Numbers that reordering is measured by (RFC 4737, section 3): the one behind what came, and the one behind what left.
+pub(crate) type Expected = [Option<u32>; 2];
 
 /// A flow.
 struct Flow {
     id: Option<FlowId>,
     phase: Phase,
+    is_tcp: bool,
+    list: List,
     /// Neighbours in its list.
     before: u32,
     behind: u32,
@@ -68,13 +81,12 @@ struct Flow {
     slots: u32,
     /// Whether its segments become large ones.
     merges: bool,
-    /// Segments in a row that lie before what has gone.
+    /// Segments in a row that lie far from what has gone.
     strange: u8,
     /// Whether it is to be looked at when the batch is over, and whether the heap has each of its times.
     is_ready: bool,
     is_armed: [bool; 2],
-    /// What reordering is measured by (RFC 4737, section 3): the number behind what came, and behind what left.
-    expected: [Option<u32>; 2],
+    expected: Expected,
 }
 
 /// What a flow is waiting for.
@@ -87,8 +99,8 @@ enum Wait {
 /// Counts.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Flows given up, by list.
-    pub evictions: [u64; 3],
+    /// Flows evicted, by list.
+    pub evictions: [u64; List::ALL.len()],
     /// How often a time-out let something go.
     pub timeouts: u64,
     /// Segments that came, and that left, behind a later one of their flow.
@@ -102,7 +114,8 @@ pub struct Flows {
     table: FlowTable<FlowKey>,
     flows: Vec<Flow>,
     /// First, last and number of flows of each list.
-    lists: [(u32, u32, usize); 3],
+    lists: [(u32, u32, usize); List::ALL.len()],
+    evicted: Evicted,
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
@@ -121,7 +134,8 @@ impl Flows {
         Ok(Flows {
             table: FlowTable::new(limits.flows)?,
             flows: Vec::new(),
-            lists: [(NONE, NONE, 0); 3],
+            lists: [(NONE, NONE, 0); List::ALL.len()],
+            evicted: Evicted::new(limits.flows),
             due: BinaryHeap::with_capacity(2 * limits.flows.min(1 << 16)),
             ready: Vec::new(),
             held: 0,
@@ -156,8 +170,9 @@ impl Flows {
         }
     }
 
-    /// Gives a flow an entry, with a segment of it as the first guess; where there is no room, another one goes. TCP's next
-    /// number is to be learnt; of others there is none.
+    /// Gives a flow an entry, with a segment of it as the first guess; where there is no room, another one is evicted. TCP's
+    /// next number is to be learnt; of others there is none. `None` for a datagram where only flows could give way of
+    /// which segments wait.
     pub fn open(
         &mut self,
         key: &FlowKey,
@@ -167,10 +182,11 @@ impl Flows {
         merges: bool,
         now: Timestamp,
     ) -> Option<u32> {
+        let is_tcp = key.is_tcp();
         if self.table.stats().entries >= self.limits.flows {
-            let list = self.list_to_evict_from(now)?;
+            let list = self.list_to_evict_from(is_tcp, now)?;
             self.counts.evictions[list as usize] += 1;
-            self.close(self.lists[list as usize].0, Reason::Evicted);
+            self.evict(self.lists[list as usize].0, now);
         }
         let id = self.table.insert(key, hash, now).ok()?.id();
         let index = id.index();
@@ -179,12 +195,17 @@ impl Flows {
         }
         let flow = &mut self.flows[index as usize];
         let queue = std::mem::take(&mut flow.queue);
-        let phase = if learns { Phase::BuildUp } else { Phase::ActiveMerging };
+        let (phase, expected) = match learns {
+            true => (Phase::BuildUp, self.evicted.take(key, start, now)),
+            false => (Phase::ActiveMerging, Expected::default()),
+        };
         // Times that the heap has of the place's last flow find nothing due.
         let (is_armed, is_ready) = (flow.is_armed, flow.is_ready);
         *flow = Flow {
             id: Some(id),
             phase,
+            is_tcp,
+            expected,
             next: start,
             flushed: now,
             queue,
@@ -193,18 +214,32 @@ impl Flows {
             is_ready,
             ..Flow::default()
         };
-        self.link(index, phase.list());
+        self.link(index, if is_tcp { List::Active } else { List::Datagrams });
         Some(index)
     }
 
-    /// From which list a flow gives way: one whose loss is so old that nobody mends it any more, else the lists in their
-    /// order.
-    fn list_to_evict_from(&self, now: Timestamp) -> Option<List> {
-        let oldest = self.flows.get(self.lists[List::LossRecovery as usize].0 as usize);
-        if oldest.is_some_and(|flow| flow.flushed + MENDED <= now) {
-            return Some(List::LossRecovery);
+    /// The list whose first flow gives way: one of which nothing has been seen for so long that no loss is mended any more,
+    /// else the lists in their order. No datagram makes a flow give way of which segments of TCP wait.
+    fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<List> {
+        let is_old = |list: &List| {
+            let first = self.flows.get(self.lists[*list as usize].0 as usize);
+            first.is_some_and(|flow| flow.flushed + MENDED <= now)
+        };
+        let lists = if is_tcp { &List::ALL[..] } else { &[List::Datagrams, List::Inactive] };
+        let has_flows = |list: &&List| self.length(**list) > 0;
+        [List::LossRecovery, List::Inactive]
+            .into_iter()
+            .find(is_old)
+            .or_else(|| lists.iter().find(has_flows).copied())
+    }
+
+    /// Takes a flow's entry away, and remembers what reordering is measured by.
+    fn evict(&mut self, index: u32, now: Timestamp) {
+        let key = self.close(index, Reason::Evicted);
+        let flow = &self.flows[index as usize];
+        if let Some(key) = key.filter(|_| flow.is_tcp) {
+            self.evicted.add(key, flow.expected, now);
         }
-        List::ALL.into_iter().find(|&list| self.length(list) > 0)
     }
 
     /// Whether a flow can be opened without another one giving way.
@@ -347,18 +382,21 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// A segment before what has gone.
+    /// A segment before what has gone. Segments that were sent again, however many, do not start the flow anew: what comes
+    /// behind them would be held as if something were missing.
     #[cold]
     fn take_early(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
-        let is_old = !is_before(flow.next, run.end);
-        if !is_old {
-            // Some of it is new.
-            (flow.next, flow.strange) = (run.end, 0);
+        if flow.next.wrapping_sub(run.start) <= SENT_AGAIN {
+            flow.strange = 0;
         } else if flow.strange >= STRANGE {
             return self.take_strange(index, run, Reason::Before, now);
         } else {
             flow.strange += 1;
+        }
+        if is_before(flow.next, run.end) {
+            // Some of it is new.
+            flow.next = run.end;
         }
         let fills = flow.phase == Phase::LossRecovery
             && flow.lost.wrapping_sub(run.start) < run.end.wrapping_sub(run.start);
@@ -430,6 +468,8 @@ impl Flows {
             let reason = match () {
                 () if !(self.limits.merges && flow.merges) => Reason::InSequence,
                 () if front.is_urgent() => Reason::Flags,
+                // All of it has gone already, as parts of others.
+                () if !is_before(flow.next, front.end) => Reason::Before,
                 () if !front.merges => Reason::Differs,
                 () if front.is_closed => Reason::Full,
                 // What adjoins would be one run with it if it could.
@@ -518,7 +558,8 @@ impl Flows {
         };
         let is_in_sequence = !is_before(flow.next, front.start);
         let has_gap = !is_in_sequence || flow.queue.len() > 1;
-        let at = flow.flushed + self.limits.in_sequence;
+        let is_misplaced = flow.is_tcp && flow.list != flow.phase.list(has_gap);
+        let at = flow.waits_from(front) + self.limits.in_sequence;
         if is_in_sequence && (at <= now || flow.phase == Phase::BuildUp) && !flow.is_ready {
             flow.is_ready = true;
             self.ready.push(index);
@@ -531,6 +572,10 @@ impl Flows {
             flow.is_armed[1] = true;
             self.due.push(Reverse((flow.oldest() + self.limits.out_of_order, Wait::OutOfOrder, index)));
         }
+        if is_misplaced {
+            let list = flow.phase.list(has_gap);
+            self.move_to(index, list);
+        }
     }
 
     /// The batch is over: lets go what is due.
@@ -539,8 +584,7 @@ impl Flows {
             let index = self.ready[at];
             self.flows[index as usize].is_ready = false;
             self.release_complete(index, now);
-            let flow = &self.flows[index as usize];
-            if flow.flushed + self.limits.in_sequence <= now {
+            if self.flows[index as usize].is_due(self.limits.in_sequence, now) {
                 self.let_in_sequence_go(index, now);
             }
             self.rest_later(index);
@@ -575,7 +619,7 @@ impl Flows {
         let flow = &mut self.flows[index as usize];
         flow.is_armed[wait as usize] = false;
         match wait {
-            Wait::InSequence if flow.flushed + limits.in_sequence <= now => {
+            Wait::InSequence if flow.is_due(limits.in_sequence, now) => {
                 self.let_in_sequence_go(index, now);
             }
             Wait::OutOfOrder
@@ -601,36 +645,43 @@ impl Flows {
                 self.close(self.lists[list as usize].0, reason);
             }
         }
+        self.evicted.clear();
     }
 
-    /// Forgets a flow.
-    fn close(&mut self, index: u32, reason: Reason) {
+    /// Forgets a flow; its key.
+    fn close(&mut self, index: u32, reason: Reason) -> Option<FlowKey> {
         self.release_all(index, reason);
         self.unlink(index);
         let flow = &mut self.flows[index as usize];
         // The heap may still have its times: nothing is due of a flow without segments.
         flow.phase = Phase::PostMerging;
-        if let Some(id) = flow.id.take() {
-            self.table.remove(id);
-        }
+        self.table.remove(flow.id.take()?)
     }
 
     #[inline]
     fn turn(&mut self, index: u32, phase: Phase) {
-        let was = self.flows[index as usize].phase;
-        if was.list() != phase.list() {
-            self.unlink(index);
-            self.flows[index as usize].phase = phase;
-            self.link(index, phase.list());
+        let flow = &mut self.flows[index as usize];
+        let was = std::mem::replace(&mut flow.phase, phase);
+        // What has a gap is seen when the flow comes to rest.
+        let list = if flow.is_tcp { phase.list(flow.list == List::Gap) } else { List::Datagrams };
+        // Of datagrams, the flow gives way first that had some longest ago.
+        if list != flow.list || !flow.is_tcp && was == Phase::PostMerging {
+            self.move_to(index, list);
         }
-        self.flows[index as usize].phase = phase;
+    }
+
+    /// Puts a flow at the end of a list.
+    #[inline]
+    fn move_to(&mut self, index: u32, list: List) {
+        self.unlink(index);
+        self.link(index, list);
     }
 
     #[inline]
     fn link(&mut self, index: u32, list: List) {
         let (first, last, length) = &mut self.lists[list as usize];
         let flow = &mut self.flows[index as usize];
-        (flow.before, flow.behind) = (*last, NONE);
+        (flow.before, flow.behind, flow.list) = (*last, NONE, list);
         let last_was = std::mem::replace(last, index);
         *length += 1;
         match self.flows.get_mut(last_was as usize) {
@@ -643,7 +694,7 @@ impl Flows {
     fn unlink(&mut self, index: u32) {
         let flow = &self.flows[index as usize];
         let (before, behind) = (flow.before, flow.behind);
-        let (first, last, length) = &mut self.lists[flow.phase.list() as usize];
+        let (first, last, length) = &mut self.lists[flow.list as usize];
         *length -= 1;
         match self.flows.get_mut(before as usize) {
             Some(other) => other.behind = behind,
@@ -667,6 +718,8 @@ impl Default for Flow {
         Flow {
             id: None,
             phase: Phase::PostMerging,
+            is_tcp: true,
+            list: List::Inactive,
             before: NONE,
             behind: NONE,
             next: 0,
@@ -687,6 +740,18 @@ impl Flow {
     /// Whether something waits for what is missing.
     fn has_gap(&self) -> bool {
         self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
+    }
+
+    /// The time from which a run waits that is the first one, and in sequence.
+    #[inline]
+    fn waits_from(&self, front: &Run) -> Timestamp {
+        self.flushed.max(front.since)
+    }
+
+    /// True if what is in sequence has waited for so long.
+    #[inline]
+    fn is_due(&self, in_sequence: Timestamp, now: Timestamp) -> bool {
+        self.queue.front().is_some_and(|front| self.waits_from(front) + in_sequence <= now)
     }
 
     /// When the first of those came that wait behind a gap.

@@ -2,21 +2,27 @@
 //! Puts TCP back in order and merges segments, although the network has reordered them.
 //!
 //! Stands in front of a receiver. Segments that come too early wait for those in front of them, OFO_TIMEOUT at most, and
-//! segments in sequence for more to be merged with, INSEQ_TIMEOUT at most since their flow last let some go. What a flag
-//! asks to be delivered, and what cannot be part of a larger segment, waits for nothing but its turn. Segments that lie before
-//! what has gone pass at once: they were sent again. So do those without data, behind what is in sequence.
+//! segments in sequence for more to be merged with, INSEQ_TIMEOUT at most since the first of them came or their flow last
+//! let some go, whichever was later. What a flag asks to be delivered, and what cannot be part of a larger segment, waits for
+//! nothing but its turn. Segments that lie before what has gone pass at once: they were sent again. So do those without data,
+//! behind what is in sequence.
 //!
 //! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
 //! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
-//! one size; a sender of IPv4 whose identification does not count up is not merged. A large segment is a valid packet of up to
-//! 64 KiB, with all checksums right; it goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the way
-//! count it as one. Where an element behind this one looks at lengths, payload or what tells segments apart, or sends packets
-//! to where they do not fit, segments leave one by one, in order.
+//! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so. IPv6 extension
+//! headers have to be the same; segments with destination options, or with more than 8 bytes of extension headers and VLAN tags,
+//! are not merged. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
+//! (KernelTap, ToHost, ToDevice) as it is, and elements on the way count it as one. Where an element behind this one looks at
+//! lengths, payload or what tells segments apart, or sends packets to where they do not fit, segments leave one by one, in
+//! order.
 //!
 //! Each worker knows FLOWS flows, which are told apart by addresses, ports and VLANs, over IPv4 and IPv6. A new one is learnt
-//! until the end of its first batch, where it was not seen to be opened. Where there is no room, a flow of which nothing waits
-//! gives way, else one that waits, and last one of which a segment has been lost within a second; what waits of it leaves.
-//! Nothing is dropped for want of room. Fragments, other protocols and segments with wrong checksums pass.
+//! until the end of its first batch, where it was not seen to be opened. Where there is no room, a flow is evicted, and what
+//! waits of it leaves: first one that has been silent for a second, then one of UDP, then one of which nothing waits, then one
+//! whose segments wait in sequence, then one whose segments wait behind a gap, and last one of which a segment has been lost.
+//! A new flow of UDP evicts no flow of which segments of TCP wait: its datagrams pass. Nothing is dropped for want of room.
+//! Fragments, other protocols and segments with wrong checksums pass. TCP is found behind hop-by-hop and destination options
+//! of IPv6 and routing headers whose last stop is reached; with other extension headers packets pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -24,21 +30,25 @@
 //! ## Arguments
 //! - `FLOWS`: flows that are known at a time. 8 suffice where each packet takes its own path, 64 for delays that differ by a
 //!   millisecond.
-//! - `LINE_RATE`: of the network, from which INSEQ_TIMEOUT follows.
-//! - `INSEQ_TIMEOUT`: how long segments in sequence wait for more; a bare number is microseconds. `auto` is as long as
-//!   64 KiB take at the line rate.
-//! - `OFO_TIMEOUT`: how long segments wait behind a gap: as long as delays of paths differ at most, less the time for which
-//!   the interface gathers packets.
+//! - `LINE_RATE`: bandwidth of the network, from which INSEQ_TIMEOUT follows.
+//! - `INSEQ_TIMEOUT`: the time for which segments in sequence wait for more; a bare number is microseconds. `auto` is an
+//!   eighth more than the 45 full frames of a large segment take at the line rate, with preamble, check sequence and
+//!   interframe gap: 62 us at 10 Gb/s.
+//! - `OFO_TIMEOUT`: the time for which segments wait behind a gap: as long as delays of paths differ at most, less the time
+//!   for which the interface gathers packets.
 //! - `MERGE`: whether to make large segments. Without, nothing in sequence waits.
 //! - `UDP`: whether to merge datagrams of one size, too. They stay in the order in which they come, but fragments pass them.
 //! - `NO_MERGE`: flows that are put in order and not merged, as a filter in the language of IPFilter, or `none`; it is asked
 //!   about the first packet of each.
 //! - `CHECKSUM`: whether to look at transport checksums. Without, they are taken to be right, as where the interface has
 //!   looked at them: damaged segments then become part of large ones with right checksums. It is most of what merging costs.
+//! - `CONSTANT_ID`: whether to merge segments of IPv4, too, that have DF set and all the same identification, which means
+//!   nothing then (RFC 6864). Elements cut the large ones into what came; interfaces and the machine, if they cut them, count
+//!   the identification up.
 //! - `QUEUE`: bytes of memory that a flow's waiting segments may take; a segment takes 2368. Where it takes more, all leave.
 //!
 //! ## Handlers
-//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `queue`: the arguments.
+//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the arguments.
 //! - `inseq_timeout`, `ofo_timeout`: the times.
 //! - `segments_in`, `segments_out`: segments and datagrams of flows that came, and packets that left of them.
 //! - `merged`: how many segments make a packet that leaves, on average.
@@ -47,11 +57,15 @@
 //! - `damaged`: segments with a wrong checksum.
 //! - `flushes`: what left, by the reason.
 //! - `timeouts`: how often a flow's time-out let something go.
-//! - `evictions`: flows that gave way, by list.
-//! - `active`, `inactive`, `loss_recovery`: flows in each list.
-//! - `lengths`: how long the lists were at the ends of batches: lines with the list, an upper bound and how often it was
-//!   below.
-//! - `reordered_in`, `reordered_out`: segments that came and that left behind a later one (RFC 4737, type-P-reordered).
+//! - `evictions`: flows that gave way, by list; `active` counts those without a gap.
+//! - `datagrams`: flows of UDP.
+//! - `inactive`: flows of TCP of which nothing waits.
+//! - `active`: flows of TCP of which segments wait.
+//! - `gap`: those of them that wait behind a gap.
+//! - `loss_recovery`: flows of TCP whose OFO_TIMEOUT is over, and of which a segment is still missing.
+//! - `lengths`: lengths of the lists at the ends of batches: lines with the list, an upper bound and how often it was below.
+//! - `reordered_in`, `reordered_out`: segments that came and that left behind a later one (RFC 4737, type-P-reordered), also
+//!   where their flow was evicted in between and is there again within a second.
 //! - `hold_times`: how long segments were held, by the first of those that left together: lines with an upper bound and the
 //!   number below it.
 //! - `held`: packets that wait.
@@ -80,6 +94,7 @@ use wire::checksum::Sum;
 use wire::layers::Network;
 use wire::merge::Segment;
 use wire::tcp::flags;
+use wire::{FromBytes, ipv4};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
@@ -103,6 +118,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("UDP", "bool", "false"),
         ArgInfo::keyword("NO_MERGE", "pattern", "none"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
+        ArgInfo::keyword("CONSTANT_ID", "bool", "false"),
         ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
     ],
     handlers: &[
@@ -114,6 +130,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("udp"),
         HandlerInfo::read("no_merge"),
         HandlerInfo::read("checksum"),
+        HandlerInfo::read("constant_id"),
         HandlerInfo::read("queue"),
         HandlerInfo::count("segments_in"),
         HandlerInfo::count("segments_out"),
@@ -124,8 +141,10 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("flushes"),
         HandlerInfo::count("timeouts"),
         HandlerInfo::count("evictions"),
-        HandlerInfo::count("active"),
+        HandlerInfo::count("datagrams"),
         HandlerInfo::count("inactive"),
+        HandlerInfo::count("active"),
+        HandlerInfo::count("gap"),
         HandlerInfo::count("loss_recovery"),
         HandlerInfo::count("lengths"),
         HandlerInfo::count("reordered_in"),
@@ -139,7 +158,7 @@ pub static CLASS: Class = Class {
         "",
         "FLOWS 2, OFO_TIMEOUT 5us, INSEQ_TIMEOUT 10us",
         "MERGE false, UDP true",
-        "UDP true, NO_MERGE src port 1000, CHECKSUM false, QUEUE 4800",
+        "UDP true, NO_MERGE src port 1000, CHECKSUM false, CONSTANT_ID true, QUEUE 4800",
         "INSEQ_TIMEOUT 0, OFO_TIMEOUT 0",
     ],
     build,
@@ -156,6 +175,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         udp: args.or("UDP", false),
         no_merge: args.or("NO_MERGE", Pattern::none()),
         checks: args.or("CHECKSUM", true),
+        constant_id: args.or("CONSTANT_ID", false),
         queue: args.or("QUEUE", 2 << 20),
     };
     args.finish()?;
@@ -345,7 +365,8 @@ impl Juggler {
             None => self.open(&packet, segment, key, hash, now),
         };
         let mark = if self.merges && self.compares { self.mark(cx, &packet) } else { 0 };
-        let piece = Piece { packet, segment, data, merges, mark };
+        let may_repeat_id = self.settings.constant_id && has_no_use_for_id(&packet, segment);
+        let piece = Piece { packet, segment, data, merges, may_repeat_id, mark };
         match flow {
             Some(flow) if segment.is_tcp => {
                 if let Some(packet) = self.flows.take(flow, piece, now) {
@@ -489,7 +510,7 @@ impl Juggler {
         self.flows.finish(cx.now());
         self.let_go(cx, out);
         for list in List::ALL {
-            self.statistics.lengths[list as usize].add(self.flows.length(list) as u64, 1);
+            self.statistics.lengths[list as usize].add(self.length(list), 1);
         }
         self.arm(cx);
     }
@@ -503,6 +524,12 @@ impl Juggler {
             }
             self.armed = due;
         }
+    }
+
+    /// Flows in a list; those with a gap are active ones, too.
+    fn length(&self, list: List) -> u64 {
+        let with_gap = if list == List::Active { self.flows.length(List::Gap) } else { 0 };
+        (self.flows.length(list) + with_gap) as u64
     }
 
     fn flush(&mut self, cx: &mut Cx<'_>) {
@@ -536,9 +563,16 @@ fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
     (virtio.checksum_start, virtio.checksum_offset) == (segment.l4, offset)
 }
 
+/// True if a packet is one of IPv4 with DF set, so that its identification means nothing.
+#[inline]
+fn has_no_use_for_id(packet: &Packet, segment: &Segment) -> bool {
+    let header = packet.data().get(segment.l3.into()..).map(ipv4::Header::ref_from_prefix);
+    segment.network == Network::Ipv4 && matches!(header, Some(Ok((header, _))) if header.dont_fragment())
+}
+
 /// One packet of many segments.
 fn large(run: Run) -> Packet {
-    let Run { chain, first, last_flags, data, length, .. } = run;
+    let Run { chain, first, last_flags, data, length, repeats_id, .. } = run;
     let mut packet = chain.into_packet(first.start.into());
     first.enlarge(packet.data_mut(), length as usize, last_flags, data);
     let kind = match (first.is_tcp, first.network) {
@@ -547,8 +581,9 @@ fn large(run: Run) -> Packet {
         (false, _) => VirtioNet::UDP,
     };
     let announces = first.is_tcp && first.flags & flags::CWR != 0;
+    let left = if data.is_none() { VirtioNet::NEEDS_CHECKSUM } else { 0 };
     packet.annotations_mut().virtio = VirtioNet {
-        flags: if data.is_none() { VirtioNet::NEEDS_CHECKSUM } else { 0 },
+        flags: left | if repeats_id { VirtioNet::CONSTANT_ID } else { 0 },
         gso_type: if announces { kind | VirtioNet::ECN } else { kind },
         header_length: first.start,
         gso_size: first.length,
@@ -645,6 +680,7 @@ impl Element for Juggler {
             "udp" => settings.udp.to_string(),
             "no_merge" => settings.no_merge.text().into(),
             "checksum" => settings.checks.to_string(),
+            "constant_id" => settings.constant_id.to_string(),
             "queue" => settings.queue.to_string(),
             "segments_in" => came.to_string(),
             "segments_out" => left.to_string(),
@@ -663,9 +699,11 @@ impl Element for Juggler {
                 .iter()
                 .map(|&list| format!("{} {}\n", list.as_str(), counts.evictions[list as usize]))
                 .collect(),
-            "active" => self.flows.length(List::Active).to_string(),
-            "inactive" => self.flows.length(List::Inactive).to_string(),
-            "loss_recovery" => self.flows.length(List::LossRecovery).to_string(),
+            "datagrams" => self.length(List::Datagrams).to_string(),
+            "inactive" => self.length(List::Inactive).to_string(),
+            "active" => self.length(List::Active).to_string(),
+            "gap" => self.length(List::Gap).to_string(),
+            "loss_recovery" => self.length(List::LossRecovery).to_string(),
             "lengths" => {
                 let lines = |list: List| {
                     let shown = statistics.lengths[list as usize].show_with("");

@@ -3,7 +3,7 @@
 use element::{Base, Packet};
 use wire::layers::Network;
 use wire::merge::Segment;
-use wire::{Layers, LinkType, ether_type, vlan};
+use wire::{Layers, LinkType, ether_type, tcp, vlan};
 use zerocopy::FromZeros;
 
 /// How far headers reach that are read.
@@ -12,6 +12,8 @@ pub const HEADERS: u16 = 128;
 pub const WRITTEN: u16 = 80;
 /// How far TCP's header is written.
 const CHECKSUM_END: u16 = 18;
+/// Where the last word of a key has protocol and version.
+const KIND: u32 = 56;
 /// An Ethernet header.
 const ETHERNET: usize = 14;
 /// Where its type stands.
@@ -39,6 +41,12 @@ impl FlowKey {
         self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
+    /// True for TCP, false for UDP.
+    #[inline]
+    pub fn is_tcp(&self) -> bool {
+        self.0[4] >> KIND & 1 != 0
+    }
+
     /// One of `places` numbers, a power of two, which few flows of a batch have in common.
     #[inline]
     pub fn place(&self, places: usize) -> usize {
@@ -59,7 +67,7 @@ impl FlowKey {
         let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
         // Something is set in the key of every flow, and two bits say which protocols.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
-        Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << 56]))
+        Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
 }
 
@@ -98,6 +106,10 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         None => outer(data, packet.link())?,
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
+    // Behind many extension headers nothing is looked for.
+    if usize::from(segment.l4) + tcp::Header::LEN > HEADERS.into() {
+        return None;
+    }
     // What lies in a tunnel has headers in front that say its length, too; and only so many bytes may be written.
     segment.is_plain &= !is_inner && segment.l4 <= WRITTEN - CHECKSUM_END;
     Some((segment, FlowKey::of(data, &segment, vlans)?))
@@ -199,6 +211,7 @@ mod tests {
             }
             pool.free(packet);
             assert!(!keys.contains(&key) && key != FlowKey::NONE);
+            assert_eq!(key.is_tcp(), segment.is_tcp);
             keys.push(key);
         }
     }

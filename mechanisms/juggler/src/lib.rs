@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - A flow is in exactly one list. What waits of it is sorted by sequence number, and neighbours that fit are one run.
-//! - Nothing waits behind a gap for longer than OFO_TIMEOUT, and nothing in sequence longer than INSEQ_TIMEOUT after its flow
-//!   last let something go, plus one round of the driver.
+//! - Nothing waits behind a gap for longer than OFO_TIMEOUT, and nothing in sequence longer than INSEQ_TIMEOUT after the first
+//!   segment in sequence came or the flow last let something go, whichever was later, plus one round of the driver.
 //! - What leaves as one packet and is cut again is what came, byte for byte.
 //! - Memory is bounded by FLOWS and QUEUE. Nothing is dropped.
 //!
@@ -16,6 +16,7 @@
 //! priorities that change from packet to packet (`priority_marker`).
 
 mod cut;
+mod evicted;
 pub mod flow_delay;
 pub mod flows;
 pub mod juggler;

@@ -87,35 +87,42 @@ pub enum Phase {
     LossRecovery,
 }
 
-/// The lists, in the order in which flows are given up.
+/// The lists, in the order in which flows are evicted: those first that lose least by that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Flows of which nothing waits.
+    /// Flows of datagrams, which have no order that could be lost.
+    Datagrams,
+    /// Flows of TCP of which nothing waits.
     Inactive,
-    /// Flows that build up or merge.
+    /// Flows of TCP that build up or merge, all in sequence.
     Active,
+    /// Flows of TCP that build up or merge, with segments behind a gap.
+    Gap,
     /// Flows of which a segment is missing.
     LossRecovery,
 }
 
 impl List {
-    /// All of them, those first from which flows are given up first.
-    pub const ALL: [List; 3] = [List::Inactive, List::Active, List::LossRecovery];
+    /// All of them, those first from which flows are evicted first.
+    pub const ALL: [List; 5] = [List::Datagrams, List::Inactive, List::Active, List::Gap, List::LossRecovery];
 
     /// Its name in handlers.
     pub fn as_str(self) -> &'static str {
         match self {
+            List::Datagrams => "datagrams",
             List::Inactive => "inactive",
             List::Active => "active",
+            List::Gap => "gap",
             List::LossRecovery => "loss_recovery",
         }
     }
 }
 
 impl Phase {
-    /// The list of flows in this phase.
-    pub(crate) fn list(self) -> List {
+    /// The list of flows of TCP in this phase.
+    pub(crate) fn list(self, has_gap: bool) -> List {
         match self {
+            Phase::BuildUp | Phase::ActiveMerging if has_gap => List::Gap,
             Phase::BuildUp | Phase::ActiveMerging => List::Active,
             Phase::PostMerging => List::Inactive,
             Phase::LossRecovery => List::LossRecovery,

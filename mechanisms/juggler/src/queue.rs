@@ -35,6 +35,8 @@ pub struct Piece<'a> {
     pub data: Option<Sum>,
     /// Whether it may be part of a larger one.
     pub merges: bool,
+    /// True if it may be part of a larger one also where identifications do not count up.
+    pub may_repeat_id: bool,
     /// What has to be the same beside it: of annotations that somebody behind reads.
     pub mark: u64,
 }
@@ -62,6 +64,9 @@ pub struct Run {
     /// Bytes of all data.
     pub length: u32,
     mark: u64,
+    may_repeat_id: bool,
+    /// True if all of them have the same identification, and may have it.
+    pub repeats_id: bool,
     /// Whether they can be one large segment, and not only leave in this order.
     pub is_one: bool,
     /// Whether there can be no further segment behind these in a large one.
@@ -72,7 +77,7 @@ impl Run {
     /// A run of one segment.
     #[inline]
     pub fn new(piece: Piece<'_>, now: Timestamp) -> Run {
-        let Piece { packet, segment, data, merges, mark } = piece;
+        let Piece { packet, segment, data, merges, may_repeat_id, mark } = piece;
         let mut run = Run {
             start: segment.sequence,
             end: segment.sequence.wrapping_add(segment.sequence_length()),
@@ -84,6 +89,8 @@ impl Run {
             data,
             length: segment.length.into(),
             mark,
+            may_repeat_id,
+            repeats_id: false,
             is_one: true,
             is_closed: false,
             chain: Chain::new(packet),
@@ -130,7 +137,15 @@ impl Run {
             && self.mark == next.mark
             && next.length <= self.room()
             && self.chain.slots() + next.chain.slots() <= self.most_slots()
+            && (next.chain.packets() == 1 || next.repeats_id == self.repeats_id_before(&next.first))
             && self.takes_first(&next.first, next.chain.head())
+    }
+
+    /// True if this run is or becomes one of segments with the same identification, where a segment comes behind it: the second
+    /// one decides.
+    #[inline]
+    fn repeats_id_before(&self, next: &Segment) -> bool {
+        self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next.id == self.first.id
     }
 
     /// Whether a segment, which starts where this one ends, can be part of the same large segment.
@@ -144,9 +159,10 @@ impl Run {
 
     #[inline(always)]
     fn takes_first(&self, next: &Segment, head: &[u8]) -> bool {
+        let id_ahead = if self.repeats_id_before(next) { 0 } else { self.chain.packets() as u16 };
         !self.is_closed
             && next.length <= self.first.length
-            && self.first.goes_before(self.chain.head(), next, head, self.chain.packets() as u16)
+            && self.first.goes_before(self.chain.head(), next, head, id_ahead)
     }
 
     /// Puts a segment behind this run, which carries data and nothing else, and starts where the run ends.
@@ -156,9 +172,11 @@ impl Run {
     #[inline(always)]
     pub fn extend<'a>(&mut self, piece: Piece<'a>, merges: bool) -> Result<(), Piece<'a>> {
         let Piece { packet, segment, data, .. } = piece;
+        let repeats_id = self.repeats_id_before(segment);
         if let Err(packet) = self.chain.push(packet) {
             return Err(Piece { packet, ..piece });
         }
+        self.repeats_id = repeats_id;
         self.end = self.end.wrapping_add(segment.length.into());
         (self.last_length, self.last_flags) = (segment.length, segment.flags);
         self.data = self.data.zip(data).map(|(own, other)| own.followed_by(other));
@@ -174,10 +192,12 @@ impl Run {
     /// That run, where packets cannot be chained.
     #[inline]
     fn append(&mut self, next: Run, merges: bool) -> Result<(), Run> {
+        let repeats_id = self.repeats_id_before(&next.first);
         let Run { chain, .. } = next;
         if let Err(chain) = self.chain.append(chain) {
             return Err(Run { chain, ..next });
         }
+        self.repeats_id = repeats_id;
         self.end = next.end;
         self.since = self.since.min(next.since);
         (self.last_length, self.last_flags) = (next.last_length, next.last_flags);

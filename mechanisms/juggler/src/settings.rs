@@ -8,8 +8,12 @@ use wire::merge::Segment;
 
 use crate::flows::Limits;
 
-/// Bytes that fill a large segment.
-const LARGE: u64 = 65_536;
+/// Full frames that fill a large segment: 45 of 1448 bytes of data, beside time stamps, or 44 of 1460.
+const FRAMES: u64 = 45;
+/// Bytes for which a full frame occupies the line: 1514, the check sequence, the preamble and the gap behind it.
+const ON_THE_LINE: u64 = 1514 + 4 + 8 + 12;
+/// The wait is longer by this part, because frames do not come at even distances.
+const SLACK: u64 = 8;
 
 /// Everything that can be set.
 pub(crate) struct Settings {
@@ -21,16 +25,20 @@ pub(crate) struct Settings {
     pub(crate) merges: bool,
     pub(crate) udp: bool,
     pub(crate) checks: bool,
+    /// Whether segments with one identification may become a large one.
+    pub(crate) constant_id: bool,
     /// Bytes of memory of a flow's queue.
     pub(crate) queue: u32,
     pub(crate) no_merge: Pattern,
 }
 
 impl Settings {
-    /// How long segments in sequence wait: as long as a large one takes on the line.
+    /// The time for which segments in sequence wait: as long as the frames of a large one take on the line, and a little
+    /// more.
     pub(crate) fn in_sequence(&self) -> Timestamp {
         let Bandwidth(rate) = self.line_rate;
-        self.in_sequence.unwrap_or(Timestamp((LARGE * 1_000_000_000 / rate.max(1)) as i64))
+        let bytes = FRAMES * ON_THE_LINE * (SLACK + 1) / SLACK;
+        self.in_sequence.unwrap_or(Timestamp((bytes * 1_000_000_000 / rate.max(1)) as i64))
     }
 
     /// What the flows' life depends on; `merges` says whether large segments may leave.

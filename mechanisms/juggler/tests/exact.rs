@@ -194,3 +194,129 @@ fn handlers_act_on_what_waits_already() {
     let script = "wait 1500us, write e.reset, read e.merged";
     through_while("Juggler(OFO_TIMEOUT 100ms) -> Segment", &gap, script, &["e.merged"]);
 }
+
+/// Bursts of full frames at line rate, the last of each with PSH, and a pause of microseconds behind each.
+fn bursts(frames: u32, data: u32, gigabits: i64, pause: i64) -> Timed {
+    let options: Vec<u8> = if data < 1460 { vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 1] } else { Vec::new() };
+    let segment = |number: u32| {
+        let flags = if number % frames == frames - 1 { ACK | PSH } else { ACK };
+        let builder = tcp(1, flags, number * data, 1).id(number as u16).options(&options);
+        // A full frame of 1514 bytes takes 24 more on the line.
+        let time = i64::from(number) * 1538 * 8 / gigabits + i64::from(number / frames) * pause * 1000;
+        (time, frame(builder, &vec![number as u8; data as usize]))
+    };
+    (0..10 * frames).map(segment).collect()
+}
+
+#[test]
+fn whole_bursts_become_one_segment_each() {
+    for (gigabits, frames, data) in [(10, 44, 1460), (40, 44, 1460), (100, 44, 1460), (10, 45, 1448)] {
+        for pause in [0, 20, 60, 1000] {
+            let input = bursts(frames, data, gigabits, pause);
+            let element = format!("Juggler(LINE_RATE {gigabits}Gbps) -> Segment");
+            let (outcome, output) = through(&element, &input, &["e.merged", "e.sizes"]);
+            let values: Vec<_> = outcome.values.into_iter().map(Result::unwrap).collect();
+            assert_eq!(values[0], format!("{frames}.000"), "{gigabits} Gb/s, {pause} us: {}", values[1]);
+            assert_eq!(bytes(&output), bytes(&input));
+        }
+    }
+}
+
+/// Segments behind one that is known, in this order, a microsecond apart; what leaves, and what handlers say.
+fn in_this_order(
+    arguments: &str,
+    order: &[u32],
+    frame_of: impl Fn(u32) -> Vec<u8>,
+) -> (Vec<Vec<u8>>, Vec<String>) {
+    let mut input = vec![(0, frame_of(0))];
+    input.extend(order.iter().enumerate().map(|(at, &n)| (1_000_000 + at as i64 * 1000, frame_of(n))));
+    input.push((1_000_000_000, udp(9, 9)));
+    let handlers = ["e.passed", "e.damaged", "e.sizes"];
+    let (outcome, mut output) = through(&format!("Juggler({arguments}) -> Segment"), &input, &handlers);
+    assert_eq!(bytes(&output), bytes(&input));
+    output.pop();
+    let left = output.into_iter().map(|(_, bytes)| bytes).collect();
+    (left, outcome.values.into_iter().map(Result::unwrap).collect())
+}
+
+const ORDER: [u32; 6] = [2, 1, 4, 3, 6, 5];
+
+#[test]
+fn constant_identifications_are_merged_where_they_mean_nothing() {
+    let with = |id: u16, fragment: u16| {
+        move |number: u32| {
+            frame(tcp(1, ACK, 1000 + 100 * number, 1).id(id).fragment(fragment), &[number as u8; 100])
+        }
+    };
+    for id in [0, 7] {
+        for (arguments, fragment, sizes) in [
+            ("CONSTANT_ID true", 0x4000, ">=1 1\n>=4 1\n"),
+            ("CONSTANT_ID true, CHECKSUM false", 0x4000, ">=1 1\n>=4 1\n"),
+            ("", 0x4000, ">=1 7\n"),
+            ("CONSTANT_ID true", 0, ">=1 7\n"),
+        ] {
+            let (left, values) = in_this_order(arguments, &ORDER, with(id, fragment));
+            assert_eq!(left, (0..7).map(with(id, fragment)).collect::<Vec<_>>(), "{arguments}");
+            assert_eq!(values[2], sizes, "{arguments}");
+        }
+    }
+    // Those that count up are merged as before, and never with those that do not.
+    let frame_of = |number: u32| {
+        let id = [0, 7, 7, 7, 8, 9, 9][number as usize];
+        with(id, 0x4000)(number)
+    };
+    let (left, values) = in_this_order("CONSTANT_ID true", &ORDER, frame_of);
+    assert_eq!(left, (0..7).map(frame_of).collect::<Vec<_>>());
+    assert!(!values[2].contains(">=4"), "{}", values[2]);
+}
+
+/// A segment of IPv6 with extension headers of these kinds in front.
+fn extended(number: u32, kinds: &[u8], tags: usize, left: u8) -> Vec<u8> {
+    let end = |host| ([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], 80).into();
+    let builder = Builder::tcp(end(1), end(2), ACK).sequence(1000 + 100 * number, 1);
+    let mut bytes = frame((0..tags).fold(builder, |builder, _| builder.vlan(7)), &[number as u8; 100]);
+    let l3 = 14 + 4 * tags;
+    for &kind in kinds.iter().rev() {
+        let next = std::mem::replace(&mut bytes[l3 + 6], kind);
+        let header = match kind {
+            43 => [next, 0, 4, left, 0, 0, 0, 0],
+            44 => [next, 0, 0, 0, 0, 0, 0, 9],
+            _ => [next, 0, 1, 4, 0, 0, 0, 0],
+        };
+        bytes.splice(l3 + 40..l3 + 40, header);
+    }
+    let length = (bytes.len() - l3 - 40) as u16;
+    bytes[l3 + 4..l3 + 6].copy_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn extension_headers_do_not_hide_order() {
+    const ALL: &str = ">=1 1\n>=4 1\n";
+    const NONE: &str = ">=1 7\n";
+    for (kinds, tags, sizes) in [
+        (&[][..], 0, ALL),
+        (&[0], 0, ALL),
+        (&[43], 0, ALL),
+        // Merging writes no further than that.
+        (&[0], 1, NONE),
+        (&[0, 43], 0, NONE),
+        // A home address would be part of the checksum.
+        (&[60], 0, NONE),
+        (&[0, 60, 43, 60, 60, 60], 0, NONE),
+    ] {
+        let frame_of = |number| extended(number, kinds, tags, 0);
+        for arguments in ["", "MERGE false", "CHECKSUM false"] {
+            let (left, values) = in_this_order(arguments, &ORDER, frame_of);
+            assert_eq!(left, (0..7).map(frame_of).collect::<Vec<_>>(), "{kinds:?} {arguments}");
+            let sizes = if arguments == "MERGE false" { NONE } else { sizes };
+            assert_eq!((&values[0][..], &values[1][..], &values[2][..]), ("1", "0", sizes), "{kinds:?}");
+        }
+    }
+    // Fragments, authenticated packets, stops on the way, and more headers than are looked at: they pass.
+    for (kinds, left) in [(&[44][..], 0), (&[51], 0), (&[43], 1), (&[60; 9], 0)] {
+        let frame_of = |number| extended(number, kinds, 0, left);
+        let (left, values) = in_this_order("", &ORDER, frame_of);
+        assert_eq!((left[1] == frame_of(2), &values[0][..]), (true, "8"), "{kinds:?}");
+    }
+}

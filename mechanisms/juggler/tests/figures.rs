@@ -2,7 +2,7 @@
 
 use element::Timestamp;
 use packet::Pool;
-use testkit::timed::{frame, tcp};
+use testkit::timed::{frame, tcp, udp};
 use tidegate_juggler::flows::{Flows, Limits, List, Phase, Reason};
 use tidegate_juggler::key;
 use tidegate_juggler::queue::Piece;
@@ -32,7 +32,13 @@ impl Table {
 
     /// A segment comes; the flow's place.
     fn take(&mut self, flow: u16, number: u32) -> u32 {
-        let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &[7; SIZE as usize]);
+        self.take_long(flow, number, 1)
+    }
+
+    /// One that is as long as several.
+    fn take_long(&mut self, flow: u16, number: u32, segments: u32) -> u32 {
+        let data = vec![7; (segments * SIZE) as usize];
+        let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &data);
         let packet = self.pool.packet(&bytes).unwrap();
         let (segment, key) = key::locate(&packet).unwrap();
         let data = segment.verify(packet.chunks());
@@ -42,10 +48,29 @@ impl Table {
             found.or_else(|| self.flows.open(&key, hash, segment.sequence, true, true, self.now)).unwrap();
         let at_once = self.flows.take(
             index,
-            Piece { packet, segment: &segment, data, merges: true, mark: 0 },
+            Piece { packet, segment: &segment, data, merges: true, may_repeat_id: false, mark: 0 },
             self.now,
         );
         assert!(at_once.is_none(), "it is to be merged");
+        index
+    }
+
+    /// A datagram comes; the flow's place, unless it has none.
+    fn take_datagram(&mut self, flow: u16) -> Option<u32> {
+        let packet = self.pool.packet(&udp(flow, 0)).unwrap();
+        let (segment, key) = key::locate(&packet).unwrap();
+        let hash = u32::from(flow) << 16;
+        let found = self.flows.find(&key, hash, None);
+        let index = found.or_else(|| self.flows.open(&key, hash, 0, false, true, self.now));
+        let data = segment.verify(packet.chunks());
+        match index {
+            Some(index) => {
+                let piece =
+                    Piece { packet, segment: &segment, data, merges: true, may_repeat_id: false, mark: 0 };
+                self.flows.take_unordered(index, piece, self.now);
+            }
+            None => self.pool.free(packet),
+        }
         index
     }
 
@@ -60,7 +85,7 @@ impl Table {
         let runs = self.flows.released.drain(..);
         let pool = &mut self.pool;
         runs.map(|(run, reason)| {
-            let numbers = (run.start / SIZE, run.end / SIZE - 1, reason);
+            let numbers = (run.start / SIZE, (run.end / SIZE).saturating_sub(1), reason);
             pool.free(run.chain.into_packet(0));
             numbers
         })
@@ -140,7 +165,7 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
     // Another flow needs the place.
     table.take(2, 50);
     assert_eq!(table.left(), [(2, 3, Reason::Evicted)]);
-    assert_eq!(table.flows.counts.evictions[List::Active as usize], 1);
+    assert_eq!(table.flows.counts.evictions[List::Gap as usize], 1);
     table.wait(INSEQ);
     table.left();
     table.take(1, 4);
@@ -166,15 +191,15 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     table.wait(INSEQ);
     table.take(3, 0);
     let lengths = |table: &Table| List::ALL.map(|list| table.flows.length(list));
-    assert_eq!(lengths(&table), [1, 1, 1]);
+    assert_eq!(lengths(&table), [0, 1, 1, 0, 1]);
     table.take(4, 0);
-    assert_eq!(lengths(&table), [0, 2, 1]);
+    assert_eq!(lengths(&table), [0, 0, 2, 0, 1]);
     // The one that has been active longest.
     table.left();
     table.take(5, 0);
     assert_eq!(table.left(), [(0, 0, Reason::Evicted)]);
     table.take(6, 0);
-    assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 2, 1], [1, 2, 0]));
+    assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 0, 2, 0, 1], [0, 1, 2, 0, 0]));
     // Nothing is left but recovery.
     let mut table = Table::new(1);
     table.take(1, 0);
@@ -182,7 +207,85 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     table.take(1, 2);
     table.wait(OFO);
     table.take(2, 0);
-    assert_eq!(table.flows.counts.evictions, [0, 0, 1]);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn flows_without_a_gap_give_way_before_those_with_one() {
+    let mut table = Table::new(3);
+    // The first one has been active longest, and waits behind a gap.
+    let flow = table.take(1, 0);
+    table.wait(INSEQ);
+    table.left();
+    table.take(1, 2);
+    for other in 2..100 {
+        table.take(other, 0);
+    }
+    assert_eq!(table.flows.counts.evictions, [0, 0, 96, 0, 0]);
+    assert!(table.left().iter().all(|left| *left == (0, 0, Reason::Evicted)));
+    table.take(1, 1);
+    table.wait(INSEQ);
+    assert!(table.left().contains(&(1, 2, Reason::InSequenceTimeout)));
+    assert_eq!(table.state(flow), (Phase::PostMerging, 3, 0));
+    // Without another choice, one with a gap gives way.
+    let mut table = Table::new(2);
+    for flow in [1, 2] {
+        table.take(flow, 0);
+        table.take(flow, 2);
+    }
+    table.take(3, 0);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn datagrams_make_no_flow_give_way_of_which_segments_wait() {
+    let mut table = Table::new(3);
+    table.take(1, 0);
+    table.take(2, 0);
+    table.wait(INSEQ);
+    table.take(2, 1);
+    // The second one of three flows of datagrams finds the first one's place, and nobody else's.
+    assert_eq!([1, 2, 3].map(|flow| table.take_datagram(flow).is_some()), [true; 3]);
+    assert_eq!(table.flows.counts.evictions, [2, 0, 0, 0, 0]);
+    table.take(3, 0);
+    assert_eq!(table.flows.counts.evictions, [3, 0, 0, 0, 0]);
+    assert!(table.take_datagram(4).is_some());
+    assert_eq!(table.flows.counts.evictions, [3, 1, 0, 0, 0], "nothing waits of the first one");
+    table.take(4, 0);
+    assert!(table.take_datagram(5).is_none(), "it passes");
+    assert_eq!(table.flows.counts.evictions, [4, 1, 0, 0, 0]);
+    // Flows that have been silent for a second give way before those of datagrams.
+    let mut table = Table::new(2);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.wait(Timestamp::from_secs(1));
+    table.take_datagram(1);
+    table.take_datagram(2);
+    assert_eq!(table.flows.counts.evictions, [0, 1, 0, 0, 0]);
+}
+
+#[test]
+fn reordering_is_measured_across_evictions() {
+    let mut table = Table::new(1);
+    for (number, other) in [(0, 2), (2, 3), (1, 4), (3, 5), (1, 6)] {
+        table.take(1, number);
+        table.take(other, 7);
+    }
+    assert_eq!(table.flows.counts.reordered, [2, 2]);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 9, 0, 0]);
+    // A connection with other numbers is another one, and so is one of another second.
+    table.take(1, 20_000_000);
+    table.take(2, 8);
+    table.wait(Timestamp::from_secs(1));
+    table.take(1, 19_999_999);
+    table.take(2, 9);
+    assert_eq!(table.flows.counts.reordered, [2, 2]);
+    // What was remembered is forgotten with all flows.
+    table.take(1, 10);
+    table.take(2, 10);
+    table.flows.clear(Reason::Drain);
+    table.take(1, 9);
+    assert_eq!(table.flows.counts.reordered, [2, 2]);
 }
 
 #[test]
@@ -201,4 +304,61 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     // One as long as interfaces take, and the rest.
     let merged = table.left().into_iter().filter(|(first, last, _)| first < last).count();
     assert_eq!(merged, 2);
+}
+
+#[test]
+fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
+    let mut table = Table::new(4);
+    let flow = table.take(1, 0);
+    (1..200).for_each(|number| _ = table.take(1, number));
+    table.wait(INSEQ);
+    table.wait(INSEQ);
+    table.left();
+    // A sender goes back by many, more than once.
+    for number in (50..190).chain(0..180) {
+        table.take(1, number);
+        assert_eq!(table.left(), [(number, number, Reason::Before)]);
+    }
+    assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
+    // What is new waits for nothing but more of it.
+    table.take(1, 200);
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(200, 200, Reason::InSequenceTimeout)]);
+}
+
+#[test]
+fn time_counts_from_the_first_segment_that_waits() {
+    let mut table = Table::new(4);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
+    // After a pause, the first segment waits for those behind it, and as long as if there had been none.
+    table.wait(Timestamp(10 * INSEQ.0));
+    for number in 1..5 {
+        table.take(1, number);
+        table.wait(Timestamp(INSEQ.0 / 5));
+        assert_eq!(table.left(), []);
+    }
+    table.wait(Timestamp(INSEQ.0 / 5 - 1));
+    assert_eq!(table.left(), []);
+    assert_eq!(table.flows.next_due(), Some(table.now + Timestamp(1)));
+    table.wait(Timestamp(1));
+    assert_eq!(table.left(), [(1, 4, Reason::InSequenceTimeout)]);
+}
+
+#[test]
+fn what_has_gone_as_parts_of_others_waits_for_nothing() {
+    let mut table = Table::new(4);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.left();
+    // Behind a gap, one of two segments' length over two others, and each of these twice.
+    for number in [2, 2, 3, 3] {
+        table.take(1, number);
+    }
+    table.take_long(1, 2, 2);
+    table.take(1, 1);
+    let left: Vec<_> = table.left().into_iter().map(|(first, last, _)| (first, last)).collect();
+    assert_eq!(table.flows.held(), 0, "{left:?}");
+    assert_eq!(left, [(1, 2), (2, 3), (2, 3), (3, 3)]);
 }

@@ -158,8 +158,7 @@ pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
     let cases = over(run, &[0, 100, 200, 300, 500, 800, 1100], &|_, time| {
         format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {time}us) ->")
     });
-    let flows = Flows { control: Some("cubic"), ..Flows::new(1) };
-    let all = in_turns(run, "juggler-13-tcp", &flows, &cases)?;
+    let all = in_turns(run, "juggler-13-tcp", &Flows::new(1), &cases)?;
     let shown = ["gbps", "behind_gap_per_1000", "acks_per_1000", "receiver_s_per_gb"];
     let (table, panels, series) =
         outcome(("ofo_timeout_us", Axis::linear("OFO_TIMEOUT, us")), &shown, &cases, &all);
@@ -183,8 +182,7 @@ pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
     let cases = over(run, &[0, 50, 150, 300, 524, 1000], &|delay, time| {
         format!("Juggler(INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us) ->", delay + 50)
     });
-    let flows = Flows { control: Some("cubic"), ..Flows::new(1) };
-    let all = in_turns(run, "juggler-12-tcp", &flows, &cases)?;
+    let all = in_turns(run, "juggler-12-tcp", &Flows::new(1), &cases)?;
     let shown = ["gbps", "delivered_per_1000", "receiver_s_per_gb", "soft_interrupts_s_per_gb"];
     let (table, panels, series) =
         outcome(("inseq_timeout_us", Axis::linear("INSEQ_TIMEOUT, us")), &shown, &cases, &all);

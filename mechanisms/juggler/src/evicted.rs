@@ -1,0 +1,69 @@
+//! Flows that were evicted a short time ago: the numbers by which their reordering is measured, which would else be forgotten
+//! just where reordering is worst.
+
+use element::Timestamp;
+
+use crate::flows::{Expected, MENDED, SENT_AGAIN};
+use crate::key::FlowKey;
+
+/// Flows that may be at the same place.
+const WAYS: usize = 4;
+/// Fewest and most places: 16 KiB, and 4 MiB.
+const FEWEST: usize = 1 << 6;
+const MOST: usize = 1 << 14;
+
+/// A flow that was evicted.
+#[derive(Clone, Copy)]
+struct Former {
+    key: FlowKey,
+    expected: Expected,
+    since: Timestamp,
+}
+
+/// Flows that were evicted; a fixed number of them, of which the older ones give way.
+pub(crate) struct Evicted {
+    places: Vec<[Former; WAYS]>,
+}
+
+impl Evicted {
+    /// Remembers several times as many flows as a table has.
+    pub(crate) fn new(flows: usize) -> Evicted {
+        let none = Former { key: FlowKey::NONE, expected: Expected::default(), since: Timestamp::ZERO };
+        let places = flows.saturating_mul(WAYS).clamp(FEWEST, MOST).next_power_of_two();
+        Evicted { places: vec![[none; WAYS]; places] }
+    }
+
+    fn place(&mut self, key: &FlowKey) -> Option<&mut [Former; WAYS]> {
+        let place = key.place(self.places.len());
+        self.places.get_mut(place)
+    }
+
+    /// Remembers a flow.
+    pub(crate) fn add(&mut self, key: FlowKey, expected: Expected, now: Timestamp) {
+        let Some(place) = self.place(&key) else { return };
+        if let Some(oldest) = place.iter_mut().min_by_key(|former| former.since) {
+            *oldest = Former { key, expected, since: now };
+        }
+    }
+
+    /// The numbers of a flow that is there again with a segment of this number. Nothing is known of a flow that was evicted too
+    /// long ago, or whose numbers are far from this one, as those of another connection are.
+    pub(crate) fn take(&mut self, key: &FlowKey, start: u32, now: Timestamp) -> Expected {
+        let former =
+            self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));
+        let Some(former) = former else { return Expected::default() };
+        former.key = FlowKey::NONE;
+        let is_recent = former.since + MENDED > now;
+        former.since = Timestamp::ZERO;
+        let is_near =
+            |number: &u32| start.wrapping_sub(*number).min(number.wrapping_sub(start)) <= SENT_AGAIN;
+        former.expected.map(|number| number.filter(|number| is_recent && is_near(number)))
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        for former in self.places.iter_mut().flatten() {
+            former.key = FlowKey::NONE;
+        }
+    }
+}
