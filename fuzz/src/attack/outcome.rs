@@ -181,9 +181,12 @@ fn changed_places(plain: &[Came], other: &[Came], given: &[Arc<Vec<Given>>]) -> 
     }
     let place = |came| places.get_mut(came).and_then(Vec::pop).unwrap_or_default();
     let before: Vec<usize> = other.iter().map(place).collect();
-    // Of packets with another time stamp it is not known when they came.
-    let is_known =
-        |came: &Came| given.iter().flat_map(|given| given.iter()).any(|given| given.time == came.time);
+    // Of packets with another time stamp it is not known when they came, and copies are not told apart.
+    let is_known = |came: &Came| {
+        let mut sources = given.iter().flat_map(|given| given.iter());
+        let copies = other.iter().filter(|other| *other == came).count();
+        copies == 1 && sources.any(|given| given.time == came.time)
+    };
     let mut found = Vec::new();
     for (second, behind) in other.iter().enumerate() {
         for (first, ahead) in other[..second].iter().enumerate() {
