@@ -251,7 +251,8 @@ fn connection(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
     let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
     let [one, other] = [format!("{tuple:?}"), format!("{:?}", tuple.reversed())];
-    Some(one.min(other))
+    // Whoever tells flows apart may look at tags.
+    Some(format!("{:?} {}", bytes.get(12..14), one.min(other)))
 }
 
 /// Bytes as digits.
