@@ -57,7 +57,7 @@ impl Proofs {
 
     /// In this folder; without one, nothing is kept.
     fn at(folder: Option<PathBuf>) -> Proofs {
-        let program = std::env::current_exe().and_then(|path| fs::File::open(path)).and_then(|mut file| {
+        let program = std::env::current_exe().and_then(fs::File::open).and_then(|mut file| {
             let mut hash = Sha256::new();
             std::io::copy(&mut file, &mut hash)?;
             Ok(hash)

@@ -86,8 +86,7 @@ fn prove(
     let other = read_again(reasoned, &insert(&reasoned.loaded.graph, &reasoned.chain, &alone))?;
     let about = format!("{} behind {}", reasoned.loaded.name, reasoned.chain.nodes[stretch.from.0].name);
     let pair = [reasoned, &other];
-    match find(proofs, "stretch", pair, allowed, &about, |pair, limit| verify::compare_programs(pair, limit))
-    {
+    match find(proofs, "stretch", pair, allowed, &about, verify::compare_programs) {
         Finding::Equivalent => Ok(()),
         Finding::Undecided(why) | Finding::Different(why) => Err(why),
     }
