@@ -484,11 +484,12 @@ mod tests {
             (wire_field::IP_PROTOCOL, &[51], Some("protects packets by AH")),
             (wire_field::IP_PROTOCOL, &[108], Some("compresses packets")),
             (wire_field::IP_PROTOCOL, &[4], None),
-            (six, &header.clone(), Some("hides packets in ESP")),
+            (six.clone(), &header.clone(), Some("hides packets in ESP")),
             (wire_field::ETHER_TYPE, &[0x88, 0xe5], Some("protects packets by MACsec")),
             (wire_field::ETHER_TYPE, &[0x88, 0x47], None),
         ] {
-            for why in [to_slicing(&writing(field, value), 0), to_sliced(&writing(field, value), 0, true)] {
+            let effects = writing(field.clone(), value);
+            for why in [to_slicing(&effects, 0), to_sliced(&effects, 0, true)] {
                 assert_eq!(why.as_deref(), told, "{field:?}");
             }
         }
