@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::load::{Input, Loaded};
+use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
 use crate::run::parse_size;
 use crate::{FAILURE, explain, print, reasoning};
@@ -20,9 +21,9 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     sliced: bool,
     /// Seconds after which looking at packets is given up
-    #[arg(long, value_name = "N", default_value_t = 120)]
+    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     memory: usize,
 }

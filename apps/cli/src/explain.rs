@@ -115,7 +115,7 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
     let chain = &reasoned.chain;
     if findings.exhausted {
         text.push_str(
-            "\nThere is no time or room to look at all packets (--seconds and --memory give more).\n",
+            "\nThere is no time or room to look at all packets (--seconds gives more time, --memory more room up to 900M).\n",
         );
     }
     if findings.entries.is_empty() && !findings.exhausted {

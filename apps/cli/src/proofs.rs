@@ -7,27 +7,44 @@
 
 use std::fmt::{self, Write as _};
 use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use crate::reasoning::Reasoned;
 
-/// The variable that says where the folder is.
+/// Name of the variable with the folder.
 const FOLDER: &str = "TIDEGATE_PROOFS";
 
-/// What is known about a pair of configurations.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
-    /// They do the same.
-    Proven,
-    /// In so much time that was not found out.
-    Undecided(Duration, String),
+/// Limits of a search for a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    /// Seconds that the whole command had: a stretch's share of them depends on how fast the others were.
+    pub(crate) seconds: u64,
+    /// Bytes of decision diagrams.
+    pub(crate) memory: usize,
 }
 
-/// What a proof is found by.
+impl Tried {
+    /// Whether another search has no better chance.
+    pub(crate) fn is_enough_for(self, other: Tried) -> bool {
+        self.seconds >= other.seconds && self.memory >= other.memory
+    }
+}
+
+/// Knowledge about a pair of configurations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Both do the same.
+    Proven,
+    /// A packet has shown that they do not, whatever another proof says.
+    Refuted,
+    /// A search within these limits found nothing out, for this reason.
+    Undecided(Tried, String),
+}
+
+/// The name under which a proof is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(String);
 
@@ -48,14 +65,14 @@ impl fmt::Write for Hashing {
 }
 
 impl Proofs {
-    /// The user's: `$TIDEGATE_PROOFS`, else `tidegate/proofs` in the folder for caches.
+    /// Proofs of the user: in `$TIDEGATE_PROOFS`, else in `tidegate/proofs` in the folder for caches.
     pub(crate) fn of_user() -> Proofs {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let caches = || set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
         Proofs::at(set(FOLDER).or_else(|| caches().map(|caches| caches.join("tidegate/proofs"))))
     }
 
-    /// In this folder; without one, nothing is kept.
+    /// Proofs in this folder; without one, nothing is kept.
     fn at(folder: Option<PathBuf>) -> Proofs {
         let program = std::env::current_exe().and_then(fs::File::open).and_then(|mut file| {
             let mut hash = Sha256::new();
@@ -84,35 +101,54 @@ impl Proofs {
         Some(Key(key))
     }
 
-    /// What is known.
+    /// Knowledge that is kept under a key.
     pub(crate) fn find(&self, key: &Key) -> Option<Kept> {
         let text = fs::read_to_string(self.folder.as_ref()?.join(&key.0)).ok()?;
         let (verdict, _) = text.split_once('\n')?;
         match verdict.split_once(' ') {
             None if verdict == "proven" => Some(Kept::Proven),
+            None if verdict == "refuted" => Some(Kept::Refuted),
             Some(("undecided", rest)) => {
-                let (milliseconds, why) = rest.split_once(' ')?;
-                Some(Kept::Undecided(Duration::from_millis(milliseconds.parse().ok()?), why.into()))
+                let mut words = rest.splitn(3, ' ');
+                let seconds = words.next()?.parse().ok()?;
+                let memory = words.next()?.parse().ok()?;
+                Some(Kept::Undecided(Tried { seconds, memory }, words.next()?.into()))
             }
             _ => None,
         }
     }
 
-    /// Keeps what was found out, with a line about what it is about. Where nothing can be kept, it will be found out again.
+    /// Says why nothing can be kept, for whoever has asked for it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Some(folder) = &self.folder else {
+            return Err(format!("there is no folder for proofs: set {FOLDER} to one"));
+        };
+        if self.program.is_none() {
+            return Err("this program cannot read its own file, which proofs depend on".into());
+        }
+        let made = made(folder).and_then(|()| tempfile::NamedTempFile::new_in(folder).map(drop));
+        made.map_err(|error| {
+            format!("{}: no proof can be kept there: {}", folder.display(), crate::reason(&error))
+        })
+    }
+
+    /// Keeps knowledge, with a line about its subject. What cannot be kept will be found out again. A time-out does not take the
+    /// place of anything else: another command may have found a proof in the meantime.
     pub(crate) fn keep(&self, key: &Key, kept: &Kept, about: &str) {
         let Some(folder) = &self.folder else { return };
+        let is_undecided = matches!(kept, Kept::Undecided(..));
+        if is_undecided && matches!(self.find(key), Some(Kept::Proven | Kept::Refuted)) {
+            return;
+        }
         let verdict = match kept {
             Kept::Proven => "proven".to_string(),
-            Kept::Undecided(time, why) => {
-                format!("undecided {} {}", time.as_millis(), why.replace('\n', " "))
+            Kept::Refuted => "refuted".to_string(),
+            Kept::Undecided(Tried { seconds, memory }, why) => {
+                format!("undecided {seconds} {memory} {}", why.replace('\n', " "))
             }
         };
-        let write = || -> std::io::Result<()> {
-            if !folder.is_dir() {
-                let mut builder = fs::DirBuilder::new();
-                std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700);
-                builder.create(folder)?;
-            }
+        let write = || -> io::Result<()> {
+            made(folder)?;
             // Whoever reads at the same time sees all of it or nothing.
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             write!(file, "{verdict}\n{about}\n")?;
@@ -121,6 +157,16 @@ impl Proofs {
         };
         let _ = write();
     }
+}
+
+/// Makes a folder that is its owner's alone, unless it is there.
+fn made(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700);
+    builder.create(folder)
 }
 
 #[cfg(test)]
@@ -148,10 +194,17 @@ mod tests {
         for (kind, pair) in [("stretch", [1, 0]), ("stretch", [0, 0]), ("chain", [0, 1])] {
             assert_eq!(proofs.find(&key(kind, pair)), None);
         }
-        let undecided = Kept::Undecided(Duration::from_millis(1500), "c: it takes\ntoo long".into());
+        let tried = Tried { seconds: 20, memory: 1 << 30 };
+        let undecided = Kept::Undecided(tried, "c: it takes\ntoo long".into());
         proofs.keep(&key("chain", [0, 1]), &undecided, "test");
-        let found = Kept::Undecided(Duration::from_millis(1500), "c: it takes too long".into());
+        let found = Kept::Undecided(tried, "c: it takes too long".into());
         assert_eq!(proofs.find(&key("chain", [0, 1])), Some(found));
+        // A time-out takes no proof's place, a packet does.
+        proofs.keep(&key("stretch", [0, 1]), &undecided, "test");
+        assert_eq!(proofs.find(&key("stretch", [0, 1])), Some(Kept::Proven));
+        proofs.keep(&key("stretch", [0, 1]), &Kept::Refuted, "test");
+        assert_eq!(proofs.find(&key("stretch", [0, 1])), Some(Kept::Refuted));
+        assert_eq!(proofs.check(), Ok(()));
     }
 
     /// Two configurations of one text are not the same if elements read other things from a file.
@@ -177,5 +230,14 @@ mod tests {
         let key = proofs.key("stretch", [&one, &one]).unwrap();
         proofs.keep(&key, &Kept::Proven, "test");
         assert_eq!(proofs.find(&key), None);
+        assert!(proofs.check().unwrap_err().contains(FOLDER));
+    }
+
+    #[test]
+    fn a_search_is_repeated_with_more_time_or_more_memory_only() {
+        let tried = Tried { seconds: 20, memory: 100 };
+        let is_enough = |seconds, memory| tried.is_enough_for(Tried { seconds, memory });
+        assert!(is_enough(20, 100) && is_enough(1, 100) && is_enough(20, 1));
+        assert!(!is_enough(21, 100) && !is_enough(20, 101));
     }
 }

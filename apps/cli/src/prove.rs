@@ -8,19 +8,34 @@ use std::time::{Duration, Instant};
 use lang::Graph;
 use synthesizer::compose::{Stretch, Synthesis};
 use synthesizer::insert::insert;
-use synthesizer::verify::{Outcome, Verdict};
+use synthesizer::verify::{NO_ROOM, Outcome, TOO_LONG, Verdict};
 
 use crate::load::parse;
-use crate::proofs::{Kept, Proofs};
+use crate::proofs::{Kept, Key, Proofs, Tried};
 use crate::reasoning::{Reasoned, of};
 use crate::verify::{self, Limit};
 
-/// What proofs may take.
+/// Limits of all proofs of a command.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
-    pub(crate) time: Duration,
-    /// Bytes of decision diagrams.
+    /// Seconds for all of them.
+    pub(crate) seconds: u64,
+    /// Bytes of decision diagrams, for one at a time.
     pub(crate) memory: usize,
+}
+
+/// Seconds beyond which a proof is as good as without a limit: a hundred years.
+pub(crate) const MOST_SECONDS: u64 = 3_200_000_000;
+
+impl Allowed {
+    /// The time for all proofs.
+    pub(crate) fn time(self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    fn tried(self) -> Tried {
+        Tried { seconds: self.seconds, memory: self.memory }
+    }
 }
 
 /// A stretch whose program is not proven.
@@ -34,61 +49,82 @@ pub(crate) struct Unproven {
     pub(crate) elements: usize,
     /// Why there is no proof.
     pub(crate) why: String,
+    /// Whether a proof may be found with more time or memory.
+    #[serde(skip)]
+    pub(crate) needs_more: bool,
 }
 
 impl Unproven {
-    /// In words.
+    /// Describes it in a line.
     pub(crate) fn describe(&self) -> String {
-        let Unproven { from, output, elements, why } = self;
+        let Unproven { from, output, elements, why, .. } = self;
         format!("behind {from} [{output}], {elements} elements: not proven: {why}")
     }
 }
 
-/// What was found out about stretches.
-pub(crate) struct Parted {
-    /// The same synthesis with stretches that are proven only.
+/// Stretches by whether they are proven.
+pub(crate) struct Split {
+    /// The synthesis with proven stretches only.
     pub(crate) proven: Synthesis,
-    /// The others.
+    /// Keys of their proofs.
+    keys: Vec<Key>,
+    /// The other stretches.
     pub(crate) unproven: Vec<Unproven>,
 }
 
-/// Parts stretches by whether they are proven. Each one has a share of the time; with none, only kept proofs count.
-pub(crate) fn part(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed, proofs: &Proofs) -> Parted {
-    let end = Instant::now() + allowed.time;
-    let mut parted =
-        Parted { proven: Synthesis { stretches: Vec::new(), ..synthesis.clone() }, unproven: Vec::new() };
+impl Split {
+    /// Takes back what is kept of the proofs: a packet has shown that the whole chain does something else.
+    pub(crate) fn refute(&self, proofs: &Proofs, about: &str) {
+        self.keys.iter().for_each(|key| proofs.keep(key, &Kept::Refuted, about));
+    }
+}
+
+/// Splits stretches by whether they are proven. Each one has a share of the time; with none, only kept proofs count.
+pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed, proofs: &Proofs) -> Split {
+    let end = Instant::now() + allowed.time();
+    let proven = Synthesis { stretches: Vec::new(), ..synthesis.clone() };
+    let mut split = Split { proven, keys: Vec::new(), unproven: Vec::new() };
     for (number, stretch) in synthesis.stretches.iter().enumerate() {
         let left = (synthesis.stretches.len() - number) as u32;
         let share = end.saturating_duration_since(Instant::now()) / left;
-        let allowed = Allowed { time: share, ..allowed };
-        match prove(reasoned, synthesis, stretch, allowed, proofs) {
-            Ok(()) => parted.proven.stretches.push(stretch.clone()),
-            Err(why) => parted.unproven.push(Unproven {
+        match prove(reasoned, synthesis, stretch, (allowed, share), proofs) {
+            Ok(key) => {
+                split.proven.stretches.push(stretch.clone());
+                split.keys.extend(key);
+            }
+            Err(why) => split.unproven.push(Unproven {
                 from: reasoned.chain.nodes[stretch.from.0].name.clone(),
                 output: stretch.from.1,
                 elements: stretch.passed.len(),
+                needs_more: [TOO_LONG, NO_ROOM, NO_PROOF].iter().any(|limit| why.contains(limit)),
                 why,
             }),
         }
     }
-    parted
+    split
 }
 
-/// The error is why it is not proven.
+const NO_PROOF: &str = "there is no proof yet";
+
+/// Proves one stretch. The error is why that is not so.
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
     stretch: &Stretch,
-    allowed: Allowed,
+    (allowed, share): (Allowed, Duration),
     proofs: &Proofs,
-) -> Result<(), String> {
+) -> Result<Option<Key>, String> {
     let alone = Synthesis { stretches: vec![stretch.clone()], ..synthesis.clone() };
     let other = read_again(reasoned, &insert(&reasoned.loaded.graph, &reasoned.chain, &alone))?;
-    let about = format!("{} behind {}", reasoned.loaded.name, reasoned.chain.nodes[stretch.from.0].name);
+    let from = &reasoned.chain.nodes[stretch.from.0].name;
+    let about = format!("{} behind {from}", reasoned.loaded.name);
     let pair = [reasoned, &other];
-    match find(proofs, "stretch", pair, allowed, &about, verify::compare_programs) {
-        Finding::Equivalent => Ok(()),
-        Finding::Undecided(why) | Finding::Different(why) => Err(why),
+    let key = proofs.key("stretch", pair);
+    match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
+        Finding::Equivalent => Ok(key),
+        // The place is said in front of the reason.
+        Finding::Undecided(why) => Err(why.replace(&format!("behind {from}: "), "")),
+        Finding::Different(why) => Err(why),
     }
 }
 
@@ -97,19 +133,21 @@ pub(crate) fn whole(
     reasoned: &Reasoned,
     graph: &Graph,
     reasons: bool,
-    allowed: Allowed,
+    (allowed, time): (Allowed, Duration),
     proofs: &Proofs,
 ) -> Finding {
-    let kind = if reasons { "chain with reasons" } else { "chain" };
-    match read_again(reasoned, graph) {
-        Ok(other) => find(proofs, kind, [reasoned, &other], allowed, &reasoned.loaded.name, |pair, limit| {
-            verify::compare(pair, reasons, limit)
-        }),
-        Err(why) => Finding::Undecided(why),
-    }
+    let other = match read_again(reasoned, graph) {
+        Ok(other) => other,
+        Err(why) => return Finding::Undecided(why),
+    };
+    let pair = [reasoned, &other];
+    let key = proofs.key(if reasons { "chain with reasons" } else { "chain" }, pair);
+    find(proofs, key.as_ref(), pair, (allowed, time), &reasoned.loaded.name, |pair, limit| {
+        verify::compare(pair, reasons, limit)
+    })
 }
 
-/// What a comparison came to.
+/// The outcome of a comparison.
 pub(crate) enum Finding {
     /// Both do the same.
     Equivalent,
@@ -119,29 +157,31 @@ pub(crate) enum Finding {
     Different(String),
 }
 
-/// A kept proof, or one that is searched for now and kept. What was not found out in no less time is not tried again.
+/// Finds a kept proof, or searches for one and keeps it. A search that found nothing out is not repeated within the same limits.
 fn find(
     proofs: &Proofs,
-    kind: &str,
+    key: Option<&Key>,
     pair: [&Reasoned; 2],
-    allowed: Allowed,
+    (allowed, time): (Allowed, Duration),
     about: &str,
     search: impl FnOnce([&Reasoned; 2], Limit) -> Outcome,
 ) -> Finding {
-    let Allowed { time, memory } = allowed;
-    let key = proofs.key(kind, pair);
-    match key.as_ref().and_then(|key| proofs.find(key)) {
+    let tried = allowed.tried();
+    match key.and_then(|key| proofs.find(key)) {
         Some(Kept::Proven) => return Finding::Equivalent,
-        Some(Kept::Undecided(tried, why)) if tried >= time => return Finding::Undecided(why),
-        _ if time.is_zero() => return Finding::Undecided("there is no proof yet".into()),
+        Some(Kept::Refuted) => {
+            return Finding::Undecided("a packet has shown that it does something else".into());
+        }
+        Some(Kept::Undecided(before, why)) if before.is_enough_for(tried) => return Finding::Undecided(why),
+        _ if time.is_zero() => return Finding::Undecided(NO_PROOF.into()),
         _ => {}
     }
-    let verdict = search(pair, Limit { end: Instant::now() + time, memory }).verdict;
+    let verdict = search(pair, Limit { end: Instant::now() + time, memory: allowed.memory }).verdict;
     let (finding, kept) = match verdict {
         Verdict::Equivalent => (Finding::Equivalent, Kept::Proven),
         Verdict::Undecided { element, reason } => {
             let why = element.map_or_else(|| reason.clone(), |element| format!("{element}: {reason}"));
-            (Finding::Undecided(why.clone()), Kept::Undecided(time, why))
+            (Finding::Undecided(why.clone()), Kept::Undecided(tried, why))
         }
         Verdict::Different(_) => {
             let mut text = String::new();
@@ -149,13 +189,13 @@ fn find(
             return Finding::Different(text);
         }
     };
-    if let Some(key) = &key {
+    if let Some(key) = key {
         proofs.keep(key, &kept, about);
     }
     finding
 }
 
-/// What was made of a configuration, read as a configuration of its own.
+/// Reads what was made of a configuration as a configuration of its own.
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
     of(parse(name, lang::flatten(graph), None, &[], false)).map_err(|unread| {

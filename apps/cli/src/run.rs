@@ -53,7 +53,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = BURST as u16, value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: u16,
     /// Take packets past whole stretches of elements, in one classification and one write per field (see `tidegate
-    /// synthesize`); handlers and counts stay as they are
+    /// synthesize`); handlers and counts stay as they are. Stretches whose proof is neither kept nor found within 20 seconds stay
+    /// as they are
     #[arg(long)]
     synthesize: bool,
     /// No table at the end
@@ -133,7 +134,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
                 if !args.quiet && !done.is_empty() {
                     crate::tell(format_args!("{}: {done}", loaded.name));
                 }
-                // Somebody waits for what was asked for and is not there.
+                // Quiet or not: this was asked for, and is not done.
                 left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
             }
             Err(text) => {

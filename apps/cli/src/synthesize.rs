@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ValueEnum;
 use serde::Serialize;
 use synthesizer::compose::walk::Limits;
-use synthesizer::compose::{Synthesis, synthesize};
+use synthesizer::compose::{Stretch, Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
@@ -17,7 +17,7 @@ use synthesizer::standard::standard;
 use crate::check::print_or_write;
 use crate::load::{Input, Loaded};
 use crate::proofs::Proofs;
-use crate::prove::{self, Allowed, Finding, Parted, Unproven};
+use crate::prove::{self, Allowed, Finding, MOST_SECONDS, Split, Unproven};
 use crate::reasoning::{Reasoned, Unread, of, read};
 use crate::run::parse_size;
 use crate::{FAILURE, switch};
@@ -49,13 +49,13 @@ pub(crate) struct Args {
     /// Put in stretches that are not proven, too
     #[arg(long)]
     unproven: bool,
-    /// Prove, keep the proofs for runs, and say of each stretch what came of it; takes up to an hour
+    /// Search for proofs and keep them, so that runs need none; nothing else is written
     #[arg(long, conflicts_with_all = ["emit", "output", "unproven", "standard"])]
     prove: bool,
     /// Seconds that proofs may take in all; with 0, only proofs that are kept count [default: 120, with --prove 3600]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
     seconds: Option<u64>,
-    /// Memory that decision diagrams may take, such as 256M
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     memory: usize,
     #[command(flatten)]
@@ -107,11 +107,17 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let limits = Limits { classes, leases, ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let by_default = if args.prove { SECONDS_TO_PROVE } else { SECONDS };
-    let time = Duration::from_secs(args.seconds.unwrap_or(by_default));
-    let end = Instant::now() + time;
+    let allowed = Allowed { seconds: args.seconds.unwrap_or(by_default), memory: args.memory };
+    let end = Instant::now() + allowed.time();
     let proofs = Proofs::of_user();
-    let Parted { proven, unproven } =
-        prove::part(&reasoned, &synthesis, Allowed { time, memory: args.memory }, &proofs);
+    if args.prove
+        && let Err(why) = proofs.check()
+    {
+        crate::tell(format_args!("{why}"));
+        return ExitCode::from(FAILURE);
+    }
+    let split = prove::split(&reasoned, &synthesis, allowed, &proofs);
+    let (proven, unproven) = (split.proven.clone(), split.unproven.clone());
     let synthesis = if args.unproven { synthesis } else { proven };
     let verb = if args.unproven { "put in" } else { "left as they are" };
     for one in &unproven {
@@ -127,13 +133,14 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
         false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
     };
-    let left = Allowed { time: end.saturating_duration_since(Instant::now()), memory: args.memory };
+    let left = end.saturating_duration_since(Instant::now());
     // Elsewhere nobody asks for which reason a packet is dropped.
-    let proof = match prove::whole(&reasoned, &graph, !is_standard, left, &proofs) {
+    let proof = match prove::whole(&reasoned, &graph, !is_standard, (allowed, left), &proofs) {
         Finding::Equivalent => Some(EQUIVALENT.to_string()),
-        Finding::Undecided(_) if time.is_zero() => None,
+        Finding::Undecided(_) if allowed.seconds == 0 => None,
         Finding::Undecided(why) => Some(why),
         Finding::Different(text) => {
+            split.refute(&proofs, name);
             crate::tell(format_args!("{text}"));
             return ExitCode::from(FAILURE);
         }
@@ -147,8 +154,12 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let report = || Report::new(&reasoned.chain, &synthesis);
     let text = match args.emit {
-        _ if args.prove => summary(&synthesis, &unproven, proof.as_deref()),
-        Form::Report => report().describe() + &summary(&synthesis, &unproven, proof.as_deref()),
+        _ if args.prove => {
+            each(&reasoned, &synthesis) + &summary(&synthesis, &unproven, proof.as_deref(), false)
+        }
+        Form::Report => {
+            report().describe() + &summary(&synthesis, &unproven, proof.as_deref(), args.unproven)
+        }
         Form::Click if args.switch.is_in_front() => {
             lang::flatten(&args.switch.behind(&reasoned.loaded.graph, &reasoned.chain, &synthesis))
         }
@@ -175,19 +186,28 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 
 const EQUIVALENT: &str = "equivalent";
 
-/// What is proven, in words.
-fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>) -> String {
+/// A line for each stretch that is put in.
+fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
+    let line = |stretch: &Stretch| {
+        let from = &reasoned.chain.nodes[stretch.from.0].name;
+        format!("behind {from} [{}], {} elements: proven\n", stretch.from.1, stretch.passed.len())
+    };
+    synthesis.stretches.iter().map(line).collect()
+}
+
+/// Says in a sentence what is proven of stretches that are put in. `all` says that those that are not proven are among them.
+fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>, all: bool) -> String {
     let stretches = synthesis.stretches.len();
-    let all = if stretches == 1 { "The stretch is" } else { "Each stretch is" };
+    let each = if stretches == 1 { "The stretch is" } else { "Each stretch is" };
     match (unproven, whole) {
         ([], _) if stretches == 0 => "Nothing is put in, so there is nothing to prove.\n".into(),
         _ if stretches == 0 => "Nothing is put in.\n".into(),
         (_, Some(EQUIVALENT)) => "Proven to do the same as the configuration.\n".into(),
-        ([], Some(why)) => {
-            format!("{all} proven to do the same as its elements. The whole chain was not compared: {why}\n")
+        ([_, ..], _) if all => "Not all of it is proven to do the same as the configuration.\n".into(),
+        (_, Some(why)) => {
+            format!("{each} proven to do the same as its elements. The whole chain was not compared: {why}\n")
         }
-        ([], None) => format!("{all} proven to do the same as its elements.\n"),
-        _ => "Not all of it is proven to do the same as the configuration.\n".into(),
+        (_, None) => format!("{each} proven to do the same as its elements.\n"),
     }
 }
 
@@ -205,11 +225,11 @@ const BEFORE_RUN: u64 = 20;
 /// Bytes that decision diagrams may take before a run.
 const MEMORY: usize = 1 << 30;
 
-/// What was put into a configuration.
+/// The outcome of putting programs into a configuration.
 pub(crate) struct PutIn {
-    /// In a line; empty where nothing was tried.
+    /// A line about what was put in; empty where nothing was tried.
     pub(crate) done: String,
-    /// What was left out, and why, a line each.
+    /// A line for each stretch that was left out, and what helps.
     pub(crate) left: Vec<String>,
 }
 
@@ -226,8 +246,8 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<PutIn, String> {
     };
     let synthesis = compose(&reasoned, &Limits::default());
     let proofs = Proofs::of_user();
-    let allowed = Allowed { time: Duration::from_secs(BEFORE_RUN), memory: MEMORY };
-    let Parted { proven, unproven } = prove::part(&reasoned, &synthesis, allowed, &proofs);
+    let allowed = Allowed { seconds: BEFORE_RUN, memory: MEMORY };
+    let Split { proven, unproven, .. } = prove::split(&reasoned, &synthesis, allowed, &proofs);
     loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
     let passed = proven.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied());
     let elements: BTreeSet<usize> = passed.collect();
@@ -244,7 +264,7 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<PutIn, String> {
     };
     let mut left: Vec<String> =
         unproven.iter().map(|one| format!("left as they are: {}", one.describe())).collect();
-    if !left.is_empty() {
+    if unproven.iter().any(|one| one.needs_more) {
         left.push("`tidegate synthesize --prove` takes more time for proofs, and keeps them for runs".into());
     }
     Ok(PutIn { done, left })

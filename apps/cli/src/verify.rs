@@ -15,6 +15,7 @@ use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 
 use crate::example::{Ran, run};
 use crate::load::Input;
+use crate::prove::MOST_SECONDS;
 use crate::reasoning::{Reasoned, read};
 use crate::run::parse_size;
 use crate::{packets, print};
@@ -41,9 +42,9 @@ pub(crate) struct Args {
     #[arg(long)]
     reasons: bool,
     /// Seconds after which it is given up as undecided
-    #[arg(long, value_name = "N", default_value_t = 120)]
+    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     memory: usize,
 }

@@ -350,6 +350,7 @@ pub trait Host {
 
     /// All elements that packets may come to that leave by an output.
     fn reached(&self, element: ElementId, output: usize) -> std::collections::BTreeSet<ElementId>;
+
     /// The state of what a port hears of a signal: for each giver its number among all that give this signal,
     /// and whether it is on. `None` where somebody on the way gives none.
     fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;

@@ -42,7 +42,7 @@ impl Meter {
         self.deadline.set(deadline);
     }
 
-    /// Whether there is no time left: the clock is looked at once in so many steps only.
+    /// Says whether there is no time left, by a look at the clock once in so many steps.
     pub(super) fn is_late(&self) -> bool {
         if self.steps.get() - self.looked.get() >= STEPS {
             self.look();
@@ -50,7 +50,7 @@ impl Meter {
         self.is_late.get()
     }
 
-    /// The same, and the clock is looked at now.
+    /// Looks at the clock now, and says whether there is no time left.
     pub(super) fn look(&self) -> bool {
         self.looked.set(self.steps.get());
         let is_late = self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
@@ -71,7 +71,7 @@ impl Meter {
     }
 }
 
-/// Both.
+/// The conjunction of two diagrams.
 pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
     f.with_manager_shared(|manager, edge| {
         let result = Apply { manager, meter }.and(edge, g.as_edge(manager))?;
@@ -79,7 +79,7 @@ pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<B
     })
 }
 
-/// One of both only.
+/// The exclusive or of two diagrams.
 pub(super) fn xor(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
     f.with_manager_shared(|manager, edge| {
         let result = Apply { manager, meter }.xor(edge, g.as_edge(manager))?;
@@ -87,7 +87,7 @@ pub(super) fn xor(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<B
     })
 }
 
-/// The second where the first holds, else the third.
+/// The second diagram where the first one holds, else the third one.
 pub(super) fn choose(
     meter: &Meter,
     f: &BCDDFunction,
@@ -100,7 +100,7 @@ pub(super) fn choose(
     })
 }
 
-/// One operation.
+/// A recursion over the nodes of one manager.
 struct Apply<'a, M: Manager> {
     manager: &'a M,
     meter: &'a Meter,

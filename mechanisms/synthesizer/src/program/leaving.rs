@@ -1,8 +1,8 @@
 //! Packets that leave a program by several outputs, in the order in which they came.
 //!
-//! Outputs from which packets may come to one element are not served one behind the other: a packet would overtake those that came
-//! before it. A batch ends there, so that whoever gets packets by both sees them as they came. Outputs behind which packets go
-//! apart for good are served once per batch.
+//! A program emits a batch early when the next packet leaves by another output from which it can reach the same element: so no packet
+//! overtakes another one on its way to an element that gets both. Outputs behind which packets can reach no common element get one
+//! batch for each batch that comes.
 
 use std::collections::BTreeSet;
 

@@ -34,6 +34,11 @@ use origins::{Came, Parent, mixed_circle, shared_state};
 /// Examples that are tried before a difference that none of them shows counts as undecided.
 const TRIES: usize = 12;
 
+/// Reasons for which a comparison is undecided that more time, or more memory, may change.
+pub const TOO_LONG: &str = "it takes too long here";
+/// The same for memory.
+pub const NO_ROOM: &str = "there is no room for the decision diagrams";
+
 /// Rounds on a circle after which packets are not followed any further: a time to live of the usual 64 ends before.
 const MOST_ROUNDS: usize = 65;
 
@@ -191,7 +196,8 @@ pub fn verify_programs(
         let calls = chains.iter().any(|chain| chain.calls);
         let reason = match calls {
             true => "handlers are written when packets have come".to_string(),
-            false => "its elements are not those of the configuration".to_string(),
+            // There are programs in the configuration itself, or what was put in cannot be read.
+            false => "it is not the configuration with programs put in".to_string(),
         };
         let verdict = Verdict::Undecided { element: None, reason };
         return Outcome { verdict, assumptions: Vec::new(), nodes: 0 };
@@ -257,8 +263,7 @@ fn verdict(
     let mut verdict = run(&mut verifier);
     if d.exhausted() {
         let late = options.deadline.is_some_and(|deadline| Instant::now() > deadline);
-        let reason =
-            if late { "it takes too long here" } else { "there is no room for the decision diagrams" };
+        let reason = if late { TOO_LONG } else { NO_ROOM };
         verdict = Verdict::Undecided { element: verifier.at.take(), reason: reason.to_string() };
     }
     if d.takes_zeros_for_one() {
