@@ -350,7 +350,7 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
         return Ok(());
     }
     // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
-    let inputs = inputs_and_headers_for(sample, 1);
+    let inputs = inputs_for(sample, 1);
     let (_, plain) = sample.run(Run::default(), inputs.clone())?;
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..8 {

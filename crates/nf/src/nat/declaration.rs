@@ -102,17 +102,6 @@ fn key(flavour: Flavour) -> Vec<Field> {
     key
 }
 
-/// What says how long a mapping holds, and so whether there is room for another: of TCP, whether it opens or closes the
-/// connection, and whether it carries data.
-fn lifetime(flavour: Flavour) -> Vec<Field> {
-    match flavour {
-        Flavour::Both | Flavour::Tcp => {
-            vec![bytes(Base::Network, 0, 1), wire_field::IP_LENGTH, bytes(Base::Transport, 12, 2)]
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// What happens to packets that get these values.
 fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
     let flavour = desk.flavour;
@@ -186,10 +175,8 @@ pub(super) fn effects(desk: &Desk) -> Effects {
     let mut rest = Vec::new();
     for (input, spec) in desk.specs.iter().enumerate() {
         let refused = |about, reason| when(about, &key, Target::Drop(reason)).on(input);
-        let reads = [&key[..], &lifetime(flavour)].concat();
-        let by_others = |about, reason| when(about, &reads, Target::Drop(reason)).on(input);
-        let full = || by_others("there is no room for a mapping", DropReason::TableFull);
-        let used = || by_others("all ports or addresses are in use", DropReason::NoFreePort);
+        let full = || refused("there is no room for a mapping", DropReason::TableFull);
+        let used = || refused("all ports or addresses are in use", DropReason::NoFreePort);
         let odd = || refused("the pattern is not for this element", DropReason::NoMapping);
         if flavour.is_ping() {
             let reply = |&(_, reply): &(u8, u8)| Filter::equals(bytes(Base::Transport, 0, 1), reply.into());
