@@ -27,7 +27,7 @@ pub(crate) struct Tried {
 }
 
 impl Tried {
-    /// Whether another search has no better chance.
+    /// Says whether another search, within those limits, has no better chance than this one.
     pub(crate) fn is_enough_for(self, other: Tried) -> bool {
         self.seconds >= other.seconds && self.memory >= other.memory
     }

@@ -49,7 +49,7 @@ pub(crate) struct Unproven {
     pub(crate) elements: usize,
     /// Why there is no proof.
     pub(crate) why: String,
-    /// Whether a proof may be found with more time or memory.
+    /// True if a proof may be found with more time or memory.
     #[serde(skip)]
     pub(crate) needs_more: bool,
 }
@@ -151,9 +151,9 @@ pub(crate) fn whole(
 pub(crate) enum Finding {
     /// Both do the same.
     Equivalent,
-    /// That was not found out, for this reason.
+    /// The comparison found nothing out, for this reason.
     Undecided(String),
-    /// They do not, in words with a packet.
+    /// The configurations differ, as this text shows with a packet.
     Different(String),
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if status == 0 { printed } else { ExitCode::from(status) }
 }
 
-/// How much a comparison may take.
+/// Limits of one comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     /// When it ends.
