@@ -76,11 +76,12 @@ fn forward(packet: &mut Packet) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::graph::{drive, running};
-    use crate::synthesis::form_of;
+    use crate::synthesis::{Form, form_of};
 
     #[test]
     fn all_packets_of_the_benchmark_are_forwarded() {
-        let mut worker = form_of("routers-10-by-hand").unwrap()(1000).unwrap();
+        let Some(Form::Lasting(worker)) = form_of("routers-10-by-hand") else { panic!("no such form") };
+        let mut worker = worker(1000).unwrap();
         drive(&mut worker, 3000).unwrap();
         let of = |name: &str| {
             let graph = &worker.plan().graph;

@@ -203,6 +203,29 @@ fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec
     (0..count).map(|_| flows[random.usize(..flows.len())]).collect()
 }
 
+/// Headers of flows that come and go: so many flows at a time, in turns, each with so many packets; of each rule as many flows.
+fn headers_of_passing_flows(
+    conditions: &[Condition],
+    count: usize,
+    at_a_time: usize,
+    per_flow: usize,
+) -> Vec<Start24> {
+    let mut random = Rng::with_seed(2);
+    let at_a_time = at_a_time.max(1);
+    let mut conditions = conditions.iter().cycle();
+    let mut all = Vec::with_capacity(count);
+    while all.len() < count {
+        let flows = conditions.by_ref().take(at_a_time).map(|rule| header(rule, &mut random));
+        let mut flows: Vec<Start24> = flows.collect();
+        for _ in 0..per_flow.max(1) {
+            random.shuffle(&mut flows);
+            all.extend_from_slice(&flows);
+        }
+    }
+    all.truncate(count);
+    all
+}
+
 /// Writes a capture of frames of so many bytes, each of which matches a rule; of each rule as many, in no order.
 pub(crate) fn write_capture(
     file: &Path,
@@ -281,12 +304,14 @@ static HEADERS: Class = Class {
         ArgInfo::required("RULES", "filename"),
         ArgInfo::required("FRAME", "unsigned"),
         ArgInfo::positional("FLOWS", "unsigned", ""),
+        // How many packets each flow has, so many flows at a time; or as many as come, of any flow.
+        ArgInfo::positional("PER_FLOW", "unsigned", ""),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     build: |args| {
         let (packets, file, frame): (usize, String, usize) =
             (args.required("PACKETS"), args.required("RULES"), args.required("FRAME"));
-        let flows: Option<usize> = args.get("FLOWS");
+        let (flows, per_flow): (Option<usize>, Option<usize>) = (args.get("FLOWS"), args.get("PER_FLOW"));
         args.finish()?;
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
             args.error(format!("{file}: {error}"));
@@ -303,9 +328,10 @@ static HEADERS: Class = Class {
             args.error(format!("{file}: no rules"));
         }
         args.finish()?;
-        let headers = match flows {
-            Some(flows) => headers_of_flows(&conditions, packets, flows),
-            None => headers(&conditions, packets),
+        let headers = match (flows, per_flow) {
+            (Some(flows), Some(per_flow)) => headers_of_passing_flows(&conditions, packets, flows, per_flow),
+            (Some(flows), None) => headers_of_flows(&conditions, packets, flows),
+            (None, _) => headers(&conditions, packets),
         };
         Ok(Box::new(Matching { headers, frame }))
     },

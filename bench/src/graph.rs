@@ -12,9 +12,12 @@ use engine::{Configured, Options, Plan, Worker};
 use crate::by_hand::TEN_ROUTERS;
 use crate::exit::EXIT;
 use crate::floor::Floor;
+use crate::lifetimes::Traffic;
 use crate::serde_params::Param;
+use crate::synthesis::Form;
 use crate::{
-    Pair, Row, Settings, classify, evaluation, juggling, locality, sessions, source, spraying, synthesis,
+    Pair, Row, Settings, classify, evaluation, juggling, lifetimes, locality, sessions, source, spraying,
+    synthesis,
 };
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
@@ -393,7 +396,7 @@ pub(crate) fn configured_spread(
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
         .with(synthesizer::CLASSES)
-        .with(&[&FRAMES, &EXIT, &TEN_ROUTERS, &sessions::FLOWS])
+        .with(&[&FRAMES, &EXIT, &TEN_ROUTERS, &sessions::FLOWS, &lifetimes::SKIP])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)
@@ -409,12 +412,17 @@ pub(crate) fn configured_spread(
 
 /// Drives the worker until at least `packets` more packets have been replayed; nanoseconds per packet.
 pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
+    drive_by(worker, packets, 256)
+}
+
+/// The same by so many tasks at a time: no more than what they replay comes too many.
+pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Result<f64, String> {
     let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
     let sent = |worker: &Worker| worker.core().counters[replay].emitted;
     let before = sent(worker);
     let start = Instant::now();
     while sent(worker) - before < packets as u64 {
-        if !worker.step(256) {
+        if !worker.step(tasks) {
             return Err("the benchmark stopped by itself".into());
         }
     }
@@ -448,10 +456,23 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
         other => {
             let form = synthesis::form_of(other)
                 .ok_or_else(|| format!("no benchmark '{other}' to count instructions of"))?;
-            return drive_to_the_end(form(in_memory)?, packets);
+            return match form {
+                Form::Lasting(worker) => drive_to_the_end(worker(in_memory)?, packets),
+                Form::Passing(worker) => drive_passing(worker()?, packets),
+            };
         }
     };
     drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
+}
+
+/// All flows come and go, unless no packets are asked for; those of the first round do not come to the chain.
+fn drive_passing((mut worker, traffic): (Worker, Traffic), packets: usize) -> Result<(), String> {
+    traffic.skip(&mut worker)?;
+    if packets > 0 {
+        traffic.drive(&mut worker)?;
+        println!("{} packets", traffic.per_run());
+    }
+    worker.finish().map_err(|errors| errors.join("; "))
 }
 
 fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {

@@ -14,6 +14,7 @@ mod floor;
 mod graph;
 mod juggling;
 mod language;
+mod lifetimes;
 mod locality;
 mod lpm;
 mod sessions;

@@ -14,7 +14,8 @@ use synthesizer::program::machine::{EXISTS, Making};
 use synthesizer::way::lengths;
 
 use crate::evaluation::open_loop;
-use crate::graph::{BURST, Contender, Start, configured, measure_in_turns, running, text_in_bursts};
+use crate::graph::{BURST, Contender, Start, configured, drive, measure_in_turns, running, text_in_bursts};
+use crate::lifetimes::{self, Traffic};
 use crate::serde_params::Param;
 use crate::{Row, Settings, classify};
 
@@ -23,6 +24,12 @@ const FUNCTIONS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
 /// The chain that there is a third form of.
 const BY_HAND: (Kind, usize) = (Kind::Routers, 10);
+
+/// Packets of a flow after which nearly all flows are taken.
+const LASTING: usize = 300;
+
+/// UDP of all addresses.
+const ANY_UDP: &str = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x11/0xFF";
 
 /// How many flows go through chains that do not look at rules.
 const FLOWS: usize = 1_000;
@@ -41,14 +48,19 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             if (kind, n) == BY_HAND {
                 contenders.push((case.params("by-hand"), case.by_hand(settings.packets)?));
             }
-            rows.extend(measure_in_turns("synthesizer", settings, case.frame, contenders)?);
+            rows.extend(case.measure(settings, contenders)?);
         }
     }
     rows.extend(Case::motivating().rows(settings)?);
+    for case in [Case::small_firewall(), Case::firewall(250)] {
+        rows.extend(case.rows(settings)?);
+    }
     for count in [250, 10_000] {
         let patterns = classify::made(count);
         rows.extend(behind_rules(settings, &alternately(&patterns), &patterns)?);
     }
+    let passing = [Case::made(250, 250), Case::firewall(250), Case::translator()];
+    rows.extend(lifetimes::rows(settings, &passing)?);
     Ok(rows)
 }
 
@@ -84,37 +96,48 @@ impl Kind {
     }
 }
 
-/// What makes a worker for one form of a chain, given a number of packets in memory.
-type Form = Box<dyn FnOnce(usize) -> Result<Worker, String>>;
+/// What makes a worker for one form of a chain.
+pub(crate) enum Form {
+    /// With flows that last, given a number of packets in memory.
+    Lasting(Box<dyn FnOnce(usize) -> Result<Worker, String>>),
+    /// With flows that come and go.
+    Passing(Box<dyn FnOnce() -> Result<(Worker, Traffic), String>>),
+}
 
 /// A chain by its name and form, such as `routers-10`, `routers-10-synthesized` and `routers-10-tables`, without machine code; also
-/// `translators-N`, `provider-RULES` and `motivating`.
+/// `translators-N`, `translator-0`, `firewall-RULES` (with 0 a small one), `provider-RULES` and `motivating-0`. With flows that
+/// come and go, 300 at a time with 4 packets each: `provider-250-300x4`, `provider-250-300x4-synthesized`.
 pub(crate) fn form_of(name: &str) -> Option<Form> {
     if name == "routers-10-by-hand" {
-        return Some(Box::new(|packets| Case::in_a_row(BY_HAND.0, BY_HAND.1).by_hand(packets)));
+        let by_hand = |packets| Case::in_a_row(BY_HAND.0, BY_HAND.1).by_hand(packets);
+        return Some(Form::Lasting(Box::new(by_hand)));
     }
     // Machine code at once, so that each run executes the same.
     let ways = [("-synthesized", Making::Now), ("-tables", Making::Never)];
     let found =
         ways.into_iter().find_map(|(suffix, making)| Some((name.strip_suffix(suffix)?, Some(making))));
     let (name, making) = found.unwrap_or((name, None));
-    let (kind, count) = name.split_once('-').unwrap_or((name, "0"));
+    let mut parts = name.split('-');
+    let (kind, count, traffic) = (parts.next()?, parts.next().unwrap_or("0"), parts.next());
     let count = count.parse().ok()?;
     let case = match kind {
         "routers" => Case::in_a_row(Kind::Routers, count),
         "translators" => Case::in_a_row(Kind::Translators, count),
+        "translator" => Case::translator(),
         "provider" => Case::made(count, count),
+        "firewall" if count == 0 => Case::small_firewall(),
+        "firewall" => Case::firewall(count),
         "motivating" => Case::motivating(),
         _ => return None,
     };
-    Some(Box::new(move |packets| {
-        let Forms { texts: [(_, original), _], _patterns } = case.forms(packets)?;
-        let text = match making {
-            Some(making) => synthesized(original, making)?,
-            None => original,
-        };
-        running(text, Options::default())
-    }))
+    if let Some(traffic) = traffic {
+        let traffic = Traffic::read(traffic)?;
+        return Some(Form::Passing(Box::new(move || {
+            let forms = traffic.forms(&case)?;
+            Ok((forms.worker(making)?, traffic))
+        })));
+    }
+    Some(Form::Lasting(Box::new(move |packets| case.forms(packets)?.worker(making))))
 }
 
 /// A chain, and what goes through it.
@@ -143,6 +166,27 @@ impl Case {
         Case::new(kind.name(), ("functions", n), chain.join(" -> Cable -> "))
     }
 
+    /// One translator, for flows of all addresses.
+    pub(crate) fn translator() -> Case {
+        let patterns = vec![ANY_UDP.into()];
+        Case { patterns, ..Case::new("translator", ("functions", 1), translator(0)) }
+    }
+
+    /// A firewall with a few rules, and little else.
+    pub(crate) fn small_firewall() -> Case {
+        let chain = "CheckIPHeader(14) -> IPFilter(deny src net 192.168.0.0/16, deny tcp && dst port 23,
+            deny udp && dst port 1900, allow all) -> DecIPTTL -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
+        let patterns = vec![ANY_UDP.into()];
+        Case { patterns, ..Case::new("small-firewall", ("rules", 4), chain.into()) }
+    }
+
+    /// A firewall with so many rules that are made, and the rest of a router.
+    pub(crate) fn firewall(count: usize) -> Case {
+        let patterns = classify::made(count);
+        let chain = firewall(&alternately(&patterns));
+        Case { patterns, ..Case::new("firewall", ("rules", count), chain) }
+    }
+
     /// The motivating example of the paper.
     pub(crate) fn motivating() -> Case {
         Case::new("motivating", ("functions", 3), motivating())
@@ -165,7 +209,7 @@ impl Case {
         Case { frame, burst, ..self }
     }
 
-    fn params(&self, form: &'static str) -> Vec<(&'static str, Param)> {
+    pub(crate) fn params(&self, form: &'static str) -> Vec<(&'static str, Param)> {
         let (counted, count) = self.count;
         vec![
             ("chain", Param::Word(self.name)),
@@ -182,15 +226,20 @@ impl Case {
     }
 
     fn behind(&self, packets: usize, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
+        self.behind_patterns(|patterns| {
+            let (flows, frame) = (self.flows, self.frame);
+            text(&match self.patterns.is_empty() {
+                true => format!("BenchmarkFrames({packets}, {flows}, {frame})"),
+                false => format!("BenchmarkHeaders({packets}, {patterns}, {frame}, {flows})"),
+            })
+        })
+    }
+
+    /// The same where the text has the name of the file with the patterns that headers are made of.
+    pub(crate) fn behind_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-        let frames = if self.patterns.is_empty() {
-            format!("BenchmarkFrames({packets}, {}, {})", self.flows, self.frame)
-        } else {
-            let patterns = self.patterns.join("\n");
-            file.write_all(patterns.as_bytes()).map_err(|error| error.to_string())?;
-            format!("BenchmarkHeaders({packets}, {}, {}, {})", file.path().display(), self.frame, self.flows)
-        };
-        let original = text(&frames);
+        file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
+        let original = text(&file.path().display().to_string());
         let synthesized = synthesized(original.clone(), Making::default())?;
         Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
     }
@@ -231,14 +280,36 @@ impl Case {
 
     /// A row for each form, which take turns.
     fn rows(&self, settings: &Settings) -> Result<Vec<Row>, String> {
-        measure_in_turns("synthesizer", settings, self.frame, self.contenders(settings.packets)?)
+        self.measure(settings, self.contenders(settings.packets)?)
+    }
+
+    /// The same of contenders, which take turns once all flows have lasted long enough for programs to take them.
+    fn measure(&self, settings: &Settings, mut contenders: Vec<Contender>) -> Result<Vec<Row>, String> {
+        if settings.repeats > 1 {
+            for (_, worker) in &mut contenders {
+                drive(worker, LASTING * self.flows)?;
+            }
+        }
+        measure_in_turns("synthesizer", settings, self.frame, contenders)
     }
 }
 
 /// A chain as it is and synthesized.
 pub(crate) struct Forms {
     pub(crate) texts: [(&'static str, String); 2],
-    _patterns: tempfile::NamedTempFile,
+    pub(crate) _patterns: tempfile::NamedTempFile,
+}
+
+impl Forms {
+    /// A worker for the chain as it is, or synthesized with machine code at this time.
+    fn worker(self, making: Option<Making>) -> Result<Worker, String> {
+        let Forms { texts: [(_, original), _], _patterns } = self;
+        let text = match making {
+            Some(making) => synthesized(original, making)?,
+            None => original,
+        };
+        running(text, Options::default())
+    }
 }
 
 /// A configuration, synthesized.
@@ -261,9 +332,6 @@ fn composed<T>(
         plan.outputs.get(node).and_then(|outputs| outputs.get(output)) == Some(&Processing::Push)
     };
     let synthesis = synthesize(&chain, &Limits::default(), &is_pushed).with_machine_code(making);
-    if synthesis.stretches.is_empty() {
-        return Err("nothing was composed".into());
-    }
     Ok(of(&plan, &chain, &synthesis))
 }
 
@@ -283,9 +351,8 @@ fn router(n: usize) -> String {
 /// A translator of addresses and ports, with the rest of a router.
 fn translator(n: usize) -> String {
     format!(
-        "rx{n} :: Counter -> Strip(14) -> MarkIPHeader -> IPRewriter(pattern 192.0.{n}.1 1024-65535 - - 0 0)
-            -> DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)
-            -> EtherEncap(0x0800, 2:0:0:0:{n}:1, 2:0:0:0:{n}:2) -> tx{n} :: Counter"
+        "rx{n} :: Counter -> Strip(14) -> MarkIPHeader -> IPRewriter(pattern 192.0.{n}.1 1024-65535 - - 0 0) -> {}",
+        forwarding(n)
     )
 }
 
@@ -320,14 +387,25 @@ fn motivating() -> String {
     )
 }
 
+/// What a router does to packets that it forwards.
+fn forwarding(n: usize) -> String {
+    format!(
+        "DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)
+        -> EtherEncap(0x0800, 2:0:0:0:{n}:1, 2:0:0:0:{n}:2) -> tx{n} :: Counter"
+    )
+}
+
+/// A firewall that forwards.
+fn firewall(rules: &[String]) -> String {
+    format!(
+        "rx :: Counter -> Strip(14) -> MarkIPHeader -> rules :: IPFilter({}, deny all) -> {}",
+        rules.join(", "),
+        forwarding(0)
+    )
+}
+
 /// The provider's chain of the SNF paper (Figure 9), outbound: firewall, router, translator.
 fn provider(rules: &[String]) -> String {
-    let between = |n: usize| {
-        format!(
-            "DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)
-            -> EtherEncap(0x0800, 2:0:0:0:{n}:1, 2:0:0:0:{n}:2) -> tx{n} :: Counter"
-        )
-    };
     format!(
         "rx0 :: Counter -> Strip(14) -> MarkIPHeader -> rules :: IPFilter({}, deny all) -> {}
         -> Cable -> rx1 :: Counter -> Strip(14) -> MarkIPHeader -> GetIPAddress(16)
@@ -335,9 +413,9 @@ fn provider(rules: &[String]) -> String {
         -> Cable -> rx2 :: Counter -> Strip(14) -> MarkIPHeader
         -> IPRewriter(pattern 192.0.2.9 1024-65535 - - 0 0, MAPPING_CAPACITY 1000000) -> {}",
         rules.join(", "),
-        between(0),
-        between(1),
-        between(2)
+        forwarding(0),
+        forwarding(1),
+        forwarding(2)
     )
 }
 

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Input, start_dpdk};
 use crate::steering::Steering;
-use crate::synthesize::PutIn;
+use crate::synthesize::{PutIn, Which};
 use crate::{FAILURE, handlers, interrupt, print, synthesize, table};
 
 /// Packets per batch where a configuration does not say.
@@ -54,9 +54,9 @@ pub(crate) struct Args {
     burst: u16,
     /// Take packets past whole stretches of elements, in one classification and one write per field (see `tidegate
     /// synthesize`); handlers and counts stay as they are. Stretches whose proof is neither kept nor found within 20 seconds stay
-    /// as they are
-    #[arg(long)]
-    synthesize: bool,
+    /// as they are, and so do those that cost less without, unless `all` is asked for
+    #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "paying")]
+    synthesize: Option<Which>,
     /// No table at the end
     #[arg(short, long)]
     quiet: bool,
@@ -128,8 +128,10 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    if args.synthesize && !loaded.has_errors() {
-        match synthesize::put_in(&mut loaded) {
+    if let Some(which) = args.synthesize
+        && !loaded.has_errors()
+    {
+        match synthesize::put_in(&mut loaded, which) {
             Ok(PutIn { done, left }) => {
                 if !args.quiet && !done.is_empty() {
                     crate::tell(format_args!("{}: {done}", loaded.name));

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Classes of packets in one stretch; with more, an element that makes many ends it
     #[arg(long, value_name = "N", default_value_t = 4096)]
     classes: usize,
+    /// Make programs of stretches that cost less as they are, too; all programs take packets and flows whatever that costs
+    #[arg(long)]
+    all: bool,
     /// End stretches at translators instead of taking flows on lease from them: that is slower to run, and easier to prove
     #[arg(long)]
     no_leases: bool,
@@ -104,7 +107,9 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let name = &reasoned.loaded.name;
     let is_standard = args.standard && args.emit == Form::Click;
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
-    let limits = Limits { classes, leases, ..Limits::default() };
+    // A switch, and elements of other engines, cost something else.
+    let all = args.all || is_standard || args.emit == Form::Openflow || args.switch.is_in_front();
+    let limits = Limits { classes, leases, all, ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let by_default = if args.prove { SECONDS_TO_PROVE } else { SECONDS };
     let allowed = Allowed { seconds: args.seconds.unwrap_or(by_default), memory: args.memory };
@@ -225,6 +230,15 @@ const BEFORE_RUN: u64 = 20;
 /// Bytes that decision diagrams may take before a run.
 const MEMORY: usize = 1 << 30;
 
+/// Stretches that become programs before a run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Which {
+    /// Those whose programs cost less than their elements
+    Paying,
+    /// All of them, whatever they cost
+    All,
+}
+
 /// The outcome of putting programs into a configuration.
 pub(crate) struct PutIn {
     /// A line about what was put in; empty where nothing was tried.
@@ -237,14 +251,15 @@ pub(crate) struct PutIn {
 ///
 /// # Errors
 /// In words, if it cannot be read.
-pub(crate) fn put_in(loaded: &mut Loaded) -> Result<PutIn, String> {
+pub(crate) fn put_in(loaded: &mut Loaded, which: Which) -> Result<PutIn, String> {
     let reasoned = match of(loaded.copied()) {
         Ok(reasoned) => reasoned,
         // The errors are those of the run too, which shows them.
         Err(Unread::Problems(_)) => return Ok(PutIn { done: String::new(), left: Vec::new() }),
         Err(Unread::Input(text)) => return Err(text),
     };
-    let synthesis = compose(&reasoned, &Limits::default());
+    let limits = Limits { all: which == Which::All, ..Limits::default() };
+    let synthesis = compose(&reasoned, &limits);
     let proofs = Proofs::of_user();
     let allowed = Allowed { seconds: BEFORE_RUN, memory: MEMORY };
     let Split { proven, unproven, .. } = prove::split(&reasoned, &synthesis, allowed, &proofs);
@@ -254,6 +269,10 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<PutIn, String> {
     let stretches = proven.stretches.len();
     let plural = if stretches == 1 { "" } else { "es" };
     let done = match stretches {
+        0 if unproven.is_empty() && !proven.dear.is_empty() => {
+            "synthesized: nothing, because programs would cost more than the elements (--synthesize=all puts them in)"
+                .to_string()
+        }
         0 => "synthesized: nothing".to_string(),
         _ => {
             format!(

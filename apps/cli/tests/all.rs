@@ -112,7 +112,7 @@ fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     let composed = folder.join("composed.click");
     let ran = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .current_dir(root())
-        .arg("synthesize")
+        .args(["synthesize", "--all"])
         .arg(config)
         .args(["--seconds", "1", "--emit", "click", "-o"])
         .arg(&composed)

@@ -38,7 +38,9 @@ fn connections_go_through_all_five() {
     line.left.ip("route add default via 10.1.0.254").unwrap();
     line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
     line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
-    for options in [&[][..], &["--synthesize"], &["--synthesize", "--threads", "2", "--steering", "auto"]] {
+    for options in
+        [&[][..], &["--synthesize=all"], &["--synthesize=all", "--threads", "2", "--steering", "auto"]]
+    {
         let running = run(&line.between, &all_five(), &[options, &["--json", "-"]].concat());
         let address = std::net::SocketAddr::from((line::RIGHT, 7000));
         lab::transfer(&line.left, &line.right, address, 8 * line::MEGABYTE, || ()).unwrap();

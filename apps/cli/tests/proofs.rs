@@ -80,7 +80,7 @@ fn proof(file: &Path, folder: &Path, seconds: &str) -> Result<(), String> {
     let proofs = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.env("TIDEGATE_PROOFS", proofs.path());
-    command.arg("synthesize").arg(file).args(["--seconds", seconds]).current_dir(folder);
+    command.args(["synthesize", "--all"]).arg(file).args(["--seconds", seconds]).current_dir(folder);
     let output = command.output().unwrap();
     match String::from_utf8_lossy(&output.stdout).lines().last() {
         Some("Proven to do the same as the configuration.")

@@ -58,7 +58,7 @@ fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
 fn compare(config: &Path, capture: &Path) {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let plain = run(config, capture, folders[0].path(), &[]);
-    let composed = run(config, capture, folders[1].path(), &["--synthesize"]);
+    let composed = run(config, capture, folders[1].path(), &["--synthesize=all"]);
     let what = format!("{} on {}", config.display(), capture.display());
     assert_eq!(plain.printed, composed.printed, "{what}");
     assert_eq!(plain.elements, composed.elements, "{what}");
@@ -139,20 +139,30 @@ fn a_handler_that_changes_an_element_is_obeyed() {
 fn what_is_written_can_be_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.click");
-    let ran =
-        tidegate(&["synthesize", "configs/gateway.click", "--emit", "click", "-o", out.to_str().unwrap()]);
+    let ran = tidegate(&[
+        "synthesize",
+        "--all",
+        "configs/gateway.click",
+        "--emit",
+        "click",
+        "-o",
+        out.to_str().unwrap(),
+    ]);
     assert!(ran.status.success(), "{ran:?}");
     assert!(std::fs::read_to_string(&out).unwrap().contains("Synthesized("));
     let verified = tidegate(&["verify", "configs/gateway.click", out.to_str().unwrap()]);
     assert!(verified.status.success(), "{verified:?}");
-    let report = String::from_utf8(tidegate(&["synthesize", "configs/gateway.click"]).stdout).unwrap();
+    let report =
+        String::from_utf8(tidegate(&["synthesize", "--all", "configs/gateway.click"]).stdout).unwrap();
     assert!(report.contains("become one classification") && report.contains("Proven"), "{report}");
-    let json = tidegate(&["synthesize", "configs/gateway.click", "--emit", "json"]).stdout;
+    let json = tidegate(&["synthesize", "--all", "configs/gateway.click", "--emit", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["proof"], "equivalent");
     assert!(json["stretches"][0]["classes"].as_array().unwrap().len() > 3);
-    let dot = String::from_utf8(tidegate(&["synthesize", "configs/gateway.click", "--emit", "dot"]).stdout)
-        .unwrap();
+    let dot = String::from_utf8(
+        tidegate(&["synthesize", "--all", "configs/gateway.click", "--emit", "dot"]).stdout,
+    )
+    .unwrap();
     assert!(dot.starts_with("digraph") && dot.contains("IP TTL"), "{dot}");
 }
 
@@ -169,7 +179,7 @@ fn what_is_not_proven_does_not_run() {
     let config = config.to_str().unwrap();
     let report = folder.path().join("report.json");
     let report = report.to_str().unwrap();
-    let ran = tidegate(&["run", config, "--synthesize", "-q", "--clock", "trace", "--json", report]);
+    let ran = tidegate(&["run", config, "--synthesize=all", "-q", "--clock", "trace", "--json", report]);
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(
         ran.status.success() && said.contains("left as they are") && said.contains("not proven"),
@@ -177,7 +187,7 @@ fn what_is_not_proven_does_not_run() {
     );
     assert!(!std::fs::read_to_string(report).unwrap().contains("Synthesized"));
     for (more, is_there) in [(&[][..], false), (&["--unproven"], true)] {
-        let written = tidegate(&[&["synthesize", config, "--emit", "click"], more].concat());
+        let written = tidegate(&[&["synthesize", "--all", config, "--emit", "click"], more].concat());
         assert!(written.status.success());
         let [text, said] = [written.stdout, written.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(text.contains("Synthesized("), is_there, "{text}");
@@ -185,13 +195,29 @@ fn what_is_not_proven_does_not_run() {
     }
 }
 
+/// A program of a short chain costs more than its elements, so that these run, and that is said.
+#[test]
+fn what_costs_more_stays_as_it_is() {
+    let run = |which: &str| {
+        let ran = tidegate(&["run", "configs/quickstart.click", which, "--clock", "trace"]);
+        assert!(ran.status.success());
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    let said = run("--synthesize");
+    assert!(said.contains("programs would cost more than the elements (--synthesize=all"), "{said}");
+    assert!(run("--synthesize=all").contains("proven equivalent"));
+    let report = String::from_utf8(tidegate(&["synthesize", "configs/quickstart.click"]).stdout).unwrap();
+    assert!(report.contains("because a program would cost more (--all"), "{report}");
+    assert!(report.ends_with("Nothing is put in, so there is nothing to prove.\n"), "{report}");
+}
+
 #[test]
 fn proofs_are_kept() {
     let [kept, none] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let proven = tidegate_with(&["synthesize", "configs/gateway.click", "--prove"], kept.path());
+    let proven = tidegate_with(&["synthesize", "--all", "configs/gateway.click", "--prove"], kept.path());
     let said = String::from_utf8(proven.stdout).unwrap();
     assert!(proven.status.success() && said.contains("Proven to do the same"), "{said}");
-    let without_time = ["synthesize", "configs/gateway.click", "--emit", "click", "--seconds", "0"];
+    let without_time = ["synthesize", "--all", "configs/gateway.click", "--emit", "click", "--seconds", "0"];
     for (proofs, is_there) in [(&kept, true), (&none, false)] {
         let written = tidegate_with(&without_time, proofs.path());
         let [text, said] = [written.stdout, written.stderr].map(|bytes| String::from_utf8(bytes).unwrap());

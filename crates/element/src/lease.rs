@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wire::FiveTuple;
+use zerocopy::FromZeros;
 
 use crate::Timestamp;
 
@@ -65,10 +66,10 @@ pub struct Lease {
 }
 
 impl Leases {
-    /// Room for so many.
+    /// Room for so many. Memory is taken from the system when a place is used.
     pub fn new(capacity: usize) -> Leases {
         Leases {
-            seen: (0..capacity).map(|_| AtomicI64::new(i64::MIN)).collect(),
+            seen: <[AtomicI64]>::new_box_zeroed_with_elems(capacity).unwrap_or_default(),
             ended: Mutex::default(),
             has_ended: AtomicBool::new(false),
         }

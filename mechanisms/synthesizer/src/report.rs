@@ -17,6 +17,8 @@ pub struct Report {
     pub stretches: Vec<StretchReport>,
     /// Elements that packets are handed over to whatever they are, and why.
     pub alone: Vec<Left>,
+    /// Stretches that stay as they are because a program would cost more than the elements.
+    pub dear: Vec<Dear>,
     /// Elements that were left alone because with them there were too many classes.
     pub multiplied: Vec<Multiplied>,
 }
@@ -62,6 +64,17 @@ pub struct Left {
     pub why: String,
 }
 
+/// A stretch of elements that cost less than a program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dear {
+    /// The element that it begins behind.
+    pub from: String,
+    /// Its output.
+    pub output: usize,
+    /// How many elements a packet passes at most.
+    pub elements: usize,
+}
+
 /// An element that parts packets often.
 #[derive(Clone, Debug, Serialize)]
 pub struct Multiplied {
@@ -93,6 +106,11 @@ impl Report {
                 .iter()
                 .map(|(node, why)| Left { element: name(*node), why: why.clone() })
                 .collect(),
+            dear: synthesis
+                .dear
+                .iter()
+                .map(|&((node, output), elements)| Dear { from: name(node), output, elements })
+                .collect(),
             multiplied: synthesis
                 .multiplied
                 .iter()
@@ -108,8 +126,19 @@ impl Report {
         for stretch in &self.stretches {
             let _ = write!(text, "{}", stretch.describe());
         }
-        if self.stretches.is_empty() {
+        if self.stretches.is_empty() && self.dear.is_empty() {
             text.push_str("Nothing can be composed.\n");
+        }
+        if !self.dear.is_empty() {
+            text.push_str(
+                "Left as they are, because a program would cost more (--all composes them, too):\n",
+            );
+            for Dear { from, output, elements } in &self.dear {
+                let _ = writeln!(
+                    text,
+                    "  behind {from} [{output}]: up to {elements} elements one behind the other"
+                );
+            }
         }
         if !self.alone.is_empty() {
             text.push_str("\nLeft to themselves:\n");

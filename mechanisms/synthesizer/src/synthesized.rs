@@ -20,6 +20,9 @@
 //! - `MACHINE_CODE`: when machine code is made for what is done to packets: `later` (the default), for what many packets need,
 //!   and without letting them wait; `now`, before the first packet; `never`. There is some on x86-64 only, with the feature
 //!   `machine-code`; what becomes of packets is the same.
+//! - `USE`: `paying` (the default) takes packets past the elements as long as that costs less than they do, by the cost model of
+//!   docs/synthesizer.md, and takes flows on lease once they have shown that they last; `always` takes all packets, and flows from
+//!   their first packets on. What becomes of packets is the same. Where the elements are not in the graph, all packets are taken.
 //! - `START`: the first question or class.
 //! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), classes
 //!   (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
@@ -27,6 +30,7 @@
 //! ## Handlers
 //! - `classes`: packets of each class so far, a line for each.
 //! - `flows`: flows that are on lease from the stretch's translators.
+//! - `sampled`: true while the elements, or the program without its flows, cost less, so that only a sample of the packets is taken.
 //! - `remembered`: other flows for which answers of rule sets are remembered.
 //! - `active`: false once an element of the stretch has been changed by a handler.
 //!
@@ -51,11 +55,12 @@ use element::{
     Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp, manual,
 };
 
+use crate::program::balance::Balance;
 use crate::program::flows::Flows;
 use crate::program::groups::Groups;
 use crate::program::leaving::Leaving;
 use crate::program::run::{OTHERWISE, Runner, Scratch};
-use crate::program::{Exit, Program, Step, declare, text};
+use crate::program::{Exit, Program, Step, cost, declare, text};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -68,6 +73,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OTHERWISE", "unsigned", "0"),
         ArgInfo::keyword("PASSING", "element names", ""),
         ArgInfo::keyword("MACHINE_CODE", "`never`, `later` or `now`", "later"),
+        ArgInfo::keyword("USE", "`paying` or `always`", "paying"),
         ArgInfo::keyword("START", "question or class", "c0"),
         ArgInfo::rest("LINE", "line of a program"),
     ],
@@ -75,6 +81,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::list("classes"),
         HandlerInfo::count("flows"),
         HandlerInfo::count("remembered"),
+        HandlerInfo::read("sampled"),
         HandlerInfo::read("active"),
     ],
     samples: &[
@@ -91,7 +98,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut lines = Vec::new();
-    for name in ["LAYOUT", "OTHERWISE", "PASSING", "MACHINE_CODE", "START"] {
+    for name in ["LAYOUT", "OTHERWISE", "PASSING", "MACHINE_CODE", "USE", "START"] {
         if let Some(Raw(value)) = args.get::<Raw>(name) {
             lines.push(format!("{name} {value}"));
         }
@@ -109,6 +116,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         rules: program.lists.iter().map(|list| RuleCounts::new(list.rules.len())).collect(),
         passed: vec![0; program.classes.len()],
         ends: program.classes.iter().map(|class| class.exit).collect(),
+        saved: vec![0; program.classes.len()],
+        fallback: Fallback::Elements,
+        balance: Balance::new(true, 0),
         program: Arc::new(program),
         runner: None,
         flows: None,
@@ -173,10 +183,23 @@ impl RuleCounts {
     }
 }
 
+/// What packets do that are not in a sample while the balance is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fallback {
+    /// They go to the elements.
+    Elements,
+    /// The program takes them as far as to where flows are leased: that alone pays.
+    Program,
+}
+
 struct Synthesized {
     program: Arc<Program>,
     /// By class: where packets go.
     ends: Vec<Exit>,
+    /// By class: instructions that a packet saves, against what becomes of packets where the balance is bad.
+    saved: Vec<i64>,
+    balance: Balance,
+    fallback: Fallback,
     runner: Option<Runner>,
     flows: Option<Flows>,
     /// Elements that packets are taken past, where they are in the graph.
@@ -214,6 +237,24 @@ impl Ways {
 }
 
 impl Synthesized {
+    /// Finds out what each class saves.
+    fn weigh(&mut self) {
+        let program = &self.program;
+        let without = self.flows.as_ref().and_then(Flows::saved_without);
+        self.fallback = if without.is_some() { Fallback::Program } else { Fallback::Elements };
+        let saved = |class| {
+            let saved = cost::saved(program, class);
+            match without {
+                None => saved,
+                Some(without) if class.path.iter().any(|passed| cost::is_step(program, passed)) => {
+                    saved - without
+                }
+                Some(_) => 0,
+            }
+        };
+        self.saved = program.classes.iter().map(saved).collect();
+    }
+
     /// Ends packets, or sends them on, as their classes say; what goes to output 0 alone is given back.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
         let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
@@ -264,6 +305,10 @@ impl Element for Synthesized {
         // Where the elements are not there, nothing is on lease: packets are left to what stands in their place.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
+        // Without the elements there is no other way.
+        let is_only_way = !self.tells || self.elements.is_empty();
+        self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
+        self.weigh();
         let reached: Vec<_> = (0..cx.outputs()).map(|output| cx.reached(output)).collect();
         self.leaving.find_meeting(&reached);
         Ok(())
@@ -271,23 +316,49 @@ impl Element for Synthesized {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let otherwise = Exit::Output(self.program.otherwise);
-        let Synthesized { program, ends, runner, scratch, flows, counts, tells, is_outdated, .. } =
-            &mut *self;
+        let Synthesized {
+            program,
+            ends,
+            saved,
+            balance,
+            fallback,
+            runner,
+            scratch,
+            flows,
+            counts,
+            tells,
+            is_outdated,
+            ..
+        } = &mut *self;
         let Some(runner) = runner.as_mut().filter(|_| !*is_outdated) else {
             return send(cx, batch, otherwise);
         };
+        let is_sample = balance.samples();
+        let is_weighed = is_sample || balance.pays();
+        if !is_weighed && *fallback == Fallback::Elements {
+            return send(cx, batch, otherwise);
+        }
+        let mut flows = flows.as_mut().filter(|_| is_weighed);
         let now = cx.now();
-        if let Some(flows) = flows {
+        let (mut all_saved, mut spared) = (0, 0);
+        if let Some(flows) = &mut flows {
             flows.find(runner, &batch, now);
             runner.classify(&batch, Some(flows), scratch);
-            flows.settle(runner, &batch, scratch, now);
+            spared = flows.settle(runner, &batch, scratch, now, is_sample);
+            all_saved -= batch.len() as i64 * cost::FLOW;
         } else {
             runner.classify(&batch, None, scratch);
         }
+        let (came, looked_up) = (batch.len(), scratch.held.len() - spared);
+        all_saved += spared as i64 * cost::LOOK_UP - looked_up as i64 * cost::LOOKED_UP;
         let Scratch { classes, groups, .. } = scratch;
         let mut ways = Ways::default();
-        if groups.sort(classes, counts.len()) < batch.len() {
+        let others = came - groups.sort(classes, counts.len());
+        if others > 0 {
             ways.add(otherwise, *tells);
+        }
+        if *fallback == Fallback::Elements {
+            all_saved -= others as i64 * cost::PROGRAM;
         }
         while let Some(class) = groups.take() {
             let Groups { places, refused, .. } = &mut *groups;
@@ -296,7 +367,8 @@ impl Element for Synthesized {
                 places.iter().map(|place| batch[usize::from(*place)].len() as u64).sum()
             };
             let before = if operation.cuts() { length(places, &batch) } else { 0 };
-            let carried = operation.carry_out(&mut batch, places, flows.as_ref(), now, refused);
+            all_saved += saved[class as usize] * places.len() as i64;
+            let carried = operation.carry_out(&mut batch, places, flows.as_deref(), now, refused);
             for &place in refused.iter() {
                 classes[usize::from(place)] = OTHERWISE;
                 ways.add(otherwise, *tells);
@@ -310,6 +382,9 @@ impl Element for Synthesized {
             let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
             counts[class as usize].add(places.len() as u64, bytes, cut, now);
         }
+        if is_weighed {
+            balance.note(came, all_saved);
+        }
         // What goes to the elements is asked about its rules there.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
@@ -322,6 +397,9 @@ impl Element for Synthesized {
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         if name == "active" {
             return Ok((!self.is_outdated).to_string());
+        }
+        if name == "sampled" {
+            return Ok((!self.balance.pays()).to_string());
         }
         if name == "flows" {
             return Ok(self.flows.as_ref().map_or(0, Flows::leased).to_string());

@@ -39,7 +39,7 @@ fn chain(input: &str, output: &str, more: &str) -> String {
 }
 
 fn compose(chain: &Read) -> Synthesis {
-    let limits = Limits { least: 1, ..Limits::default() };
+    let limits = Limits { all: true, ..Limits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
         .with_machine_code(Making::Now)
 }
@@ -506,5 +506,42 @@ fn who_closes_a_connection_stays_behind_its_data() {
         let numbers: Vec<u8> = left.packets.iter().filter_map(|packet| packet.last().copied()).collect();
         let sent: Vec<u8> = packets.iter().filter_map(|(_, packet)| packet.last().copied()).collect();
         assert_eq!(numbers, sent, "from network {network}");
+    }
+}
+
+/// A program that weighs what it costs: short flows go to the elements but for samples, and flows that last are taken on lease. What
+/// packets become is the same.
+#[test]
+fn only_flows_that_last_are_taken_where_costs_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    let to = SocketAddr::from(([203, 0, 113, 1], 80));
+    let packet = |number: u32, flow: u32| {
+        let from = SocketAddr::from(([10, 0, (flow >> 8) as u8, flow as u8], 1000));
+        (i64::from(number / 32) * 1000, frame(Builder::udp(from, to), &number.to_be_bytes()))
+    };
+    let short = (0..12_000).map(|number| packet(number, number / 4));
+    let lasting = (12_000..60_000).map(|number| packet(number, 5_000 + number % 40));
+    let packets: Vec<_> = short.chain(lasting).collect();
+    // Long enough for a program to cost less.
+    let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
+        .replace("1024-2047", "1024-65535#")
+        .replace("4096-5119", "4096-65535#")
+        .replace("-> behind ::", &format!("{} -> behind ::", "-> Null ".repeat(20)));
+    let chain = read(&text);
+    let mut synthesis = compose(&chain);
+    synthesis.stretches.iter_mut().for_each(|stretch| stretch.program.always = false);
+    let composed = composed(&chain, &synthesis);
+    let handlers = ["before.count", "behind.count", "second.nmappings", "filter.rule_counts"];
+    let more = ["synthesized.sampled", "synthesized.flows"];
+    for (come, is_sampled) in [(12_000, true), (60_000, false)] {
+        write_capture(&input, &packets[..come]);
+        let plain = run(&text, &output, 32, &handlers);
+        let left = run(&composed, &output, 32, &[&more[..], &handlers[..]].concat());
+        assert_eq!(plain.values, left.values[2..]);
+        assert!(plain.packets == left.packets, "other packets, or in another order");
+        assert_eq!(left.values[0], is_sampled.to_string());
+        let flows: usize = left.values[1].parse().unwrap();
+        assert!(if is_sampled { flows < 20 } else { flows >= 38 }, "{flows} flows on lease");
     }
 }

@@ -15,7 +15,7 @@ use tidegate_synthesizer::verify::{Difference, Verdict};
 
 /// Short stretches, too.
 fn limits() -> Limits {
-    Limits { least: 1, ..Limits::default() }
+    Limits { all: true, ..Limits::default() }
 }
 
 /// Nodes of decision diagrams that a proof may take here.

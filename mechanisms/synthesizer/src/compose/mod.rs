@@ -29,7 +29,7 @@ use crate::model::chain::{Chain, Port};
 use crate::model::packet::headers_of;
 use crate::program::machine::Making;
 use crate::program::run::Runner;
-use crate::program::{Class, Exit, List, Passed, Program, Step, text};
+use crate::program::{Class, Exit, List, Passed, Program, Step, cost, text};
 use leaf::To;
 use packet::{Byte, Packet, Place};
 use walk::{Handed, Limits, TooMany, Walked, walk};
@@ -60,6 +60,9 @@ pub struct Synthesis {
     pub multiplied: Vec<(usize, usize)>,
     /// Elements that are left alone, and why.
     pub alone: BTreeMap<usize, String>,
+    /// Stretches that are left alone because a program would cost more than the elements: where each begins, and how many elements
+    /// it takes packets past at most.
+    pub dear: Vec<(Port, usize)>,
 }
 
 impl Synthesis {
@@ -136,15 +139,15 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 begin(&mut work, Start::behind(from, headers, leases));
             });
         }
-        let stretch = stretch(chain, from, to, &packet, is_certain, walked);
-        if let Some(why) = stretch.as_ref().and_then(|stretch| refusal(&stretch.program)) {
+        let Some(mut stretch) = stretch(chain, from, to, &packet, is_certain, walked) else { continue };
+        stretch.program.always = limits.all;
+        let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
+        if let Some(why) = refusal(&stretch.program) {
             synthesis.alone.entry(to.0).or_insert(why);
-        } else if let Some(stretch) = stretch {
-            let longest =
-                stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
-            if longest + stretch.program.lists.len() >= limits.least {
-                synthesis.stretches.push(stretch);
-            }
+        } else if limits.all || cost::pays(&stretch.program) {
+            synthesis.stretches.push(stretch);
+        } else {
+            synthesis.dear.push((from, longest));
         }
     }
     synthesis.stretches.sort_by_key(|stretch| chain.rank(stretch.from.0));
@@ -394,6 +397,7 @@ fn stretch(
         elements: elements.names,
         outputs: outputs.len(),
         machine_code: Making::default(),
+        always: false,
     };
     Some(Stretch { from, to, program, outputs, handed: walked.handed, passed })
 }

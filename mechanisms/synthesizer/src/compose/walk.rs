@@ -28,15 +28,16 @@ pub struct Limits {
     pub classes: usize,
     /// Elements that are left alone, by number.
     pub alone: BTreeSet<usize>,
-    /// Elements that packets have to be taken past for a stretch to be worth while: a program costs as much as a few.
-    pub least: usize,
+    /// Whether stretches become programs that cost more than their elements, too. All programs take packets and flows whatever
+    /// that costs then.
+    pub all: bool,
     /// Whether packets of flows are followed through elements that lease them.
     pub leases: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new(), least: 4, leases: true }
+        Limits { classes: 4096, alone: BTreeSet::new(), all: false, leases: true }
     }
 }
 

@@ -5,7 +5,9 @@
 //! it leaves. Large rule sets stand in the graph as one question, the outcome of a [`List`]. So does what elements with state
 //! do to a packet's flow: all of them together are one mapping, which takes one look-up (Properties 1 and 2 of the paper).
 
+pub(crate) mod balance;
 mod computed;
+pub(crate) mod cost;
 pub mod declare;
 pub mod flows;
 pub mod groups;
@@ -56,6 +58,8 @@ pub struct Program {
     pub outputs: usize,
     /// When there is machine code for it.
     pub machine_code: Making,
+    /// Whether it takes packets and flows whatever that costs.
+    pub always: bool,
 }
 
 /// Where an answer leads.

@@ -5,6 +5,7 @@
 //! - `OTHERWISE 1`: the output for packets that are laid out otherwise
 //! - `PASSING a b c`: names of elements
 //! - `MACHINE_CODE later`: when there is machine code, `never`, `later` or `now`
+//! - `USE always`: packets and flows are taken whatever that costs
 //! - `START n0`
 //! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
 //! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
@@ -45,6 +46,9 @@ pub fn write(program: &Program) -> String {
     }
     if program.machine_code != Making::default() {
         lines.push(format!("MACHINE_CODE {}", program.machine_code));
+    }
+    if program.always {
+        lines.push("USE always".into());
     }
     lines.push(format!("START {}", next(program.start)));
     for (number, node) in program.nodes.iter().enumerate() {
@@ -210,6 +214,9 @@ pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
         if is_wrong && first == "MACHINE_CODE" {
             return Err(format!("'{argument}': it is `never`, `later` or `now`"));
         }
+        if is_wrong && first == "USE" {
+            return Err(format!("'{argument}': it is `paying` or `always`"));
+        }
         if is_wrong {
             return Err(format!("'{argument}': not a line of a program"));
         }
@@ -242,6 +249,13 @@ fn line(program: &mut Program, first: &str, words: &mut Words<'_>) -> Option<()>
         "MACHINE_CODE" => {
             let when = words.next()?;
             program.machine_code = Making::ALL.into_iter().find(|making| making.to_string() == when)?;
+        }
+        "USE" => {
+            program.always = match words.next()? {
+                "always" => true,
+                "paying" => false,
+                _ => return None,
+            }
         }
         "START" => program.start = read_next(words.next()?)?,
         "r" => {

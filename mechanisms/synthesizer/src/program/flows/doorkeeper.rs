@@ -1,16 +1,22 @@
-//! Tells flows that come again from those that come once.
+//! Counts packets of flows that are not known, to tell those that last from those that come and go.
 //!
-//! Remembering a flow costs more than asking about one packet, so only flows of which a second packet comes are remembered: a
-//! scan with other addresses in each packet fills nothing. After the doorkeeper of TinyLFU (Einziger, Friedman and Manes, 2017).
+//! Taking a flow costs as much as many packets, so only flows that have shown that they last are taken: a scan with other addresses in
+//! each packet fills nothing. After the doorkeeper of TinyLFU (Einziger, Friedman and Manes, 2017), with counts.
 
-/// Places for marks of flows, four in each bucket.
+/// Places for flows, four in each bucket.
 const BUCKETS: usize = 1 << 15;
 
-/// Flows that have come, by marks of 16 bits that are made from their hashes.
+/// Bits of a place that are the count; the others are a mark that is made from the flow's hash.
+const COUNT: u32 = 3;
+
+/// The highest count.
+const MOST: u16 = (1 << COUNT) - 1;
+
+/// Counts of flows by 13 bits of their hashes.
 pub(super) struct Doorkeeper {
     buckets: Box<[u64]>,
-    /// Says which mark of a bucket the next one takes the place of. Were it the oldest one, five flows that come in turns would
-    /// never be known.
+    /// Draws which flow of a bucket the next one takes the place of. Were it the oldest one, five flows that come in turns would
+    /// never be counted.
     random: fastrand::Rng,
 }
 
@@ -19,18 +25,48 @@ impl Doorkeeper {
         Doorkeeper { buckets: vec![0; BUCKETS].into_boxed_slice(), random: fastrand::Rng::with_seed(1) }
     }
 
-    /// Whether a flow with this hash is one of those last seen; now it is.
+    /// Counts a packet of a flow with this hash; how many have been counted, up to seven.
     #[inline]
-    pub(super) fn knows(&mut self, hash: u32) -> bool {
-        let mark = (hash >> 16) as u16 | 1;
-        let bucket = &mut self.buckets[hash as usize % BUCKETS];
-        let knows = (0..4).any(|place| (*bucket >> (16 * place)) as u16 == mark);
-        if !knows {
-            let place = 16 * self.random.u32(..4);
-            *bucket = *bucket & !(0xffff << place) | u64::from(mark) << place;
+    pub(super) fn count(&mut self, hash: u32) -> u16 {
+        let (bucket, mark) = self.bucket(hash);
+        if let Some((place, count)) = find(*bucket, mark) {
+            let count = (count + 1).min(MOST);
+            set(bucket, place, mark | count);
+            return count;
         }
-        knows
+        let place = self.random.u32(..4);
+        let (bucket, mark) = self.bucket(hash);
+        set(bucket, place, mark | 1);
+        1
     }
+
+    /// Begins with a flow anew.
+    pub(super) fn forget(&mut self, hash: u32) {
+        let (bucket, mark) = self.bucket(hash);
+        if let Some((place, _)) = find(*bucket, mark) {
+            set(bucket, place, 0);
+        }
+    }
+
+    fn bucket(&mut self, hash: u32) -> (&mut u64, u16) {
+        // The upper bits; the lower ones say which bucket.
+        let mark = (hash >> 16) as u16 & !MOST;
+        (&mut self.buckets[hash as usize % BUCKETS], mark)
+    }
+}
+
+/// The place of a mark in a bucket, and its count.
+#[inline]
+fn find(bucket: u64, mark: u16) -> Option<(u32, u16)> {
+    let at = |place: u32| (bucket >> (16 * place)) as u16;
+    // A place that was never used has no count.
+    let is_here = |place: &u32| at(*place) & !MOST == mark && at(*place) & MOST != 0;
+    (0..4).find(is_here).map(|place| (place, at(place) & MOST))
+}
+
+#[inline]
+fn set(bucket: &mut u64, place: u32, value: u16) {
+    *bucket = *bucket & !(0xffff << (16 * place)) | u64::from(value) << (16 * place);
 }
 
 #[cfg(test)]
@@ -38,18 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_known_when_they_come_again() {
+    fn packets_of_flows_are_counted() {
         let mut doorkeeper = Doorkeeper::new();
         let hashes = || (0..1000u32).map(|number| number.wrapping_mul(0x9e37_79b9));
-        assert!(hashes().all(|hash| !doorkeeper.knows(hash)));
-        assert!(hashes().filter(|hash| doorkeeper.knows(*hash)).count() > 950);
+        assert!(hashes().all(|hash| doorkeeper.count(hash) == 1));
+        assert!(hashes().filter(|hash| doorkeeper.count(*hash) == 2).count() > 950);
+        assert!(hashes().filter(|hash| doorkeeper.count(*hash) == 3).count() > 950);
+        let one = 77u32.wrapping_mul(0x9e37_79b9);
+        (0..20).for_each(|_| assert!(doorkeeper.count(one) <= MOST));
+        assert_eq!(doorkeeper.count(one), MOST);
+        doorkeeper.forget(one);
+        assert_eq!(doorkeeper.count(one), 1);
     }
 
     #[test]
-    fn more_flows_than_a_bucket_has_room_for_are_known_in_the_end() {
+    fn more_flows_than_a_bucket_has_room_for_are_counted_in_the_end() {
         let mut doorkeeper = Doorkeeper::new();
-        let mut new: Vec<u32> = (1..=9).map(|number| number << 17 | 7).collect();
-        (0..100).for_each(|_| new.retain(|hash| !doorkeeper.knows(*hash)));
+        let mut new: Vec<u32> = (1..=9).map(|number| number << 20 | 7).collect();
+        (0..100).for_each(|_| new.retain(|hash| doorkeeper.count(*hash) < 2));
         assert!(new.is_empty());
     }
 }

@@ -13,7 +13,9 @@
 //! - What a flow that is only remembered spares is questions: its packets go where they would without, in the same order.
 //! - What the elements with state see of a flow is in order: behind a packet that has to come to one itself, those of its
 //!   connection in the same batch do so too.
-//! - A flow on lease stays in the table until the lease ends, however long ago it was seen.
+//! - A flow on lease stays in the table until the lease ends, however long ago it was seen. Where there is no room for another one, its
+//!   packets go the way that they would without.
+//! - Unless it is to be taken whatever that costs, only a flow of which packets have come in several samples is taken.
 //! - No lock is taken, and nothing allocated, for a packet of a flow that is found.
 
 mod doorkeeper;
@@ -34,15 +36,20 @@ use zerocopy::IntoBytes;
 
 use super::question::{Leased, Question};
 use super::run::{Runner, Scratch};
-use super::{Class, Exit, Next, Passed, Program};
+use super::{Class, Exit, Next, Passed, Program, cost};
 use doorkeeper::Doorkeeper;
 use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
 use rest::Rests;
 pub use row::{ROW, Used};
 
-/// Flows that there is room for at first, and at most.
-const FIRST_CAPACITY: usize = 1 << 12;
-const LAST_CAPACITY: usize = 1 << 22;
+/// Flows that there is room for. Memory is taken from the system when a flow needs it, so that the table never has to grow.
+const CAPACITY: usize = 1 << 20;
+
+/// Packets of a flow in samples after which it is taken: some 128 by then.
+const LASTING: u16 = 4;
+
+/// The same where flows are taken whatever that costs, for those that are only remembered.
+const COMES_AGAIN: u16 = 2;
 
 /// Flows that one batch tries to take on lease at most: others wait for a later one. Where elements refuse them, fewer are
 /// tried, and in the end one in so many batches.
@@ -233,9 +240,10 @@ pub struct Flows {
     odd: Vec<[u8; 8]>,
     /// Places of flows that an unusual packet took on lease.
     misfits: Vec<u32>,
-    /// Whether there is no room for another flow, or for another rest.
-    is_full: bool,
+    /// Whether there is no room for another rest.
     is_spent: bool,
+    /// Packets of a flow after which it is taken on lease, and after which it is remembered.
+    lasting: [u16; 2],
 }
 
 /// A flow on lease.
@@ -247,7 +255,8 @@ struct Held {
 
 impl Flows {
     /// For a program whose steps are those of these elements, or with none of them, where nothing is on lease. `None` where
-    /// nothing could be spared, where packets' flows are not found at one place, and where there is no memory for them.
+    /// finding the flow costs more than can be spared, where packets' flows are not found at one place, and where there is no memory
+    /// for them.
     pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<Flows> {
         let network = network_of(program)?;
         let used = Used::new(program);
@@ -264,10 +273,7 @@ impl Flows {
                 waiting[class as usize] = !lessors.is_empty();
             }
         }
-        let is_step = |passed: &&Passed| {
-            let here = (passed.element, passed.input, passed.case);
-            program.steps.iter().any(|step| (step.element, step.input, step.case) == here)
-        };
+        let is_step = |passed: &&Passed| cost::is_step(program, passed);
         let exits: Vec<Exit> = program.classes.iter().map(|class| class.exit).collect();
         let end = |class: &Class| match used.has_room(program, class) {
             true => End {
@@ -294,9 +300,9 @@ impl Flows {
             program: program.clone(),
             lessors,
             hasher: KeyHasher::new(seed),
-            table: FlowTable::new(FIRST_CAPACITY).ok()?,
-            leases: Arc::new(Leases::new(FIRST_CAPACITY)),
-            held: (0..FIRST_CAPACITY).map(|_| None).collect(),
+            table: FlowTable::new(CAPACITY).ok()?,
+            leases: Arc::new(Leases::new(CAPACITY)),
+            held: Vec::new(),
             leased: 0,
             rests: Vec::new(),
             numbers: HashMap::default(),
@@ -312,8 +318,8 @@ impl Flows {
             slow: Vec::with_capacity(BATCH_CAPACITY),
             odd: Vec::with_capacity(BATCH_CAPACITY),
             misfits: Vec::with_capacity(BATCH_CAPACITY),
-            is_full: false,
             is_spent: false,
+            lasting: if program.always { [0, COMES_AGAIN] } else { [LASTING; 2] },
         })
     }
 
@@ -336,7 +342,7 @@ impl Flows {
         if self.leases.has_ended() {
             self.forget_ended();
         }
-        if self.is_full || self.is_spent || !self.misfits.is_empty() {
+        if self.is_spent || !self.misfits.is_empty() {
             self.clear_up(runner);
         }
         self.table.expire(now, IDLE, packets.len(), |_, _| {});
@@ -381,13 +387,33 @@ impl Flows {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
-    /// Notes which flows were seen, takes others on lease, and keeps the packets of each flow in order.
-    pub fn settle(&mut self, runner: &mut Runner, packets: &[Packet], scratch: &mut Scratch, now: Timestamp) {
+    /// Instructions that the program saves for a packet as far as to the first element that leases flows, if it saves any there.
+    pub fn saved_without(&self) -> Option<i64> {
+        if !self.program.lists.is_empty() {
+            return None;
+        }
+        let classes = self.program.classes.iter().zip(&self.waiting).filter(|(_, waits)| **waits);
+        let longest = classes.map(|(class, _)| class).max_by_key(|class| class.path.len())?;
+        Some(cost::saved(&self.program, longest)).filter(|saved| *saved > 0)
+    }
+
+    /// Notes which flows were seen, and keeps the packets of each flow in order. Of a sample, it takes flows that last. How many
+    /// look-ups in lists of rules were spared.
+    pub fn settle(
+        &mut self,
+        runner: &mut Runner,
+        packets: &[Packet],
+        scratch: &mut Scratch,
+        now: Timestamp,
+        is_sample: bool,
+    ) -> usize {
         let Scratch { classes, held, .. } = scratch;
         self.slow.clear();
         self.odd.clear();
-        self.idle += 1;
-        let mut tries = if self.tries == 0 { usize::from(self.idle >= BATCHES_PER_TRY) } else { self.tries };
+        self.idle += usize::from(is_sample);
+        let tries = if self.tries == 0 { usize::from(self.idle >= BATCHES_PER_TRY) } else { self.tries };
+        let mut tries = if is_sample { tries } else { 0 };
+        let [lasting, coming_again] = self.lasting;
         let mut next = 0;
         loop {
             if self.slow.is_empty() && self.odd.is_empty() {
@@ -438,13 +464,15 @@ impl Flows {
                     }
                     // Behind a packet that has to come to an element, others of the batch do so too.
                     let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
-                    if !may_be_leased {
+                    let hash = self.hashes[place];
+                    if !may_be_leased || lasting > 0 && self.doorkeeper.count(hash) < lasting {
                         continue;
                     }
                     tries -= 1;
                     self.idle = 0;
-                    let Some(id) = self.lease(runner, packet, key, self.hashes[place], now) else {
+                    let Some(id) = self.lease(runner, packet, key, hash, now) else {
                         self.tries /= 2;
+                        self.doorkeeper.forget(hash);
                         continue;
                     };
                     self.tries = (2 * self.tries).clamp(1, MOST_TRIES);
@@ -456,14 +484,19 @@ impl Flows {
                 }
             }
         }
-        let mut known = None;
+        let (mut spared, mut known) = (0, None);
         for &(place, list, _) in held.iter() {
             let place = usize::from(place);
             if self.found[place].is_some() {
+                spared += 1;
                 continue;
             }
-            let is_of_flow = self.constant_lists[list as usize] && self.keys[place] != EndsKey::NONE;
-            if is_of_flow && self.doorkeeper.knows(self.hashes[place]) {
+            // Packets that wait were counted above.
+            let is_counted = is_sample
+                && self.constant_lists[list as usize]
+                && self.keys[place] != EndsKey::NONE
+                && self.waiting.get(classes[place] as usize) != Some(&true);
+            if is_counted && self.doorkeeper.count(self.hashes[place]) >= coming_again {
                 known = Some(place);
             }
         }
@@ -471,6 +504,7 @@ impl Flows {
         if let Some(place) = known {
             self.remember(runner, &packets[place], place, now);
         }
+        spared
     }
 
     /// Notes the flows of packets of a batch from a place on, up to the first packet that more may have to be done for: where that
@@ -535,21 +569,5 @@ impl Flows {
             self.makes.clear();
             runner.forget_branches(&self.program);
         }
-        if std::mem::take(&mut self.is_full) {
-            self.grow();
-        }
-    }
-
-    /// Makes room for twice as many. All flows come by again before.
-    fn grow(&mut self) {
-        let capacity = self.table.stats().capacity;
-        if capacity >= LAST_CAPACITY || self.table.stats().entries < capacity {
-            return;
-        }
-        let Ok(table) = FlowTable::new(2 * capacity) else { return };
-        self.give_all_back();
-        self.table = table;
-        self.leases = Arc::new(Leases::new(2 * capacity));
-        self.held.resize_with(2 * capacity, || None);
     }
 }

@@ -31,10 +31,7 @@ impl Flows {
         let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
             Ok(Inserted::New(id)) => (id, true),
             Ok(Inserted::Present(id)) => (id, false),
-            Err(_) => {
-                self.is_full = true;
-                return None;
-            }
+            Err(_) => return None,
         };
         let place = id.index() as usize;
         let mut steps = Vec::new();
@@ -58,6 +55,9 @@ impl Flows {
         row[..REST].copy_from_slice(&rest.0.to_ne_bytes());
         let mut value = [0; 6];
         value.as_mut_bytes().copy_from_slice(&row);
+        if place >= self.held.len() {
+            self.held.resize_with(place + 1, || None);
+        }
         self.held[place] = Some(Held { id, steps });
         self.leased += 1;
         self.table.touch(id, NEVER_IDLE);
@@ -74,9 +74,8 @@ impl Flows {
         let Some(rest) = self.rest_of(runner, packet, &[]) else { return };
         // One that is there is on lease.
         let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
-        if self.table.insert(&flow, self.hashes[place], now).is_err() {
-            self.is_full = true;
-        }
+        // Where there is no room, it is asked again as before.
+        let _ = self.table.insert(&flow, self.hashes[place], now);
     }
 
     /// Asks the elements that a packet passes what they do to its flow; `None` if one of them cannot say, or none is passed.

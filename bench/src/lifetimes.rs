@@ -1,0 +1,174 @@
+//! Chains synthesized, with flows that come and go: so many packets of each, so many flows at a time, from the first packet on.
+//!
+//! Flows that last show the best case of a program that knows flows; most flows of the Internet have few packets. Each run begins
+//! with a worker that has seen no flow. Packets are taken into memory, and its caches warmed, by a first round that does not come
+//! to the chain.
+
+use element::class::ArgInfo;
+use element::effects::{Case as When, Counts, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element};
+use engine::{Options, Worker};
+
+use crate::floor::Floor;
+use crate::graph::{BURST, drive_by, running};
+use crate::serde_params::Param;
+use crate::synthesis::{Case, Forms};
+use crate::{Pair, Row, Settings};
+
+/// Packets of each flow.
+const PER_FLOW: [usize; 4] = [4, 10, 30, 100];
+
+/// Flows at a time.
+const AT_A_TIME: [usize; 2] = [300, 30_000];
+
+/// Packets in memory, about.
+const IN_MEMORY: usize = 30_000;
+
+/// Rows for each chain as it is and synthesized.
+pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for case in cases {
+        for at_a_time in AT_A_TIME {
+            for per_flow in PER_FLOW {
+                rows.extend(Traffic { at_a_time, per_flow }.measure(settings, case)?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// What comes: so many flows at a time, in turns, with so many packets of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    at_a_time: usize,
+    per_flow: usize,
+}
+
+impl Traffic {
+    /// From `300x4`: 300 flows at a time with 4 packets each.
+    pub(crate) fn read(text: &str) -> Option<Traffic> {
+        let (at_a_time, per_flow) = text.split_once('x')?;
+        let traffic = Traffic { at_a_time: at_a_time.parse().ok()?, per_flow: per_flow.parse().ok()? };
+        (traffic.at_a_time > 0 && traffic.per_flow > 0).then_some(traffic)
+    }
+
+    /// Packets of a flow that are in memory. Where there is room for one of each flow only, it comes again.
+    fn in_memory(self) -> usize {
+        if self.at_a_time * self.per_flow > IN_MEMORY { 1 } else { self.per_flow }
+    }
+
+    /// Packets in memory: those of as many flows as there is room for.
+    fn packets(self) -> usize {
+        let at_a_time = self.at_a_time * self.in_memory();
+        IN_MEMORY.div_ceil(at_a_time) * at_a_time
+    }
+
+    /// Packets of a run. Those in memory come once, or as often as flows have packets.
+    pub(crate) fn per_run(self) -> usize {
+        self.packets() * (self.per_flow / self.in_memory())
+    }
+
+    /// Both forms of a chain behind this traffic.
+    pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
+        let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
+        case.behind_patterns(|patterns| {
+            format!(
+                "BenchmarkHeaders({packets}, {patterns}, {}, {at_a_time}, {in_memory})
+                -> replay :: ReplayUnqueue(STOP -1, BURST {BURST}) -> BenchmarkSkip({packets})
+                -> {} -> BenchmarkExit",
+                case.frame, case.chain
+            )
+        })
+    }
+
+    /// Drives a worker through the first round, which does not come to the chain.
+    pub(crate) fn skip(self, worker: &mut Worker) -> Result<(), String> {
+        drive_by(worker, self.packets(), 1).map(drop)
+    }
+
+    /// Drives it through all that comes then; nanoseconds per packet.
+    pub(crate) fn drive(self, worker: &mut Worker) -> Result<f64, String> {
+        drive_by(worker, self.per_run(), 1)
+    }
+
+    fn measure(self, settings: &Settings, case: &Case) -> Result<Vec<Row>, String> {
+        let mut floor = Floor::new(self.packets(), case.frame).map_err(|error| error.to_string())?;
+        floor.measure(self.packets());
+        let Forms { texts, _patterns } = self.forms(case)?;
+        let mut pairs = vec![Vec::with_capacity(settings.repeats); texts.len()];
+        for _ in 0..settings.repeats {
+            for ((_, text), pairs) in texts.iter().zip(&mut pairs) {
+                let mut worker = running(text.clone(), Options::default())?;
+                self.skip(&mut worker)?;
+                let cost = self.drive(&mut worker)?;
+                worker.finish().map_err(|errors| errors.join("; "))?;
+                pairs.push(Pair { cost, floor: floor.measure(self.per_run()) });
+            }
+        }
+        let rows = texts.iter().zip(pairs).map(|((form, _), pairs)| {
+            let mut params = case.params(form);
+            params.retain(|(name, _)| *name != "flows");
+            params.extend([
+                ("at-a-time", Param::Number(self.at_a_time as u64)),
+                ("per-flow", Param::Number(self.per_flow as u64)),
+            ]);
+            Row::new("synthesizer", &params, &pairs)
+        });
+        Ok(rows.collect())
+    }
+}
+
+/// Lets so many packets not pass, as a whole burst, and all others.
+pub(crate) static SKIP: Class = Class {
+    name: "BenchmarkSkip",
+    ports: "1/1",
+    processing: "h/h",
+    args: &[ArgInfo::required("PACKETS", "unsigned")],
+    build: |args| {
+        let left = args.required("PACKETS");
+        args.finish()?;
+        Ok(Box::new(Skip { left }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Skip {
+    left: usize,
+}
+
+impl Element for Skip {
+    fn effects(&self) -> Effects {
+        let skipped = Filter::Opaque { about: "how many came before", reads: Vec::new() };
+        let cases = vec![
+            When::new(skipped, Target::Drop(DropReason::Discard)),
+            When::new(Filter::Any, Target::Output(0)),
+        ];
+        // What is composed begins behind it.
+        Effects::cases(cases).counting(Counts::Own)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if self.left == 0 {
+            return Some(batch);
+        }
+        self.left = self.left.saturating_sub(batch.len());
+        cx.drop_all(batch, DropReason::Discard);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flow_has_as_many_packets_as_it_is_to_have() {
+        for (at_a_time, per_flow) in [(300, 4), (300, 100), (30_000, 4), (30_000, 100)] {
+            let traffic = Traffic { at_a_time, per_flow };
+            assert_eq!(traffic.per_run() % (at_a_time * per_flow), 0, "{traffic:?}");
+            assert!((IN_MEMORY..=IN_MEMORY + at_a_time * per_flow).contains(&traffic.packets()));
+        }
+        assert_eq!(Traffic::read("300x4"), Some(Traffic { at_a_time: 300, per_flow: 4 }));
+        assert!(["300", "0x4", "x", "3x0"].iter().all(|text| Traffic::read(text).is_none()));
+    }
+}

@@ -1,0 +1,84 @@
+//! The balance of a running program: whether it costs less than its elements for the packets that come at present.
+//!
+//! A program pays by what it takes packets past, and that depends on the packets. Where most flows have a few packets, few are ever
+//! on lease, and most packets are classified only to be left to the elements. So the program counts what it saves and costs by
+//! the cost model ([`super::cost`]). As long as it costs more, it sees a sample of the batches only: enough to notice when that changes,
+//! and which flows last. The others go to the elements, or through the program without their flows.
+
+/// Of so many batches one is a sample.
+const SAMPLED: u32 = 32;
+
+/// Packets over which the balance is kept: what is older counts less.
+const PACKETS: i64 = 4096;
+
+/// The first balance, in instructions. A program begins as if it paid.
+const FIRST: i64 = 1 << 17;
+
+/// The balance.
+#[derive(Clone, Debug)]
+pub(crate) struct Balance {
+    /// Instructions saved, less those spent.
+    saved: i64,
+    /// True if the program runs whatever it costs.
+    is_ignored: bool,
+    random: fastrand::Rng,
+}
+
+impl Balance {
+    /// A balance of nothing yet. One that is ignored lets all batches be samples.
+    pub(crate) fn new(is_ignored: bool, seed: u64) -> Balance {
+        Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// True if the next batch is a sample. They are drawn by lot, so that flows that come in turns are in some of them.
+    #[inline]
+    pub(crate) fn samples(&mut self) -> bool {
+        self.is_ignored || self.random.u32(..SAMPLED) == 0
+    }
+
+    /// True if the program pays.
+    #[inline]
+    pub(crate) fn pays(&self) -> bool {
+        self.is_ignored || self.saved > 0
+    }
+
+    /// Notes what the program has saved for so many packets.
+    #[inline]
+    pub(crate) fn note(&mut self, packets: usize, saved: i64) {
+        self.saved += saved - self.saved * packets as i64 / PACKETS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_costs_more_than_it_saves_sees_samples_until_that_changes() {
+        let mut balance = Balance::new(false, 1);
+        assert!(balance.pays());
+        let mut batches = 0;
+        while balance.pays() {
+            balance.note(32, -32 * 300);
+            batches += 1;
+        }
+        assert!((5..50).contains(&batches), "{batches}");
+        // However long that goes on, it is not forgotten how to come back.
+        (0..100_000).for_each(|_| balance.note(32, -32 * 300));
+        let samples = (0..16_000).filter(|_| balance.samples()).count();
+        assert!((350..650).contains(&samples), "{samples}");
+        let mut batches = 0;
+        while !balance.pays() {
+            balance.note(32, 32 * 300);
+            batches += 1;
+        }
+        assert!(batches < 200, "{batches}");
+    }
+
+    #[test]
+    fn one_that_is_ignored_always_pays() {
+        let mut balance = Balance::new(true, 1);
+        balance.note(256, i64::from(i32::MIN));
+        assert!(balance.pays() && (0..100).all(|_| balance.samples()));
+    }
+}
