@@ -20,6 +20,8 @@ pub(super) struct Ran {
     reports: BTreeMap<String, ElementReport>,
     /// By element and handler: what it says.
     handlers: BTreeMap<(String, String), String>,
+    /// Most packets in a burst.
+    burst: usize,
 }
 
 impl Ran {
@@ -81,7 +83,7 @@ pub(super) fn run(
         Ok::<_, String>((reports, handlers))
     }));
     match ran {
-        Ok(Ok((reports, handlers))) => Ok(Ran { came: traffic.collect(), reports, handlers }),
+        Ok(Ok((reports, handlers))) => Ok(Ran { came: traffic.collect(), reports, handlers, burst }),
         Ok(Err(problem)) => Err(Broken::Start(problem)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -149,7 +151,7 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
         {
             add(Aspect::Time, format!("at output {sink}: {what}"));
         } else {
-            for (aspect, what) in changed_places(a, b, given) {
+            for (aspect, what) in changed_places(a, b, given, plain.burst) {
                 add(aspect, format!("at output {sink}: {what}"));
             }
         }
@@ -173,8 +175,14 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
 
 /// Packets that have changed places at an output: of two that came one behind the other, and stand so without programs, the second
 /// one stands in front of the first one. Programs may put into the order of arrival what elements have put out of it, as these
-/// deal with all packets of a batch for one output before those for the next one.
-fn changed_places(plain: &[Came], other: &[Came], given: &[Arc<Vec<Given>>]) -> Vec<(Aspect, String)> {
+/// deal with all packets of a batch for one output before those for the next one. For the same reason packets that were made of
+/// one are told apart from no others in bursts: their element sends all copies of a batch first, and programs make larger batches.
+fn changed_places(
+    plain: &[Came],
+    other: &[Came],
+    given: &[Arc<Vec<Given>>],
+    burst: usize,
+) -> Vec<(Aspect, String)> {
     let mut places: BTreeMap<&Came, Vec<usize>> = BTreeMap::new();
     for (place, came) in plain.iter().enumerate().rev() {
         places.entry(came).or_default().push(place);
@@ -184,14 +192,15 @@ fn changed_places(plain: &[Came], other: &[Came], given: &[Arc<Vec<Given>>]) -> 
     // Of packets with another time stamp it is not known when they came, and copies are not told apart.
     let is_known = |came: &Came| {
         let mut sources = given.iter().flat_map(|given| given.iter());
-        let copies = other.iter().filter(|other| *other == came).count();
+        let is_copy = |other: &&Came| if burst == 1 { *other == came } else { other.time == came.time };
+        let copies = other.iter().filter(is_copy).count();
         copies == 1 && sources.any(|given| given.time == came.time)
     };
     let mut found = Vec::new();
     for (second, behind) in other.iter().enumerate() {
         for (first, ahead) in other[..second].iter().enumerate() {
             if before[first] < before[second]
-                || ahead.time < behind.time
+                || ahead.time <= behind.time
                 || !is_known(ahead)
                 || !is_known(behind)
             {
