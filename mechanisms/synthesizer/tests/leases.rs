@@ -158,6 +158,47 @@ fn spoiled_mappings_are_caught() {
     });
 }
 
+/// A translator, and an element behind it.
+fn and_then(element: &str, input: &str, output: &str) -> String {
+    format!(
+        "FromDump({input}, STOP true) -> CheckIPHeader(14) -> IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)
+            -> s :: {element} -> DecIPTTL -> Counter -> out :: ToDump({output});"
+    )
+}
+
+/// What is written over a port that was translated, without its checksum, is no part of the update.
+#[test]
+fn ports_are_written_over_without_their_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    write_capture(&input, &traffic(1, false)[..2000]);
+    for element in
+        ["StoreData(34, \\<e1>)", "StoreData(36, \\<e1>)", "StoreData(34, \\<e1e2>)", "StoreData(38, \\<07>)"]
+    {
+        let text = and_then(element, input.to_str().unwrap(), output.to_str().unwrap());
+        let chain = read(&text);
+        let leased = composed(&chain, &compose(&chain));
+        let verdict = compare_within(NODES, &chain, &read(&leased)).verdict;
+        assert!(matches!(verdict, Verdict::Equivalent), "{element}: {verdict:?}");
+        let [plain, left] = [&text, &leased].map(|text| run(text, &output, 1, &[]).packets);
+        assert!(plain == left, "{element}");
+    }
+    // A program that takes it for part of the update is caught.
+    let [with, without] =
+        ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
+    let mut synthesis = compose(&without);
+    let class = usual(&mut synthesis.stretches[0].program);
+    class.writes.retain(|write| write.place != Place::Byte(36));
+    class.writes.push(Write { place: Place::Byte(36), value: Value::Constant(vec![0xe1]) });
+    let words = &class.transport_checksum.as_ref().unwrap().words;
+    assert!(
+        words.contains(&36) && !class.writes.iter().any(|write| matches!(write.place, Place::Byte(35))),
+        "{class:?}"
+    );
+    let verdict = compare_within(NODES, &with, &read(&composed(&with, &synthesis))).verdict;
+    assert!(!matches!(verdict, Verdict::Equivalent));
+}
+
 /// Flows that begin, go on, stop for longer or shorter than mappings last, and end in each way. Packets come in batches, unless
 /// they are apart.
 fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
