@@ -204,7 +204,10 @@ impl Case {
             .into_iter()
             .filter(|aspect| !matches!(aspect, Aspect::Order | Aspect::FlowOrder))
             .collect();
-        let reorders = read.effects.iter().any(|effects| Habits::of(effects).reorders);
+        let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
+        let reorders = habits.iter().any(|habits| habits.reorders);
+        // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
+        let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
         for (burst, plain) in plain {
             let found = match self.run(&synthesized.graph, *burst) {
                 Ok(ran) => {
@@ -214,6 +217,9 @@ impl Case {
                     found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
                     if reorders {
                         found.retain(|one| one.aspect != Aspect::Order);
+                    }
+                    if stamps {
+                        found.retain(|one| *burst == 1 || one.aspect != Aspect::Time);
                     }
                     found
                 }

@@ -18,7 +18,7 @@ use tidegate_synthesizer::compose::{Synthesis, synthesize};
 use tidegate_synthesizer::insert::insert;
 use tidegate_synthesizer::program::machine::Making;
 use tidegate_synthesizer::program::question::{Leased, Question};
-use tidegate_synthesizer::program::{Class, Exit, Next, Program, Value, Write};
+use tidegate_synthesizer::program::{Checksum, Class, Exit, Next, Program, Value, Write};
 use tidegate_synthesizer::verify::Verdict;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
@@ -196,6 +196,41 @@ fn ports_are_written_over_without_their_checksum() {
         "{class:?}"
     );
     let verdict = compare_within(NODES, &with, &read(&composed(&with, &synthesis))).verdict;
+    assert!(!matches!(verdict, Verdict::Equivalent));
+}
+
+/// A program whose update accounts for what was written in front of the translator without the checksum is caught.
+#[test]
+fn writes_in_front_of_translators_have_updates_of_their_own() {
+    let chains = ["StoreData(15, \\<28>)", "SetIPDSCP(10)"].map(|element| {
+        read(&format!(
+            "FromDump(in) -> CheckIPHeader(14) -> s :: {element} -> IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)
+                -> DecIPTTL -> Counter -> out :: ToDump(out);"
+        ))
+    });
+    let mut synthesis = compose(&chains[1]);
+    let program = &mut synthesis.stretches[0].program;
+    let changed = program.elements.iter().position(|name| name == "s");
+    let byte = Write { place: Place::Byte(15), value: Value::Constant(vec![0x28]) };
+    let write = |class: &mut Class| {
+        for there in class.writes.iter_mut().filter(|write| write.place == Place::Byte(15)) {
+            *there = byte.clone();
+        }
+        // It has other cases.
+        class.path.retain(|passed| Some(passed.element as usize) != changed);
+    };
+    for step in &mut program.steps {
+        write(&mut step.before);
+        step.before.checksum = None;
+    }
+    program.classes.iter_mut().for_each(write);
+    let class = usual(program);
+    assert!(class.writes.contains(&byte));
+    assert!(
+        matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words.contains(&14)),
+        "{class:?}"
+    );
+    let verdict = compare_within(NODES, &chains[0], &read(&composed(&chains[0], &synthesis))).verdict;
     assert!(!matches!(verdict, Verdict::Equivalent));
 }
 
