@@ -106,7 +106,7 @@ pub(super) enum Aspect {
     Annotations,
     /// Time stamps.
     Time,
-    /// The order of packets of one connection at one output.
+    /// The order of packets of one flow at one output.
     FlowOrder,
     /// The order of all packets at one output.
     Order,
@@ -206,7 +206,7 @@ fn changed_places(
             {
                 continue;
             }
-            let [one, two] = [ahead, behind].map(|came| connection(came, given));
+            let [one, two] = [ahead, behind].map(|came| flow(came, given));
             let is_one = one.is_some() && one == two;
             let what = format!(
                 "{} at {} in front of {} at {}",
@@ -253,15 +253,14 @@ fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<Str
     counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
 }
 
-/// The connection that a packet is of, by what was given, either way.
-fn connection(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
+/// The flow that a packet is of, by what was given: one direction of a connection.
+fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     let mut sources = given.iter().flat_map(|given| given.iter());
     let origin = sources.find(|given| given.time == came.time);
     let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
     let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
-    let [one, other] = [format!("{tuple:?}"), format!("{:?}", tuple.reversed())];
     // Whoever tells flows apart may look at tags.
-    Some(format!("{:?} {}", bytes.get(12..14), one.min(other)))
+    Some(format!("{:?} {tuple:?}", bytes.get(12..14)))
 }
 
 /// Bytes as digits.
