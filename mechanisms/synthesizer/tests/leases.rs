@@ -223,7 +223,13 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         write(&mut step.before);
         step.before.checksum = None;
     }
-    program.classes.iter_mut().for_each(write);
+    for class in &mut program.classes {
+        write(class);
+        // Where nothing else is written, packets go to the translator itself: these are right.
+        if matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words[..] == [14]) {
+            class.checksum = None;
+        }
+    }
     let class = usual(program);
     assert!(class.writes.contains(&byte));
     assert!(
