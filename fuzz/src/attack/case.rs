@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use element::effects::Depends;
 use fastrand::Rng;
 use lang::Graph;
 use packet::PacketKind;
@@ -71,6 +72,7 @@ impl Finding {
             matches!(self.label.aspect, Aspect::Bytes | Aspect::Annotations | Aspect::Drops);
         match (self.label.mode, &self.proof) {
             (Mode::WouldRun, _) => true,
+            (Mode::EveryProgram, Proof::Different(_)) => false,
             (Mode::EveryProgram, Proof::Same | Proof::NotAsked) => true,
             (Mode::EveryProgram, _) => !is_seen_by_proofs && self.label.aspect != Aspect::Start,
         }
@@ -93,6 +95,9 @@ pub(super) struct Checked {
     /// What was found.
     pub(super) findings: Vec<Finding>,
 }
+
+/// Classes that let several packets go at once even where these come one by one.
+const AT_ONCE: [&str; 3] = ["Batcher", "Burster", "TimedUnqueue"];
 
 /// Bursts that each case is run with.
 pub(super) const BURSTS: [usize; 2] = [1, 32];
@@ -208,6 +213,11 @@ impl Case {
         let reorders = habits.iter().any(|habits| habits.reorders);
         // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
+        // Who numbers packets as they come, or has room for some only, depends on their order.
+        let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
+            || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
+        let is_at_once = |element: &lang::Element| AT_ONCE.contains(&element.class.as_str());
+        let at_once = read.whole.elements.iter().any(is_at_once);
         for (burst, plain) in plain {
             let found = match self.run(&synthesized.graph, *burst) {
                 Ok(ran) => {
@@ -215,6 +225,19 @@ impl Case {
                     // Elements deal with a burst output by output, and programs with packets as they came: what depends on
                     // how packets are batched without programs says nothing.
                     found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
+                    // Packets may be in the order in which they are one by one.
+                    let is_order = |one: &Difference| matches!(one.aspect, Aspect::Order | Aspect::FlowOrder);
+                    if *burst > 1
+                        && let Some(one_by_one) = one_by_one
+                        && found.iter().any(is_order)
+                    {
+                        let others = differences(one_by_one, &ran, &self.given);
+                        let is_too = |one: &Difference| others.iter().any(|other| other.aspect == one.aspect);
+                        found.retain(|one| !is_order(one) || is_too(one));
+                    }
+                    if numbers && (at_once || reorders && *burst > 1) {
+                        found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
+                    }
                     if reorders {
                         found.retain(|one| one.aspect != Aspect::Order);
                     }

@@ -68,7 +68,8 @@ pub(super) fn run(
             let named = all.lines().filter_map(|line| line.split_once('\t'));
             let smoothed = |name: &str| element.class == "Counter" && name.ends_with("rate");
             for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
-                if smoothed(name) {
+                // Batches are not the same with programs, and need not be.
+                if smoothed(name) || element.class == "BatchStats" {
                     continue;
                 }
                 let value = worker.read(Some(id), name, "").unwrap_or_else(|error| error);
@@ -253,14 +254,16 @@ fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<Str
     counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
 }
 
-/// The flow that a packet is of, by what was given: one direction of a connection.
+/// The flow that a packet is of, one direction of a connection, by what was given and what came: elements may have written over
+/// what others tell flows apart by.
 fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     let mut sources = given.iter().flat_map(|given| given.iter());
     let origin = sources.find(|given| given.time == came.time);
     let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
     let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
+    let last = Layers::locate(&came.bytes, LinkType::Ethernet).five_tuple(&came.bytes);
     // Whoever tells flows apart may look at tags.
-    Some(format!("{:?} {tuple:?}", bytes.get(12..14)))
+    Some(format!("{:?} {tuple:?} {last:?}", bytes.get(12..14)))
 }
 
 /// Bytes as digits.
