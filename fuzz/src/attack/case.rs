@@ -7,6 +7,7 @@ use element::effects::Depends;
 use fastrand::Rng;
 use lang::Graph;
 use packet::PacketKind;
+use synthesizer::model::chain::{Chain, Port};
 
 use super::classes::{Catalogue, Habits};
 use super::ends::Given;
@@ -211,6 +212,7 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
+        let divides = divides_by_state(&read.chain);
         // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
         // Who numbers packets as they come, or has room for some only, depends on their order.
@@ -238,7 +240,7 @@ impl Case {
                     if numbers && (at_once || reorders && *burst > 1) {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
-                    if reorders {
+                    if reorders || divides && *burst > 1 {
                         found.retain(|one| one.aspect != Aspect::Order);
                     }
                     if stamps {
@@ -286,6 +288,25 @@ impl Case {
         }
         text
     }
+}
+
+/// Whether an element that keeps state divides packets among outputs behind which they may meet: no program does that in its
+/// place, and it sends all packets of a batch for one output before those for the next one.
+fn divides_by_state(chain: &Chain) -> bool {
+    let reached = |output: &[Port]| {
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<usize> = output.iter().map(|&(to, _)| to).collect();
+        while let Some(node) = open.pop() {
+            if seen.insert(node) {
+                open.extend(chain.nodes[node].forward.iter().flatten().map(|&(to, _)| to));
+            }
+        }
+        seen
+    };
+    chain.nodes.iter().filter(|node| Habits::of(&node.effects).keeps_state).any(|node| {
+        let all: Vec<BTreeSet<usize>> = node.forward.iter().map(|output| reached(output)).collect();
+        all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| !one.is_disjoint(other)))
+    })
 }
 
 /// Packets for so many sources.
