@@ -64,7 +64,7 @@ fn forward(packet: &mut Packet) -> bool {
     let old = u16::from_be_bytes([bytes[22], bytes[23]]);
     let new = old - 0x0a00;
     bytes[22] -= 10;
-    let sum = Delta::u16(old, new).apply_to_any(u16::from_be_bytes([bytes[24], bytes[25]]));
+    let sum = Delta::u16(old, new).apply(u16::from_be_bytes([bytes[24], bytes[25]]));
     bytes[24..26].copy_from_slice(&sum.to_be_bytes());
     packet.set_offset(Base::Mac, Some(0));
     packet.set_headers(14, 34);

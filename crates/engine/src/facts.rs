@@ -197,6 +197,35 @@ fn work_comes(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId)
 /// Farther than headers reach: where packets start is not followed any more.
 const FAR: i32 = 256;
 
+/// Elements by their declarations. An element that stands for others decides by nothing else than these do, though in another
+/// order: they are asked in its place.
+struct Asked<'e> {
+    effects: &'e [Effects],
+    /// By element: where packets start that come to it, if any element stands for others.
+    starts: Vec<BTreeSet<i32>>,
+}
+
+impl<'e> Asked<'e> {
+    fn new(effects: &'e [Effects], forward: &Forward) -> Asked<'e> {
+        let is_needed = effects.iter().any(|effects| !effects.stands_for.is_empty());
+        let starts = if is_needed { starts_of_packets(effects, forward) } else { Vec::new() };
+        Asked { effects, starts }
+    }
+
+    /// Whether something holds of an element for packets that start there, or of one that it stands for, for packets as they
+    /// come to that.
+    fn any(&self, id: ElementId, start: i32, holds: impl Fn(&Effects, i32) -> bool) -> bool {
+        let stood_for = &self.effects[id].stands_for;
+        if stood_for.is_empty() {
+            return holds(&self.effects[id], start);
+        }
+        stood_for.iter().any(|&id| {
+            let ethernet = self.starts[id].is_empty().then_some(ETHERNET);
+            self.starts[id].iter().copied().chain(ethernet).any(|start| holds(&self.effects[id], start))
+        })
+    }
+}
+
 /// Whether some elements may be given packets that stand for many segments and start there: neither they nor any behind them
 /// mind. Whoever takes them in the end finds their headers anew, so they may start elsewhere by then.
 pub(crate) fn take_large_segments(
@@ -205,13 +234,16 @@ pub(crate) fn take_large_segments(
     elements: Vec<ElementId>,
     start: i32,
 ) -> bool {
+    let asked = Asked::new(effects, forward);
     let mut seen = BTreeSet::new();
     let mut open: Vec<(ElementId, i32)> = elements.into_iter().map(|id| (id, start)).collect();
     while let Some((id, start)) = open.pop() {
         if effects[id].offloads.is_some() || !seen.insert((id, start)) {
             continue;
         }
-        if start.abs() > FAR || to_large_segments(&effects[id], start).is_some() {
+        if start.abs() > FAR
+            || asked.any(id, start, |effects, start| to_large_segments(effects, start).is_some())
+        {
             return false;
         }
         for (output, next) in forward[id].iter().enumerate().filter(|(_, next)| !next.is_empty()) {
@@ -232,6 +264,7 @@ pub(crate) fn take_offloads(
     elements: Vec<ElementId>,
     start: i32,
 ) -> bool {
+    let asked = Asked::new(effects, forward);
     let mut seen = vec![false; effects.len()];
     let mut open = elements;
     while let Some(id) = open.pop() {
@@ -242,7 +275,9 @@ pub(crate) fn take_offloads(
             // They end there, but must start where that device takes them to start.
             Some(there) if there == start => {}
             Some(_) => return false,
-            None if to_offloads(&effects[id], start).is_some() => return false,
+            None if asked.any(id, start, |effects, start| to_offloads(effects, start).is_some()) => {
+                return false;
+            }
             None => open.extend(forward[id].iter().flatten().map(|&(to, _)| to)),
         }
     }
@@ -588,6 +623,29 @@ mod tests {
         assert!(!chain(Effects::pass(), send.clone()));
         assert!(!chain(writing(Field::Payload), sink(-14)));
         assert!(!gathered(std::slice::from_ref(&source)).offloads[0], "nobody to go to");
+    }
+
+    #[test]
+    fn whoever_stands_for_others_takes_what_they_take() {
+        let source = Effects { offloads: Some(-14), ..Effects::source("received packet") };
+        let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let sink = Effects { offloads: Some(-14), ..send };
+        // The stand-in looks at the payload; packets that it is not for go to the element.
+        let deep = Field::Bytes { base: Base::Data, offset: 100, length: 1 };
+        let by_payload = Case::new(Filter::equals(deep, 7), Target::Output(1));
+        let stand_in = |stands_for: Vec<ElementId>| Effects {
+            stands_for,
+            ..Effects::cases(vec![by_payload.clone(), Case::new(Filter::Any, Target::Output(0))])
+        };
+        let facts = |stands_for: Vec<ElementId>, element: Effects| {
+            let forward =
+                [vec![vec![(1, 0)]], vec![vec![(3, 0)], vec![(2, 0)]], vec![vec![(3, 0)]], Vec::new()];
+            let facts = gather(&[source.clone(), stand_in(stands_for), element, sink.clone()], &forward);
+            (facts.large_segments[0], facts.offloads[0])
+        };
+        assert_eq!(facts(vec![2], Effects::pass()), (true, true));
+        assert_eq!(facts(Vec::new(), Effects::pass()), (false, false));
+        assert_eq!(facts(vec![2], writing(Field::Payload)), (false, false));
     }
 
     #[test]

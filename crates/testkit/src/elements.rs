@@ -206,21 +206,31 @@ impl Element for TestSource {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let batch = self.make(cx, cx.burst());
-        let worked = !batch.is_empty();
-        cx.emit(0, batch);
-        if worked {
-            cx.schedule();
-        }
-        worked
+        send(cx, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         let batch = self.make(cx, max);
-        if batch.is_empty() {
-            cx.set_signal(Signal::Packets, false);
-        }
-        batch
+        give(cx, batch)
     }
+}
+
+/// Sends what a source has in its turn, and asks for the next one; false if it has nothing.
+pub fn send(cx: &mut Cx<'_>, batch: Batch) -> bool {
+    let worked = !batch.is_empty();
+    cx.emit(0, batch);
+    if worked {
+        cx.schedule();
+    }
+    worked
+}
+
+/// Gives what a source has to whoever pulls, and says so if it has nothing.
+pub fn give(cx: &mut Cx<'_>, batch: Batch) -> Batch {
+    if batch.is_empty() {
+        cx.set_signal(Signal::Packets, false);
+    }
+    batch
 }
 
 fn build_sink(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {

@@ -9,6 +9,27 @@ use element::effects::Effects;
 use crate::elements::{Input, Seen, collect, offer};
 use crate::{Outcome, Run};
 
+/// Patterns of Classifier for random chains: most are about frames of Ethernet, some about packets that begin with IP.
+pub const PATTERNS: [&str; 17] = [
+    "12/0800",
+    "12/0806",
+    "12/8100",
+    "22/00",
+    "22/01%03",
+    "23/11",
+    "33/02%0f",
+    "30/0a00",
+    "20/20%20",
+    "8/00",
+    "!12/0800",
+    "26/0a 37/50",
+    "14/45",
+    "0/02",
+    "0/45 9/06",
+    "12/0800 23/06",
+    "!9/11",
+];
+
 /// A sample that can be run.
 #[derive(Clone, Debug)]
 pub struct Sample(pub element::Sample);

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use element::effects::Depends;
 use fastrand::Rng;
 use lang::Graph;
 use packet::PacketKind;
+use synthesizer::model::chain::{Chain, Port};
 
 use super::classes::{Catalogue, Habits};
 use super::ends::Given;
@@ -71,6 +73,7 @@ impl Finding {
             matches!(self.label.aspect, Aspect::Bytes | Aspect::Annotations | Aspect::Drops);
         match (self.label.mode, &self.proof) {
             (Mode::WouldRun, _) => true,
+            (Mode::EveryProgram, Proof::Different(_)) => false,
             (Mode::EveryProgram, Proof::Same | Proof::NotAsked) => true,
             (Mode::EveryProgram, _) => !is_seen_by_proofs && self.label.aspect != Aspect::Start,
         }
@@ -93,6 +96,9 @@ pub(super) struct Checked {
     /// What was found.
     pub(super) findings: Vec<Finding>,
 }
+
+/// Classes that let several packets go at once even where these come one by one.
+const AT_ONCE: [&str; 3] = ["Batcher", "Burster", "TimedUnqueue"];
 
 /// Bursts that each case is run with.
 pub(super) const BURSTS: [usize; 2] = [1, 32];
@@ -204,7 +210,16 @@ impl Case {
             .into_iter()
             .filter(|aspect| !matches!(aspect, Aspect::Order | Aspect::FlowOrder))
             .collect();
-        let reorders = read.effects.iter().any(|effects| Habits::of(effects).reorders);
+        let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
+        let reorders = habits.iter().any(|habits| habits.reorders);
+        let divides = divides_by_state(&read.chain);
+        // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
+        let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
+        // Who numbers packets as they come, or has room for some only, depends on their order.
+        let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
+            || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
+        let is_at_once = |element: &lang::Element| AT_ONCE.contains(&element.class.as_str());
+        let at_once = read.whole.elements.iter().any(is_at_once);
         for (burst, plain) in plain {
             let found = match self.run(&synthesized.graph, *burst) {
                 Ok(ran) => {
@@ -212,8 +227,24 @@ impl Case {
                     // Elements deal with a burst output by output, and programs with packets as they came: what depends on
                     // how packets are batched without programs says nothing.
                     found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
-                    if reorders {
+                    // Packets may be in the order in which they are one by one.
+                    let is_order = |one: &Difference| matches!(one.aspect, Aspect::Order | Aspect::FlowOrder);
+                    if *burst > 1
+                        && let Some(one_by_one) = one_by_one
+                        && found.iter().any(is_order)
+                    {
+                        let others = differences(one_by_one, &ran, &self.given);
+                        let is_too = |one: &Difference| others.iter().any(|other| other.aspect == one.aspect);
+                        found.retain(|one| !is_order(one) || is_too(one));
+                    }
+                    if numbers && (at_once || reorders && *burst > 1) {
+                        found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
+                    }
+                    if reorders || divides && *burst > 1 {
                         found.retain(|one| one.aspect != Aspect::Order);
+                    }
+                    if stamps {
+                        found.retain(|one| *burst == 1 || one.aspect != Aspect::Time);
                     }
                     found
                 }
@@ -257,6 +288,25 @@ impl Case {
         }
         text
     }
+}
+
+/// Whether an element that keeps state divides packets among outputs behind which they may meet: no program does that in its
+/// place, and it sends all packets of a batch for one output before those for the next one.
+fn divides_by_state(chain: &Chain) -> bool {
+    let reached = |output: &[Port]| {
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<usize> = output.iter().map(|&(to, _)| to).collect();
+        while let Some(node) = open.pop() {
+            if seen.insert(node) {
+                open.extend(chain.nodes[node].forward.iter().flatten().map(|&(to, _)| to));
+            }
+        }
+        seen
+    };
+    chain.nodes.iter().filter(|node| Habits::of(&node.effects).keeps_state).any(|node| {
+        let all: Vec<BTreeSet<usize>> = node.forward.iter().map(|output| reached(output)).collect();
+        all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| !one.is_disjoint(other)))
+    })
 }
 
 /// Packets for so many sources.

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use element::effects::{Access, Depends, Effects, Hold, Order};
+use element::effects::{Access, Action, Depends, Effects, Field, Hold, Order, Value};
 use element::{Class, Sample, obstacles};
 use fastrand::Rng;
+use testkit::samples::PATTERNS;
 
 use super::network::Element;
 
@@ -36,8 +37,10 @@ pub(super) struct Habits {
     pub(super) keeps_state: bool,
     /// It draws random numbers.
     pub(super) is_random: bool,
-    /// It depends on the clock, holds packets, or counts them.
-    pub(super) takes_time: bool,
+    /// It holds packets.
+    pub(super) holds: bool,
+    /// Packets leave it with the time of the clock.
+    pub(super) stamps: bool,
     /// Packets of several flows leave it in another order, by what has come in which order.
     pub(super) reorders: bool,
 }
@@ -46,10 +49,13 @@ impl Habits {
     /// Of an element.
     pub(super) fn of(effects: &Effects) -> Habits {
         let keeps = |access| !matches!(access, Access::Soft | Access::Read);
+        let is_now = |action: &Action| *action == Action::Set(Field::TimeStamp, Value::Now);
         Habits {
             keeps_state: effects.state.iter().any(|state| keeps(state.access)),
             is_random: effects.depends.contains(&Depends::Random),
-            takes_time: effects.depends.contains(&Depends::Time) || effects.hold != Hold::None,
+            holds: effects.hold != Hold::None,
+            stamps: effects.cases.iter().flat_map(|case| &case.actions).any(is_now)
+                || effects.emits.iter().any(|emit| !emit.is_copy()),
             reorders: !matches!(effects.order, Order::Keeps | Order::NeedsFlowOrder),
         }
     }
@@ -371,26 +377,7 @@ fn filter(r: &mut Rng) -> Element {
             Element { outputs, ..one("IPFilter", list.join(", ")) }
         }
         _ => {
-            let pool = [
-                "12/0800",
-                "12/0806",
-                "12/8100",
-                "22/00",
-                "22/01%03",
-                "23/11",
-                "33/02%0f",
-                "30/0a00",
-                "20/20%20",
-                "8/00",
-                "!12/0800",
-                "26/0a 37/50",
-                "14/45",
-                "0/02",
-                "0/45 9/06",
-                "12/0800 23/06",
-                "!9/11",
-            ];
-            let mut list: Vec<&str> = (0..r.usize(1..4)).map(|_| pick(r, &pool)).collect();
+            let mut list: Vec<&str> = (0..r.usize(1..4)).map(|_| pick(r, &PATTERNS)).collect();
             if r.u8(..4) > 0 {
                 list.push("-");
             }

@@ -9,8 +9,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Signal, Timestamp};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
 use packet::{Annotations, PacketKind};
+use testkit::elements::{give, send};
 
 /// A packet to feed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,20 +155,12 @@ impl Element for Source {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let batch = self.take(cx, cx.burst());
-        let worked = !batch.is_empty();
-        cx.emit(0, batch);
-        if worked {
-            cx.schedule();
-        }
-        worked
+        send(cx, batch)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         let batch = self.take(cx, max);
-        if batch.is_empty() {
-            cx.set_signal(Signal::Packets, false);
-        }
-        batch
+        give(cx, batch)
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Ran {
     reports: BTreeMap<String, ElementReport>,
     /// By element and handler: what it says.
     handlers: BTreeMap<(String, String), String>,
+    /// Most packets in a burst.
+    burst: usize,
 }
 
 impl Ran {
@@ -66,7 +68,8 @@ pub(super) fn run(
             let named = all.lines().filter_map(|line| line.split_once('\t'));
             let smoothed = |name: &str| element.class == "Counter" && name.ends_with("rate");
             for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
-                if smoothed(name) {
+                // Batches are not the same with programs, and need not be.
+                if smoothed(name) || element.class == "BatchStats" {
                     continue;
                 }
                 let value = worker.read(Some(id), name, "").unwrap_or_else(|error| error);
@@ -81,7 +84,7 @@ pub(super) fn run(
         Ok::<_, String>((reports, handlers))
     }));
     match ran {
-        Ok(Ok((reports, handlers))) => Ok(Ran { came: traffic.collect(), reports, handlers }),
+        Ok(Ok((reports, handlers))) => Ok(Ran { came: traffic.collect(), reports, handlers, burst }),
         Ok(Err(problem)) => Err(Broken::Start(problem)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -104,7 +107,7 @@ pub(super) enum Aspect {
     Annotations,
     /// Time stamps.
     Time,
-    /// The order of packets of one connection at one output.
+    /// The order of packets of one flow at one output.
     FlowOrder,
     /// The order of all packets at one output.
     Order,
@@ -149,7 +152,7 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
         {
             add(Aspect::Time, format!("at output {sink}: {what}"));
         } else {
-            for (aspect, what) in changed_places(a, b, given) {
+            for (aspect, what) in changed_places(a, b, given, plain.burst) {
                 add(aspect, format!("at output {sink}: {what}"));
             }
         }
@@ -173,8 +176,14 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
 
 /// Packets that have changed places at an output: of two that came one behind the other, and stand so without programs, the second
 /// one stands in front of the first one. Programs may put into the order of arrival what elements have put out of it, as these
-/// deal with all packets of a batch for one output before those for the next one.
-fn changed_places(plain: &[Came], other: &[Came], given: &[Arc<Vec<Given>>]) -> Vec<(Aspect, String)> {
+/// deal with all packets of a batch for one output before those for the next one. For the same reason packets that were made of
+/// one are told apart from no others in bursts: their element sends all copies of a batch first, and programs make larger batches.
+fn changed_places(
+    plain: &[Came],
+    other: &[Came],
+    given: &[Arc<Vec<Given>>],
+    burst: usize,
+) -> Vec<(Aspect, String)> {
     let mut places: BTreeMap<&Came, Vec<usize>> = BTreeMap::new();
     for (place, came) in plain.iter().enumerate().rev() {
         places.entry(came).or_default().push(place);
@@ -184,20 +193,21 @@ fn changed_places(plain: &[Came], other: &[Came], given: &[Arc<Vec<Given>>]) -> 
     // Of packets with another time stamp it is not known when they came, and copies are not told apart.
     let is_known = |came: &Came| {
         let mut sources = given.iter().flat_map(|given| given.iter());
-        let copies = other.iter().filter(|other| *other == came).count();
+        let is_copy = |other: &&Came| if burst == 1 { *other == came } else { other.time == came.time };
+        let copies = other.iter().filter(is_copy).count();
         copies == 1 && sources.any(|given| given.time == came.time)
     };
     let mut found = Vec::new();
     for (second, behind) in other.iter().enumerate() {
         for (first, ahead) in other[..second].iter().enumerate() {
             if before[first] < before[second]
-                || ahead.time < behind.time
+                || ahead.time <= behind.time
                 || !is_known(ahead)
                 || !is_known(behind)
             {
                 continue;
             }
-            let [one, two] = [ahead, behind].map(|came| connection(came, given));
+            let [one, two] = [ahead, behind].map(|came| flow(came, given));
             let is_one = one.is_some() && one == two;
             let what = format!(
                 "{} at {} in front of {} at {}",
@@ -244,15 +254,16 @@ fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<Str
     counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
 }
 
-/// The connection that a packet is of, by what was given, either way.
-fn connection(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
+/// The flow that a packet is of, one direction of a connection, by what was given and what came: elements may have written over
+/// what others tell flows apart by.
+fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     let mut sources = given.iter().flat_map(|given| given.iter());
     let origin = sources.find(|given| given.time == came.time);
     let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
     let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
-    let [one, other] = [format!("{tuple:?}"), format!("{:?}", tuple.reversed())];
+    let last = Layers::locate(&came.bytes, LinkType::Ethernet).five_tuple(&came.bytes);
     // Whoever tells flows apart may look at tags.
-    Some(format!("{:?} {}", bytes.get(12..14), one.min(other)))
+    Some(format!("{:?} {tuple:?} {last:?}", bytes.get(12..14)))
 }
 
 /// Bytes as digits.

@@ -220,8 +220,10 @@ impl Pair {
                 }
             }
             Verdict::Different(Difference::Entry(_, entry)) => {
+                // An element that makes packets by itself may be what was changed.
                 judged.said = Said::Different;
-                (judged.failure, judged.what) = (Some(FALSE), format!("an entry {entry}"));
+                judged.what = format!("an entry {entry}");
+                judged.failure = (self.kin == Kin::Padded).then_some(FALSE);
             }
             Verdict::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;

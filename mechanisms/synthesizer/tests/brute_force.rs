@@ -8,6 +8,7 @@ use common::{compare_within, read};
 use element::Timestamp;
 use fastrand::Rng;
 use testkit::elements::{Input, collect, offer};
+use testkit::samples::PATTERNS;
 use testkit::{Run, corpus};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
@@ -71,24 +72,8 @@ fn expression(r: &mut Rng) -> String {
 }
 
 fn patterns(r: &mut Rng) -> Vec<String> {
-    let pool = [
-        "12/0800",
-        "12/0806",
-        "12/8100",
-        "22/00",
-        "22/01%03",
-        "23/11",
-        "33/02%0f",
-        "30/0a00",
-        "20/20%20",
-        "8/00",
-        "!12/0800",
-        "26/0a 37/50",
-        "14/45",
-        "0/02",
-    ];
     let mut list: Vec<String> =
-        (0..r.usize(1..3)).map(|_| r.choice(pool).unwrap_or("-").to_string()).collect();
+        (0..r.usize(1..3)).map(|_| r.choice(PATTERNS).unwrap_or("-").to_string()).collect();
     if r.bool() {
         list.push("-".into());
     }

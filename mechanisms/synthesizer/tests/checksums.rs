@@ -30,7 +30,14 @@ fn frames() -> Vec<Vec<u8>> {
             (Builder::icmp(from.ip(), to.ip(), 8, 0, [1, 2]), &[3; 40]),
             (Builder::ip(from.ip(), to.ip(), 4), &inner),
         ] {
-            frames.push(builder.ttl(ttl).tos(2).ethernet(a, b).build(payload).unwrap());
+            let frame = builder.ttl(ttl).tos(2).ethernet(a, b).build(payload).unwrap();
+            // The same with the two zeros of one's complement as checksums, of the IPv4 and of the TCP header.
+            for (sum, zero) in [(24, [0xff; 2]), (24, [0; 2]), (50, [0xff; 2]), (50, [0; 2])] {
+                let mut other = frame.clone();
+                other[sum..sum + 2].copy_from_slice(&zero);
+                frames.push(other);
+            }
+            frames.push(frame);
         }
     }
     frames
@@ -77,6 +84,23 @@ fn is_the_same(elements: &str) {
 }
 
 const LEAVE: &str = "EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Null";
+
+/// An update by nothing makes 0000 of ffff, and so do updates that cancel each other.
+#[test]
+fn updates_by_nothing_leave_one_zero() {
+    for elements in [
+        "SetIPECN(2)",
+        "SetIPDSCP(0)",
+        "SetIPECN(1) -> SetIPECN(2)",
+        "StoreIPAddress(10.0.0.1, src)",
+        "StoreIPAddress(5.6.7.8, src) -> StoreIPAddress(10.0.0.1, src)",
+        "SetIPECN(2) -> SetIPChecksum",
+        "SetIPECN(2) -> StoreData(24, \\<ffff>)",
+        "StoreData(24, \\<ffff>) -> SetIPECN(2)",
+    ] {
+        is_the_same(&format!("MarkIPHeader(14) -> {elements} -> {LEAVE}"));
+    }
+}
 
 /// MoveData copies a byte of an address over the TTL, and no checksum accounts for that; DecIPTTL accounts for its own change.
 #[test]

@@ -18,7 +18,7 @@ use tidegate_synthesizer::compose::{Synthesis, synthesize};
 use tidegate_synthesizer::insert::insert;
 use tidegate_synthesizer::program::machine::Making;
 use tidegate_synthesizer::program::question::{Leased, Question};
-use tidegate_synthesizer::program::{Class, Exit, Next, Program, Value, Write};
+use tidegate_synthesizer::program::{Checksum, Class, Exit, Next, Program, Value, Write};
 use tidegate_synthesizer::verify::Verdict;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
@@ -156,6 +156,88 @@ fn spoiled_mappings_are_caught() {
         }
         !leads.is_empty()
     });
+}
+
+/// A translator, and an element behind it.
+fn and_then(element: &str, input: &str, output: &str) -> String {
+    format!(
+        "FromDump({input}, STOP true) -> CheckIPHeader(14) -> IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)
+            -> s :: {element} -> DecIPTTL -> Counter -> out :: ToDump({output});"
+    )
+}
+
+/// What is written over a port that was translated, without its checksum, is no part of the update.
+#[test]
+fn ports_are_written_over_without_their_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    write_capture(&input, &traffic(1, false)[..2000]);
+    for element in
+        ["StoreData(34, \\<e1>)", "StoreData(36, \\<e1>)", "StoreData(34, \\<e1e2>)", "StoreData(38, \\<07>)"]
+    {
+        let text = and_then(element, input.to_str().unwrap(), output.to_str().unwrap());
+        let chain = read(&text);
+        let leased = composed(&chain, &compose(&chain));
+        let verdict = compare_within(NODES, &chain, &read(&leased)).verdict;
+        assert!(matches!(verdict, Verdict::Equivalent), "{element}: {verdict:?}");
+        let [plain, left] = [&text, &leased].map(|text| run(text, &output, 1, &[]).packets);
+        assert!(plain == left, "{element}");
+    }
+    // A program that takes it for part of the update is caught.
+    let [with, without] =
+        ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
+    let mut synthesis = compose(&without);
+    let class = usual(&mut synthesis.stretches[0].program);
+    class.writes.retain(|write| write.place != Place::Byte(36));
+    class.writes.push(Write { place: Place::Byte(36), value: Value::Constant(vec![0xe1]) });
+    let words = &class.transport_checksum.as_ref().unwrap().words;
+    assert!(
+        words.contains(&36) && !class.writes.iter().any(|write| matches!(write.place, Place::Byte(35))),
+        "{class:?}"
+    );
+    let verdict = compare_within(NODES, &with, &read(&composed(&with, &synthesis))).verdict;
+    assert!(!matches!(verdict, Verdict::Equivalent));
+}
+
+/// A program whose update accounts for what was written in front of the translator without the checksum is caught.
+#[test]
+fn writes_in_front_of_translators_have_updates_of_their_own() {
+    let chains = ["StoreData(15, \\<28>)", "SetIPDSCP(10)"].map(|element| {
+        read(&format!(
+            "FromDump(in) -> CheckIPHeader(14) -> s :: {element} -> IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)
+                -> DecIPTTL -> Counter -> out :: ToDump(out);"
+        ))
+    });
+    let mut synthesis = compose(&chains[1]);
+    let program = &mut synthesis.stretches[0].program;
+    let changed = program.elements.iter().position(|name| name == "s");
+    let byte = Write { place: Place::Byte(15), value: Value::Constant(vec![0x28]) };
+    let write = |class: &mut Class| {
+        for there in class.writes.iter_mut().filter(|write| write.place == Place::Byte(15)) {
+            *there = byte.clone();
+        }
+        // It has other cases.
+        class.path.retain(|passed| Some(passed.element as usize) != changed);
+    };
+    for step in &mut program.steps {
+        write(&mut step.before);
+        step.before.checksum = None;
+    }
+    for class in &mut program.classes {
+        write(class);
+        // Where nothing else is written, packets go to the translator itself: these are right.
+        if matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words[..] == [14]) {
+            class.checksum = None;
+        }
+    }
+    let class = usual(program);
+    assert!(class.writes.contains(&byte));
+    assert!(
+        matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words.contains(&14)),
+        "{class:?}"
+    );
+    let verdict = compare_within(NODES, &chains[0], &read(&composed(&chains[0], &synthesis))).verdict;
+    assert!(!matches!(verdict, Verdict::Equivalent));
 }
 
 /// Flows that begin, go on, stop for longer or shorter than mappings last, and end in each way. Packets come in batches, unless

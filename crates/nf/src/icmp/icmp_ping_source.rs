@@ -41,7 +41,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Bytes, parse_bool, parse_seconds};
 use element::class::{Access, ArgInfo, HandlerInfo};
-use element::effects::{Case, Depends, Emit, Field, Filter, Header, Target};
+use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmp::kind;
@@ -309,7 +309,11 @@ impl IcmpPingSource {
 
 impl Element for IcmpPingSource {
     fn effects(&self) -> Effects {
-        let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))]);
+        // No packet passes, but what is set in those that it makes is for others to know.
+        let address = Value::Pure { name: "destination of echo requests", reads: Vec::new() };
+        let made = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(DST_IP, address));
+        let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
+        let mut effects = Effects::cases(vec![made, answered]);
         effects.emits = vec![Emit {
             name: "ICMP echo request",
             input: None,

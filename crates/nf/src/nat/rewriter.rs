@@ -259,7 +259,9 @@ impl Window<'_> {
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
-            if let Some(id) = found
+            // By one address, a mapping that has been made for a packet's sender goes before the one of its receiver.
+            let is_first = flavour != Flavour::Address || store.additions() == additions;
+            if let Some(id) = found.filter(|_| is_first)
                 && store.epoch() == epoch
                 && let Some(change) = store.see(id, now)
             {

@@ -346,6 +346,19 @@ fn addresses_alone_are_translated_for_every_protocol() {
     assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
 }
 
+/// A packet is its sender's before it is its receiver's, also where the packet just in front of it has made the sender's mapping.
+#[test]
+fn translators_of_one_address_do_the_same_whatever_comes_together() {
+    let [first, other] = [end([10, 0, 1, 2], 20), end([10, 255, 0, 1], 30)];
+    let packets = [udp(first, end([2; 4], 30)), udp(other, end([3; 4], 30)), udp(other, first)];
+    for times in [[0, 1, 2], [0, 0, 0], [0, 1, 1], [0, 0, 1]] {
+        let packets: Vec<_> = times.into_iter().zip(packets.clone()).collect();
+        let config = "in -> rw :: IPAddrRewriter(keep 0 1, drop); Idle -> [1] rw;";
+        let (_, seen) = run(config, 2, &packets, &[]);
+        assert_eq!(seen.iter().map(|seen| seen.sink).collect::<Vec<_>>(), [0; 3], "{times:?}");
+    }
+}
+
 #[test]
 fn udp_without_a_checksum_stays_so_and_others_never_become_so() {
     let mut bare = udp(end([1, 0, 0, 1], 20), end([2, 0, 0, 2], 30));

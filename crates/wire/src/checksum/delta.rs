@@ -18,8 +18,9 @@ use super::{Sum, fold};
 /// tcp_checksum = (address + port).apply(tcp_checksum);
 /// ```
 ///
-/// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives,
-/// in all cases: never the "negative zero" 0xffff unless all the data are zero.
+/// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives over
+/// data that are not all zero: never the "negative zero" 0xffff, not even where nothing changes. So several updates
+/// give what one update by the sum of their changes gives.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta(
     /// A sum of words that is folded only in the end. Each change adds less than 2^34, so 2^30 of them fit.
@@ -63,10 +64,11 @@ impl Delta {
     /// The new checksum of the changed data.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
-        !fold(u64::from(!checksum) + self.0)
+        // 0xffff adds nothing, but keeps the sum from being 0.
+        !fold(u64::from(!checksum) + 0xffff + self.0)
     }
 
-    /// The same, but that a change that adds up to nothing leaves even ffff as it was, which is right for no data.
+    /// The same, except that a change that adds up to nothing leaves even 0xffff as it was.
     #[inline]
     pub fn apply_to_any(self, checksum: u16) -> u16 {
         if checksum == 0xffff && self.is_nothing() { checksum } else { self.apply(checksum) }
@@ -161,6 +163,17 @@ mod tests {
             let expected = if change.is_nothing() { checksum } else { change.apply(checksum) };
             prop_assert_eq!(change.apply_to_any(checksum), expected);
             prop_assert_eq!((Delta::u16(old, new) + Delta::u16(new, old)).apply_to_any(checksum), checksum);
+        }
+
+        #[test]
+        fn updates_one_by_one_are_one_update(checksum in any_word(), words in vec(any_word(), 2..9)) {
+            let changes = || words.windows(2).map(|words| Delta::u16(words[0], words[1]));
+            let one_by_one = changes().fold(checksum, |checksum, change| change.apply(checksum));
+            let whole = changes().fold(Delta::default(), |sum, change| sum + change);
+            prop_assert_eq!(one_by_one, whole.apply(checksum));
+            prop_assert_eq!(one_by_one, (whole + Delta::default()).apply(Delta::default().apply(checksum)));
+            let one_by_one = changes().fold(checksum, |checksum, change| change.apply_udp(checksum));
+            prop_assert_eq!(one_by_one, whole.apply_udp(checksum));
         }
 
         #[test]

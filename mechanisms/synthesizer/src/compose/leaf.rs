@@ -137,7 +137,8 @@ pub fn checksum(packet: &Packet) -> Option<Checksum> {
             let mut words: Vec<i32> = written.map(|place| header + (place - header) / 2 * 2).collect();
             words.retain(|word| *word != header + IPV4_SUM);
             words.dedup();
-            (!words.is_empty()).then_some(Checksum::Updated { header: *header, words })
+            // An update by nothing may still change ffff to 0000.
+            Some(Checksum::Updated { header: *header, words })
         }
     }
 }
@@ -154,5 +155,5 @@ pub fn transport_checksum(packet: &Packet) -> Option<TransportChecksum> {
         .collect();
     words.dedup();
     let (protocol, header) = (summed.protocol, summed.transport);
-    (!words.is_empty()).then_some(TransportChecksum { protocol, header, words })
+    Some(TransportChecksum { protocol, header, words })
 }

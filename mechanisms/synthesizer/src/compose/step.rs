@@ -323,10 +323,10 @@ fn sum_up_transport(
     }
     let Some(summed) = &packet.transport_summed else { return Ok(()) };
     let sum = summed.place()..summed.place() + 2;
-    // Bytes that it does not account for, and what others write in its place.
-    let is_wrong = |place: &&i32| summed.covers(**place) && !summed.places.contains(place);
-    let is_other = packet.bytes.keys().any(|place| is_wrong(&place));
-    if is_other || written.iter().any(|place| is_wrong(&place) || sum.contains(place)) {
+    // Bytes that it does not account for, also where it did so before they were written over, and what others write in its place.
+    let is_odd = |place: &i32| summed.covers(*place) && !summed.places.contains(place);
+    let is_wrong = |place: &i32| sum.contains(place) || summed.covers(*place) && updated.is_none();
+    if packet.bytes.keys().any(is_odd) || written.iter().any(is_wrong) {
         return Err(Stop::Alone);
     }
     Ok(())

@@ -79,8 +79,8 @@ pub struct Diagrams {
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
-    /// By checksum: how it has been updated.
-    updates: RefCell<HashMap<u32, u32>>,
+    /// By checksum: where there is one way to write zero.
+    settled: RefCell<HashMap<u32, u32>>,
     meter: Meter,
     /// What elements look at of a packet beside its bytes, if that is known.
     looked_at: Option<BTreeSet<u8>>,
@@ -146,7 +146,7 @@ impl Diagrams {
             exact: Cell::new(false),
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
-            updates: RefCell::default(),
+            settled: RefCell::default(),
             meter: Meter::default(),
             looked_at: None,
         }
@@ -545,9 +545,9 @@ impl Diagrams {
         self.one_zero.set(true);
     }
 
-    /// Notes how a checksum has been updated. The same one after other updates is taken for the same.
-    pub(super) fn note_updates(&self, checksum: u32, updates: u32) {
-        if *self.updates.borrow_mut().entry(checksum).or_insert(updates) != updates {
+    /// Notes where there is one way to write zero in a checksum. The same one with two ways is taken for the same.
+    pub(super) fn note_settled(&self, checksum: u32, settled: u32) {
+        if *self.settled.borrow_mut().entry(checksum).or_insert(settled) != settled {
             self.note_one_zero();
         }
     }

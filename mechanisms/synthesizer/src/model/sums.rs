@@ -42,64 +42,9 @@ pub struct Sum {
     /// By place: what it accounts for, where that is not what stood there when the packet came in (for written
     /// ones: not what stood there first, which comes behind it).
     accounted: BTreeMap<i32, Vec<Bit>>,
-    updates: Updates,
-}
-
-/// How a checksum has been updated. What counts as zero may be ffff only as long as no update has found another word than
-/// it leaves: from then on it is 0000 (RFC 1624, section 4; in UDP the other way round).
-#[derive(Clone, PartialEq, Eq)]
-enum Updates {
-    /// By these, as numbers of terms; none of them has surely changed anything.
-    These(BTreeSet<u32>),
-    /// By one that has, or it was computed: there is one way to write zero.
-    Settled,
-}
-
-impl Updates {
-    fn none() -> Updates {
-        Updates::These(BTreeSet::new())
-    }
-
-    /// And one more, of words that were something and are something else now.
-    fn and(&self, d: &Diagrams, key: SumKey, words: &BTreeMap<i32, [Vec<Bit>; 2]>) -> Updates {
-        let Updates::These(updates) = self else { return Updates::Settled };
-        if words.values().any(|[old, new]| surely_changes(d, old, new)) {
-            return Updates::Settled;
-        }
-        let mut updates = updates.clone();
-        if !words.is_empty() {
-            let numbers = key.numbers().into_iter().chain(words.keys().map(|&place| place.into())).collect();
-            let bits = words.values().flatten().flatten().cloned().collect();
-            updates.insert(d.term(Term { name: "checksum update".into(), numbers, bits }));
-        }
-        Updates::These(updates)
-    }
-
-    /// For either of two sums.
-    fn either(d: &Diagrams, condition: &Bit, a: &Updates, b: &Updates) -> Updates {
-        if a == b {
-            return a.clone();
-        }
-        let numbers = vec![a.number(d).into(), b.number(d).into()];
-        let bits = vec![condition.clone()];
-        Updates::These(BTreeSet::from([d.term(Term { name: "either update".into(), numbers, bits })]))
-    }
-
-    /// Equal ones have equal numbers.
-    fn number(&self, d: &Diagrams) -> u32 {
-        let numbers = match self {
-            Updates::These(updates) => updates.iter().map(|&update| update.into()).collect(),
-            Updates::Settled => vec![-1],
-        };
-        d.term(Term { name: "checksum updates".into(), numbers, bits: Vec::new() })
-    }
-}
-
-/// Whether a word is another one then for every packet, and not 0000 behind ffff: both can be seen from single bits.
-fn surely_changes(d: &Diagrams, old: &[Bit], new: &[Bit]) -> bool {
-    let bits = || old.iter().zip(new);
-    let falls_never = |(old, new): (&Bit, &Bit)| old == new || d.is_never(old) || d.known(new) == Some(true);
-    bits().any(|(old, new)| *new == d.not(old)) && bits().any(falls_never)
+    /// Where there is one way to write zero, as it was computed or updated, whatever changed: 0000 (RFC 1624, section 4), in UDP
+    /// ffff. What came in may be either.
+    settled: Bit,
 }
 
 const IPV4: u8 = 0;
@@ -249,7 +194,7 @@ impl Sum {
             || !packet.is_original();
         let origin =
             if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
-        Sum { origin, accounted: BTreeMap::new(), updates: Updates::none() }
+        Sum { origin, accounted: BTreeMap::new(), settled: d.no() }
     }
 
     /// One computed over a header as it is.
@@ -262,22 +207,22 @@ impl Sum {
             }
         }
         // Of data that are all zero it is ffff.
-        let updates = if key.kind == ICMP { Updates::none() } else { Updates::Settled };
-        Sum { origin: Origin::Computed(packet.version()), accounted, updates }
+        let settled = if key.kind == ICMP { d.no() } else { d.yes() };
+        Sum { origin: Origin::Computed(packet.version()), accounted, settled }
     }
 
     /// The one of `before`, updated for what was written at these places since.
     pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
         let mut sum = Sum::found(d, before, key);
         let words = places.iter().filter_map(|&place| key.word_of(place));
-        let words: BTreeMap<i32, [Vec<Bit>; 2]> =
-            words.map(|place| (place, [word(d, key, before, place), word(d, key, now, place)])).collect();
-        sum.updates = sum.updates.and(d, key, &words);
-        if words.iter().any(|(place, [old, _])| !sum.accounts_for(d, before, *place, old)) {
+        let words: BTreeMap<i32, Vec<Bit>> =
+            words.map(|place| (place, word(d, key, before, place))).collect();
+        if words.iter().any(|(place, old)| !sum.accounts_for(d, before, *place, old)) {
             // The difference goes on top of what is wrong already.
             let origin = Origin::Written(sum.bits(d, key));
-            sum = Sum { origin, accounted: BTreeMap::new(), updates: sum.updates };
+            sum = Sum { origin, accounted: BTreeMap::new(), settled: sum.settled };
         }
+        sum.settled = d.yes();
         for place in places.iter().filter_map(|&place| key.word_of(place)) {
             let value = word(d, key, now, place);
             if let Origin::Written(_) = sum.origin {
@@ -323,9 +268,15 @@ impl Sum {
         numbers.extend(self.accounted.keys().map(|&place| i64::from(place)));
         let bits = found.iter().cloned().chain(self.accounted.values().flatten().cloned()).collect();
         let term = Term { name: "checksum".into(), numbers, bits };
-        // The same one after other updates is taken for the same.
-        d.note_updates(d.term(term.clone()), self.updates.number(d));
-        if is_found { found } else { d.value(term, 16) }
+        if is_found {
+            // An update makes 0000 of ffff, even where nothing changes.
+            let is_other_zero = if key.kind == UDP { d.no() } else { d.and(&self.settled, &d.all(&found)) };
+            return found.iter().map(|bit| d.and_not(bit, &is_other_zero)).collect();
+        }
+        // The same one, settled or not, is taken for the same.
+        let settled = Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.settled.clone()] };
+        d.note_settled(d.term(term.clone()), d.term(settled));
+        d.value(term, 16)
     }
 
     /// Where the checksum of a packet is right.
@@ -388,7 +339,7 @@ impl Sum {
     /// Where two checksums of the same header are different, for packets whose headers are equal otherwise, in parts.
     pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
-        if left.updates != right.updates {
+        if left.settled != right.settled && key.kind != UDP {
             d.note_one_zero();
         }
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
@@ -446,7 +397,7 @@ impl Sum {
             let (x, y) = (of(&left, a), of(&right, b));
             accounted.insert(place, x.iter().zip(&y).map(|(x, y)| d.choose(condition, x, y)).collect());
         }
-        let updates = Updates::either(d, condition, &left.updates, &right.updates);
-        Some(Sum { origin: left.origin, accounted, updates })
+        let settled = d.choose(condition, &left.settled, &right.settled);
+        Some(Sum { origin: left.origin, accounted, settled })
     }
 }

@@ -351,7 +351,7 @@ impl Operation {
             Some(Checksum::Updated { header, .. }) => {
                 for (&place, [change, _]) in places.iter().zip(&changes) {
                     if let Some(sum) = word_mut(&mut packets[usize::from(place)], header + IPV4_SUM - front) {
-                        *sum = change.apply_to_any(u16::from_be_bytes(*sum)).to_be_bytes();
+                        *sum = change.apply(u16::from_be_bytes(*sum)).to_be_bytes();
                     }
                 }
             }
@@ -378,7 +378,7 @@ impl Operation {
                 };
                 let old = u16::from_be_bytes(*bytes);
                 let is_udp = sum.protocol == Header::Udp;
-                let new = if is_udp { change.apply_udp(old) } else { change.apply_to_any(old) };
+                let new = if is_udp { change.apply_udp(old) } else { change.apply(old) };
                 *bytes = new.to_be_bytes();
             }
         }
@@ -568,18 +568,14 @@ mod tests {
         if let Some(Checksum::Updated { header, words }) = &class.checksum {
             let (change, place) = (change(words, &bytes), header + IPV4_SUM);
             let old = word(&bytes, place);
-            let new = if change.is_nothing() { old } else { change.apply(old) };
+            let new = change.apply(old);
             bytes[(place - front) as usize..][..2].copy_from_slice(&new.to_be_bytes());
         }
         if let Some(sum) = &class.transport_checksum {
             let change = change(&sum.words, &bytes);
             let old = word(&bytes, sum.place());
             let is_udp = sum.protocol == Header::Udp;
-            let new = match change.is_nothing() {
-                true => old,
-                false if is_udp => change.apply_udp(old),
-                false => change.apply(old),
-            };
+            let new = if is_udp { change.apply_udp(old) } else { change.apply(old) };
             bytes[(sum.place() - front) as usize..][..2].copy_from_slice(&new.to_be_bytes());
         }
         bytes

@@ -20,7 +20,7 @@ use super::declare::{
     laid_out, lies_in, mark, operation, written,
 };
 use super::question::{Leased, Question, Sum};
-use super::{Checksum, Class, Exit, List, Next, Program, Step, Value, Write};
+use super::{Checksum, Class, Exit, List, Next, Program, Step, TransportChecksum, Value, Write};
 use crate::compose::leased::of_known_flows;
 use crate::compose::packet::{Byte, IPV4, IPV4_SUM, Place};
 
@@ -323,28 +323,50 @@ impl Unfolding<'_> {
         let (network, transport) = (network?, transport?);
         let mut wrong = Vec::new();
         let in_header = |place: &i32| (network..network + IPV4).contains(place);
-        let is_right = match &class.checksum {
+        let is_right = |class: &Class| match &class.checksum {
             None => !written(class).any(|place| in_header(&place)),
             Some(Checksum::Updated { header, words }) => {
                 *header == network && accounts_for_all(class, *header, words)
             }
             Some(Checksum::Recomputed { header }) => *header == network,
         };
-        if !is_right {
+        // One update accounts for what came in, also where something was written before: that has to have been accounted for.
+        let before = self.befores(behind);
+        let is_computed = matches!(class.checksum, Some(Checksum::Recomputed { .. }));
+        if !is_right(class) || !is_computed && !before.iter().all(|before| is_right(before)) {
             wrong.push((network + IPV4_SUM, "a sum over other words"));
         }
         let Declared::Updated(headers) = &case.checksum else { return None };
+        let has_covered = |class: &Class| covered_words(class, network, transport).next().is_some();
         match &class.transport_checksum {
-            None if covered_words(class, network, transport).next().is_none() => {}
+            None if !has_covered(class) => {}
             None => wrong.push((transport, "a sum over nothing")),
             Some(sum) => {
                 let is_same = headers.contains(&sum.protocol) && sum.header == transport;
-                if !is_same || !accounts_for_covered(class, network, sum) {
+                let accounts = |class: &Class| match &class.transport_checksum {
+                    Some(sum) => sum.header == transport && accounts_for_covered(class, network, sum),
+                    None => !has_covered(class),
+                };
+                if !is_same || !accounts(class) || !before.iter().all(|before| accounts(before)) {
                     wrong.push((sum.place(), "a sum over other words"));
                 }
             }
         }
         Some(wrong)
+    }
+
+    /// What packets have become when they come to the element of a step, and to those of the steps before.
+    fn befores(&self, step: u16) -> Vec<&Class> {
+        let mut all: Vec<&Class> = Vec::new();
+        let mut next = Some(step);
+        // A step is behind earlier ones.
+        while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
+            && all.len() < self.program.steps.len()
+        {
+            all.push(&step.before);
+            next = step.after;
+        }
+        all
     }
 
     /// What packets are behind the element of a step.
@@ -582,7 +604,7 @@ impl Shape {
                 (!words.is_empty()).then_some(Checksum::Updated { header: network, words })
             }
         };
-        Some(Class {
+        let mut class = Class {
             start: other.class.start - start,
             end,
             headers,
@@ -591,7 +613,19 @@ impl Shape {
             transport_checksum: None,
             path: Vec::new(),
             ..other.class.clone()
-        })
+        };
+        // Whatever is written, the update accounts for it.
+        if let Some(sum) = &other.class.transport_checksum {
+            let (network, header) = (self.headers[1]? - start, self.headers[2]? - start);
+            let mut words: Vec<i32> = covered_words(&class, network, header).collect();
+            words.dedup();
+            if !words.is_empty() {
+                // It is declared as that of the header that is marked.
+                class.headers[2] = class.headers[2].or(Some(Some(header)));
+                class.transport_checksum = Some(TransportChecksum { protocol: sum.protocol, header, words });
+            }
+        }
+        Some(class)
     }
 
     /// A sum about packets that came in, about these. Their bytes have to stand as they came.

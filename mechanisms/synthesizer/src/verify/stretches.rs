@@ -111,7 +111,11 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
 impl Replaced {
     /// Whether the program does what its elements do: these in the first chain, which is the second one without programs.
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Verdict {
-        match self.compare(verifier) {
+        let same = self.compare(verifier).and_then(|()| match verifier.d.takes_zeros_for_one() {
+            true => Err("checksums of 0000 and of ffff are taken for one".to_string()),
+            false => Ok(()),
+        });
+        match same {
             Ok(()) => Verdict::Equivalent,
             Err(reason) => {
                 let from = &verifier.chains[0].nodes[self.from.0].name;

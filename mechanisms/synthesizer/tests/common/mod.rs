@@ -13,11 +13,7 @@ use tidegate_synthesizer::verify::run::{self, Exit, PACKETS};
 use tidegate_synthesizer::verify::{Companion, Options, Outcome, verify};
 
 pub(crate) fn registry() -> Registry {
-    Registry::new()
-        .with(nf::CLASSES)
-        .with(device::CLASSES)
-        .with(tidegate_synthesizer::CLASSES)
-        .with(run::CLASSES)
+    testkit::registry().with(run::CLASSES)
 }
 
 /// A configuration that was read.

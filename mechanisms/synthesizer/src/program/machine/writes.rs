@@ -171,14 +171,18 @@ impl Change {
     }
 }
 
-/// Updates a checksum (RFC 1624, equation 3): as [`wire::checksum::Delta::apply_to_any`], or `apply_udp` where it is optional.
+/// Updates a checksum (RFC 1624, equation 3): as [`wire::checksum::Delta::apply`], or `apply_udp` where it is optional.
 fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, change: Change) {
-    let Some(sum) = change.sum else { return };
     let native = body.load(2, bytes, place);
     let old = body.swap(2, native);
     let not_old = body.xor(old, 0xffff);
-    let mut sum = body.add(not_old, sum);
-    let mut most = change.most + 0xffff;
+    // 0xffff adds nothing, but keeps the sum from being 0.
+    let nothing = body.constant(0xffff);
+    let mut sum = body.add(not_old, nothing);
+    if let Some(change) = change.sum {
+        sum = body.add(sum, change);
+    }
+    let mut most = change.most + 2 * 0xffff;
     while most > 0xffff {
         let low = body.and(sum, 0xffff);
         let high = body.shift_right(sum, 16);
@@ -187,20 +191,13 @@ fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, ch
         most = if most <= 0x1_fffe { 0xffff } else { 0xffff + (most >> 16) };
     }
     let new = body.xor(sum, 0xffff);
-    let negative_zero = body.constant(0xffff);
-    let new = match is_optional {
-        true => {
-            let is_zero = body.is(new, 0);
-            let new = body.choose(is_zero, negative_zero, new);
-            body.choose(old, new, old)
-        }
-        false => {
-            // Only what adds up to nothing gives zero from ffff.
-            let both = body.is(not_old, 0);
-            let is_zero = body.is(new, 0);
-            let is_nothing = body.both(both, is_zero);
-            body.choose(is_nothing, negative_zero, new)
-        }
+    let new = if is_optional {
+        let negative_zero = body.constant(0xffff);
+        let is_zero = body.is(new, 0);
+        let new = body.choose(is_zero, negative_zero, new);
+        body.choose(old, new, old)
+    } else {
+        new
     };
     let swapped = body.swap(2, new);
     body.store(2, bytes, place, swapped);

@@ -1,0 +1,30 @@
+//! Programs behind elements that make packets by themselves, with annotations that nobody else has set.
+
+mod common;
+
+use common::read;
+use lang::flatten;
+use testkit::Run;
+use tidegate_synthesizer::compose::synthesize;
+use tidegate_synthesizer::compose::walk::Limits;
+use tidegate_synthesizer::insert::insert;
+
+#[test]
+fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
+    let text =
+        "FromDump(in.pcap) -> ping :: ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 3, INTERVAL 0.001, STOP true)
+        -> lookup :: RadixIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1) -> near :: Counter -> Discard;
+        lookup[1] -> far :: Counter -> Discard;";
+    let chain = read(text);
+    let limits = Limits { least: 1, ..Limits::default() };
+    let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
+    assert!(!synthesis.stretches.is_empty());
+    for mut graph in [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)] {
+        // No packet comes in.
+        let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();
+        (source.class, source.config) = ("Idle".into(), String::new());
+        let outcome = Run::trace().text(&flatten(&graph), &["near.count", "far.count"]).unwrap();
+        let counts: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap().trim()).collect();
+        assert_eq!(counts, ["3", "0"], "{}", flatten(&graph));
+    }
+}
