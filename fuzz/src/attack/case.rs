@@ -237,8 +237,12 @@ impl Case {
                         let is_too = |one: &Difference| others.iter().any(|other| other.aspect == one.aspect);
                         found.retain(|one| !is_order(one) || is_too(one));
                     }
-                    if numbers && (at_once || reorders && *burst > 1) {
+                    if numbers && (at_once || (reorders || divides) && *burst > 1) {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
+                    }
+                    // What they show of the order that they make, they show of batches.
+                    if reorders && *burst > 1 {
+                        found.retain(|one| one.aspect != Aspect::Handlers);
                     }
                     if reorders || divides && *burst > 1 {
                         found.retain(|one| one.aspect != Aspect::Order);
