@@ -1,7 +1,7 @@
 // All five mechanisms at once: TCP is put in order and merged, flows leave in bursts, payloads wait aside while headers go through
 // a firewall, a router and a translator, which are composed into one program; and cores share what comes.
 //
-//   cargo run --release -- run configs/all.click --synthesize --threads 2 --steering auto
+//   cargo run --release -- run configs/all.click --synthesize=all --threads 2 --steering auto
 //
 // Run it from the folder above this one; `check` in the place of `run` says what stands in whose way. Without the line of a mechanism
 // (both lines of the slicer) everything else works as before. Another capture: IN=FILE OUT=FILE behind the name.

@@ -18,19 +18,22 @@ use crate::{Pair, Row, Settings};
 /// Packets of each flow.
 const PER_FLOW: [usize; 4] = [4, 10, 30, 100];
 
-/// Flows at a time.
-const AT_A_TIME: [usize; 2] = [300, 30_000];
-
-/// Packets in memory, about.
+/// Packets in memory, about, where there is room for them; as many flows at a time, or few.
 const IN_MEMORY: usize = 30_000;
+const FEW: usize = 300;
+
+/// Runs of each form at most: each needs a worker of its own.
+const MOST_RUNS: usize = 5;
 
 /// Rows for each chain as it is and synthesized.
 pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for case in cases {
-        for at_a_time in AT_A_TIME {
-            for per_flow in PER_FLOW {
-                rows.extend(Traffic { at_a_time, per_flow }.measure(settings, case)?);
+        let memory = settings.packets.min(IN_MEMORY);
+        for at_a_time in [FEW, memory] {
+            let traffic = PER_FLOW.map(|per_flow| Traffic { memory, at_a_time, per_flow });
+            for traffic in traffic.iter().filter(|traffic| traffic.per_run() <= 2 * settings.per_run) {
+                rows.extend(traffic.measure(settings, case)?);
             }
         }
     }
@@ -40,6 +43,7 @@ pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, Stri
 /// What comes: so many flows at a time, in turns, with so many packets of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
+    memory: usize,
     at_a_time: usize,
     per_flow: usize,
 }
@@ -48,19 +52,20 @@ impl Traffic {
     /// From `300x4`: 300 flows at a time with 4 packets each.
     pub(crate) fn read(text: &str) -> Option<Traffic> {
         let (at_a_time, per_flow) = text.split_once('x')?;
-        let traffic = Traffic { at_a_time: at_a_time.parse().ok()?, per_flow: per_flow.parse().ok()? };
+        let [at_a_time, per_flow] = [at_a_time.parse().ok()?, per_flow.parse().ok()?];
+        let traffic = Traffic { memory: IN_MEMORY, at_a_time, per_flow };
         (traffic.at_a_time > 0 && traffic.per_flow > 0).then_some(traffic)
     }
 
     /// Packets of a flow that are in memory. Where there is room for one of each flow only, it comes again.
     fn in_memory(self) -> usize {
-        if self.at_a_time * self.per_flow > IN_MEMORY { 1 } else { self.per_flow }
+        if self.at_a_time * self.per_flow > self.memory { 1 } else { self.per_flow }
     }
 
     /// Packets in memory: those of as many flows as there is room for.
     fn packets(self) -> usize {
         let at_a_time = self.at_a_time * self.in_memory();
-        IN_MEMORY.div_ceil(at_a_time) * at_a_time
+        self.memory.div_ceil(at_a_time) * at_a_time
     }
 
     /// Packets of a run. Those in memory come once, or as often as flows have packets.
@@ -95,8 +100,9 @@ impl Traffic {
         let mut floor = Floor::new(self.packets(), case.frame).map_err(|error| error.to_string())?;
         floor.measure(self.packets());
         let Forms { texts, _patterns } = self.forms(case)?;
-        let mut pairs = vec![Vec::with_capacity(settings.repeats); texts.len()];
-        for _ in 0..settings.repeats {
+        let runs = settings.repeats.min(MOST_RUNS);
+        let mut pairs = vec![Vec::with_capacity(runs); texts.len()];
+        for _ in 0..runs {
             for ((_, text), pairs) in texts.iter().zip(&mut pairs) {
                 let mut worker = running(text.clone(), Options::default())?;
                 self.skip(&mut worker)?;
@@ -164,11 +170,11 @@ mod tests {
     #[test]
     fn each_flow_has_as_many_packets_as_it_is_to_have() {
         for (at_a_time, per_flow) in [(300, 4), (300, 100), (30_000, 4), (30_000, 100)] {
-            let traffic = Traffic { at_a_time, per_flow };
+            let traffic = Traffic { memory: IN_MEMORY, at_a_time, per_flow };
             assert_eq!(traffic.per_run() % (at_a_time * per_flow), 0, "{traffic:?}");
             assert!((IN_MEMORY..=IN_MEMORY + at_a_time * per_flow).contains(&traffic.packets()));
         }
-        assert_eq!(Traffic::read("300x4"), Some(Traffic { at_a_time: 300, per_flow: 4 }));
+        assert_eq!(Traffic::read("300x4"), Some(Traffic { memory: IN_MEMORY, at_a_time: 300, per_flow: 4 }));
         assert!(["300", "0x4", "x", "3x0"].iter().all(|text| Traffic::read(text).is_none()));
     }
 }

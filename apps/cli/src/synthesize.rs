@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Classes of packets in one stretch; with more, an element that makes many ends it
     #[arg(long, value_name = "N", default_value_t = 4096)]
     classes: usize,
-    /// Make programs of stretches that cost less as they are, too; all programs take packets and flows whatever that costs
+    /// Make programs of all stretches of four elements and more, also where these cost less as they are; programs take all packets
+    /// then
     #[arg(long)]
     all: bool,
     /// End stretches at translators instead of taking flows on lease from them: that is slower to run, and easier to prove
@@ -109,7 +110,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
     // A switch, and elements of other engines, cost something else.
     let all = args.all || is_standard || args.emit == Form::Openflow || args.switch.is_in_front();
-    let limits = Limits { classes, leases, all, ..Limits::default() };
+    let limits = Limits { classes, leases, least: all.then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let by_default = if args.prove { SECONDS_TO_PROVE } else { SECONDS };
     let allowed = Allowed { seconds: args.seconds.unwrap_or(by_default), memory: args.memory };
@@ -230,12 +231,15 @@ const BEFORE_RUN: u64 = 20;
 /// Bytes that decision diagrams may take before a run.
 const MEMORY: usize = 1 << 30;
 
+/// Elements of a stretch that becomes a program whatever it costs.
+const LEAST: usize = 4;
+
 /// Stretches that become programs before a run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
     /// Those whose programs cost less than their elements
     Paying,
-    /// All of them, whatever they cost
+    /// All with four elements and more, whatever they cost
     All,
 }
 
@@ -258,7 +262,7 @@ pub(crate) fn put_in(loaded: &mut Loaded, which: Which) -> Result<PutIn, String>
         Err(Unread::Problems(_)) => return Ok(PutIn { done: String::new(), left: Vec::new() }),
         Err(Unread::Input(text)) => return Err(text),
     };
-    let limits = Limits { all: which == Which::All, ..Limits::default() };
+    let limits = Limits { least: (which == Which::All).then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let proofs = Proofs::of_user();
     let allowed = Allowed { seconds: BEFORE_RUN, memory: MEMORY };

@@ -212,7 +212,7 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
 #[test]
 fn pictures_in_documents_are_as_drawn() {
     let path = root().join("docs/synthesizer.svg");
-    let arguments = ["synthesize", "configs/motivating/motivating.prop", "--emit", "svg"];
+    let arguments = ["synthesize", "configs/motivating/motivating.prop", "--all", "--emit", "svg"];
     let drawn = tidegate(&root(), &arguments).unwrap();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &drawn).unwrap();

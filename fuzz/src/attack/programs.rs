@@ -130,7 +130,7 @@ fn put_in(read: &Read, synthesis: &Synthesis) -> Synthesized {
 /// The configuration that `run --synthesize=all` would run, with what it knows about it: stretches that are proven, each by itself
 /// within its share of the time. Half of them weigh what they cost, as with `run --synthesize`.
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
-    let mut all = compose(read, &Limits { all: true, ..Limits::default() });
+    let mut all = compose(read, &Limits { least: Some(1), ..Limits::default() });
     for stretch in &mut all.stretches {
         stretch.program.always = read.whole.elements.len() % 2 == 0;
     }
@@ -174,7 +174,7 @@ fn proof_of(outcome: Outcome) -> Proof {
 
 /// The configuration with all programs that can be made, also where they save little, whether they are proven or not.
 pub(super) fn every_program(read: &Read) -> Synthesized {
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(1), ..Limits::default() };
     put_in(read, &compose(read, &limits).with_machine_code(Making::Now))
 }
 

@@ -131,7 +131,7 @@ impl Report {
         }
         if !self.dear.is_empty() {
             text.push_str(
-                "Left as they are, because a program would cost more (--all composes them, too):\n",
+                "Left as they are, because a program would cost more (--all makes programs of those with four elements and more):\n",
             );
             for Dear { from, output, elements } in &self.dear {
                 let _ = writeln!(

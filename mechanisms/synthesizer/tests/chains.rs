@@ -269,7 +269,7 @@ fn chains_of_the_snf_paper_are_composed() {
         let read = common::read(&flatten(&graph));
         let chain = &read.chain;
         let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
-        let synthesis = synthesize(chain, &Limits { all: true, ..Limits::default() }, &is_pushed)
+        let synthesis = synthesize(chain, &Limits { least: Some(4), ..Limits::default() }, &is_pushed)
             .with_machine_code(Making::Now);
         let reasons = synthesis.alone.values().map(String::as_str);
         let handed = synthesis.stretches.iter().flat_map(|stretch| stretch.handed.values());
@@ -308,7 +308,7 @@ fn chains_of_the_snf_paper_are_composed() {
 fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
     let read = common::read(&flatten(graph));
     let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
-    let limits = Limits { all: true, leases: false, ..Limits::default() };
+    let limits = Limits { least: Some(4), leases: false, ..Limits::default() };
     let synthesis = synthesize(&read.chain, &limits, &is_pushed).with_machine_code(Making::Now);
     let written = standard(&read.graph, &read.chain, &synthesis, only_gains).graph;
     let there: BTreeSet<&str> = graph.elements.iter().map(|element| element.class.as_str()).collect();

@@ -72,7 +72,7 @@ fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
 fn is_the_same(elements: &str) {
     let text = format!("FromDump(in.pcap, STOP true) -> {elements} -> Counter -> ToDump(out.pcap);");
     let chain = read(&text);
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.stretches.is_empty(), "{text}");
     let graph = insert(&chain.graph, &chain.chain, &synthesis);
@@ -177,7 +177,7 @@ fn what_no_program_can_say_is_left_to_elements() {
         "StoreData(100000, x) -> Null",
     ] {
         let chain = read(&format!("FromDump(in.pcap, STOP true) -> {elements} -> ToDump(out.pcap);"));
-        let limits = Limits { all: true, ..Limits::default() };
+        let limits = Limits { least: Some(1), ..Limits::default() };
         let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
         // Whatever is put in can be run.
         run(&insert(&chain.graph, &chain.chain, &synthesis));

@@ -39,7 +39,7 @@ fn chain(input: &str, output: &str, more: &str) -> String {
 }
 
 fn compose(chain: &Read) -> Synthesis {
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(1), ..Limits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
         .with_machine_code(Making::Now)
 }

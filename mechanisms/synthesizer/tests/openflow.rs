@@ -18,7 +18,7 @@ use tidegate_synthesizer::program::Program;
 /// The programs behind the sources of a configuration.
 fn programs(text: &str) -> Vec<Program> {
     let chain = read(text);
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(0), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     let programs = synthesis.stretches.into_iter().map(|stretch| stretch.program);
     programs.filter(|program| program.is_certain).collect()

@@ -68,7 +68,7 @@ fn run(graph: &Graph, burst: usize) -> Vec<(usize, Vec<u8>)> {
 fn stay_in_order(elements: &str) {
     let text = format!("FromDump(in.pcap, STOP true) -> {elements}");
     let chain = read(&text);
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.stretches.is_empty(), "{text}");
     let graph = insert(&chain.graph, &chain.chain, &synthesis);

@@ -16,7 +16,7 @@ fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
         -> lookup :: RadixIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1) -> near :: Counter -> Discard;
         lookup[1] -> far :: Counter -> Discard;";
     let chain = read(text);
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.stretches.is_empty());
     for mut graph in [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)] {

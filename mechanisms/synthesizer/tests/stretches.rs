@@ -24,7 +24,7 @@ size[1] -> ICMPError(10.0.0.1, unreachable, needfrag) -> errors;
 rt[2] -> ICMPError(10.0.0.1, unreachable, net) -> errors;";
 
 fn compose(chain: &Read) -> Synthesis {
-    let limits = Limits { all: true, ..Limits::default() };
+    let limits = Limits { least: Some(2), ..Limits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
 }
 

@@ -140,14 +140,20 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             });
         }
         let Some(mut stretch) = stretch(chain, from, to, &packet, is_certain, walked) else { continue };
-        stretch.program.always = limits.all;
+        stretch.program.always = limits.least.is_some();
         let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
         if let Some(why) = refusal(&stretch.program) {
             synthesis.alone.entry(to.0).or_insert(why);
-        } else if limits.all || cost::pays(&stretch.program) {
-            synthesis.stretches.push(stretch);
         } else {
-            synthesis.dear.push((from, longest));
+            let is_worth_it = match limits.least {
+                Some(least) => longest + stretch.program.lists.len() >= least,
+                None => cost::pays(&stretch.program),
+            };
+            if is_worth_it {
+                synthesis.stretches.push(stretch);
+            } else if limits.least.is_none() {
+                synthesis.dear.push((from, longest));
+            }
         }
     }
     synthesis.stretches.sort_by_key(|stretch| chain.rank(stretch.from.0));

@@ -28,16 +28,16 @@ pub struct Limits {
     pub classes: usize,
     /// Elements that are left alone, by number.
     pub alone: BTreeSet<usize>,
-    /// Whether stretches become programs that cost more than their elements, too. All programs take packets and flows whatever
-    /// that costs then.
-    pub all: bool,
+    /// Elements that a stretch takes packets past at least to become a program, whatever it costs: all packets and flows are taken
+    /// then. `None` for programs that cost less than their elements only.
+    pub least: Option<usize>,
     /// Whether packets of flows are followed through elements that lease them.
     pub leases: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new(), all: false, leases: true }
+        Limits { classes: 4096, alone: BTreeSet::new(), least: None, leases: true }
     }
 }
 
