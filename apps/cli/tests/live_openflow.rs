@@ -123,7 +123,7 @@ impl Chain {
 
 fn synthesize(folder: &Path, name: &str, options: &[&str]) -> String {
     let output = Command::new(TIDEGATE)
-        .args(["synthesize", "--seconds", "0", "--unproven"])
+        .args(["synthesize", "--all", "--seconds", "0", "--unproven"])
         .args(options)
         .arg(folder.join(name))
         .output()

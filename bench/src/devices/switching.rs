@@ -77,7 +77,7 @@ impl Switching {
     /// What `tidegate synthesize` makes of a configuration, with these options.
     pub(crate) fn synthesize(&self, config: &Path, options: &[&str]) -> Result<String> {
         let output = std::process::Command::new(self.program.path()?)
-            .args(["synthesize", "--seconds", "0", "--unproven"])
+            .args(["synthesize", "--all", "--seconds", "0", "--unproven"])
             .args(options)
             .arg(config)
             .output()?;
