@@ -132,7 +132,7 @@ fn put_in(read: &Read, synthesis: &Synthesis) -> Synthesized {
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     let mut all = compose(read, &Limits { least: Some(1), ..Limits::default() });
     for stretch in &mut all.stretches {
-        stretch.program.always = read.whole.elements.len() % 2 == 0;
+        stretch.program.always = read.whole.elements.len().is_multiple_of(2);
     }
     let end = Instant::now() + effort.time;
     let mut proven = Synthesis { stretches: Vec::new(), ..all.clone() };
