@@ -415,7 +415,7 @@ pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> 
     drive_by(worker, packets, 256)
 }
 
-/// The same by so many tasks at a time: no more than what they replay comes too many.
+/// Drives the worker by so many tasks at a time: it may go beyond `packets` by what these replay.
 pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Result<f64, String> {
     let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
     let sent = |worker: &Worker| worker.core().counters[replay].emitted;
@@ -465,7 +465,7 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
     drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
 }
 
-/// All flows come and go, unless no packets are asked for; those of the first round do not come to the chain.
+/// Drives a worker through all of its flows, or, for no packets, only through the first round, which does not come to the chain.
 fn drive_passing((mut worker, traffic): (Worker, Traffic), packets: usize) -> Result<(), String> {
     traffic.skip(&mut worker)?;
     if packets > 0 {

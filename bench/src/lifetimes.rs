@@ -42,7 +42,7 @@ pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, Stri
     Ok(rows)
 }
 
-/// What comes: so many flows at a time, in turns, with so many packets of each.
+/// Traffic of so many flows at a time, in turns, with so many packets of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     memory: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// From `300x4`: 300 flows at a time with 4 packets each.
+    /// Reads `300x4` as 300 flows at a time with 4 packets each.
     pub(crate) fn read(text: &str) -> Option<Traffic> {
         let (at_a_time, per_flow) = text.split_once('x')?;
         let [at_a_time, per_flow] = [at_a_time.parse().ok()?, per_flow.parse().ok()?];
@@ -126,7 +126,7 @@ impl Traffic {
     }
 }
 
-/// Lets so many packets not pass, as a whole burst, and all others.
+/// An element that drops so many packets, rounded up to whole batches, and passes all that come later.
 pub(crate) static SKIP: Class = Class {
     name: "BenchmarkSkip",
     ports: "1/1",

@@ -96,7 +96,7 @@ impl Kind {
     }
 }
 
-/// What makes a worker for one form of a chain.
+/// A function that makes a worker for one form of a chain.
 pub(crate) enum Form {
     /// With flows that last, given a number of packets in memory.
     Lasting(Box<dyn FnOnce(usize) -> Result<Worker, String>>),
@@ -166,7 +166,7 @@ impl Case {
         Case::new(kind.name(), ("functions", n), chain.join(" -> Cable -> "))
     }
 
-    /// One translator, for flows of all addresses.
+    /// The case of one translator, for flows of all addresses.
     pub(crate) fn translator() -> Case {
         let patterns = vec![ANY_UDP.into()];
         Case { patterns, ..Case::new("translator", ("functions", 1), translator(0)) }
@@ -235,7 +235,7 @@ impl Case {
         })
     }
 
-    /// The same where the text has the name of the file with the patterns that headers are made of.
+    /// The texts of both forms, made by a function of the file name of the patterns that headers are drawn from.
     pub(crate) fn behind_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
@@ -283,7 +283,7 @@ impl Case {
         self.measure(settings, self.contenders(settings.packets)?)
     }
 
-    /// The same of contenders, which take turns once all flows have lasted long enough for programs to take them.
+    /// Rows of contenders, which take turns once all flows have lasted long enough for programs to take them.
     fn measure(&self, settings: &Settings, mut contenders: Vec<Contender>) -> Result<Vec<Row>, String> {
         if settings.repeats > 1 {
             for (_, worker) in &mut contenders {
@@ -387,7 +387,7 @@ fn motivating() -> String {
     )
 }
 
-/// What a router does to packets that it forwards.
+/// The elements by which a router forwards packets.
 fn forwarding(n: usize) -> String {
     format!(
         "DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)

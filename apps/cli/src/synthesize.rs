@@ -237,9 +237,9 @@ const LEAST: usize = 4;
 /// Stretches that become programs before a run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
-    /// Those whose programs cost less than their elements
+    /// Stretches whose programs cost less than their elements
     Paying,
-    /// All with four elements and more, whatever they cost
+    /// Stretches of four elements and more, whatever their programs cost
     All,
 }
 

@@ -71,7 +71,7 @@ pub struct Dear {
     pub from: String,
     /// Its output.
     pub output: usize,
-    /// How many elements a packet passes at most.
+    /// Elements that a packet passes at most.
     pub elements: usize,
 }
 

@@ -183,7 +183,7 @@ impl RuleCounts {
     }
 }
 
-/// What packets do that are not in a sample while the balance is bad.
+/// The way of packets that are not in a sample while the balance is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
     /// They go to the elements.

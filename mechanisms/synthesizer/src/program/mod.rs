@@ -58,7 +58,7 @@ pub struct Program {
     pub outputs: usize,
     /// When there is machine code for it.
     pub machine_code: Making,
-    /// Whether it takes packets and flows whatever that costs.
+    /// True if it takes packets and flows whatever that costs.
     pub always: bool,
 }
 

@@ -40,7 +40,7 @@ impl Doorkeeper {
         1
     }
 
-    /// Begins with a flow anew.
+    /// Sets the count of a flow to nothing.
     pub(super) fn forget(&mut self, hash: u32) {
         let (bucket, mark) = self.bucket(hash);
         if let Some((place, _)) = find(*bucket, mark) {

@@ -48,7 +48,7 @@ const CAPACITY: usize = 1 << 20;
 /// Packets of a flow in samples after which it is taken: some 128 by then.
 const LASTING: u16 = 4;
 
-/// The same where flows are taken whatever that costs, for those that are only remembered.
+/// Packets after which a flow is remembered, where flows are taken whatever that costs.
 const COMES_AGAIN: u16 = 2;
 
 /// Flows that one batch tries to take on lease at most: others wait for a later one. Where elements refuse them, fewer are
