@@ -327,8 +327,10 @@ impl Walk<'_> {
     }
 
     fn drop(&mut self, way: Way, reason: DropReason) -> Result<Next, Full> {
-        // Of packets that end nothing is left to be changed, but elements may have counted their bytes.
+        // Of packets that end nothing is left to be changed, but elements may have counted their bytes, and had no room for what
+        // they put in front.
         let mut packet = Packet::incoming([None; 3]);
+        packet.start = way.packet.start;
         packet.end = way.packet.end;
         self.leaf(Leaf { packet, to: super::leaf::To::Drop(reason), path: way.path })
     }

@@ -267,14 +267,15 @@ impl Value {
 }
 
 impl Class {
-    /// The first byte that has to be part of the packet while it is written: where it came in, where it leaves, or where
-    /// something is written that is taken off again.
+    /// The first byte that has to be part of the packet while it is written: where it came in, where it leaves, where it started
+    /// on its way, or where something is written that is taken off again.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             Place::Byte(place) => place,
             Place::Annotation(_) | Place::Leased(..) => 0,
         });
-        written.chain([self.start, 0]).min().unwrap_or_default()
+        let passed = self.path.iter().map(|passed| passed.start);
+        written.chain(passed).chain([self.start, 0]).min().unwrap_or_default()
     }
 }
 

@@ -81,7 +81,9 @@ impl Operation {
             Place::Byte(place) => i64::from(place) + length as i64,
             Place::Annotation(_) | Place::Leased(..) => 0,
         };
-        let mut needs = i64::from(class.start);
+        // Elements take no bytes off that are not in the first slot.
+        let starts = class.path.iter().map(|passed| passed.start).chain([class.start]);
+        let mut needs = i64::from(starts.max().unwrap_or_default());
         let mut moved = 0;
         let mut writes = Vec::new();
         for write in &class.writes {

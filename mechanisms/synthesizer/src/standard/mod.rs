@@ -239,7 +239,8 @@ fn reduced(program: &Program) -> Program {
         let class = match class.exit {
             Exit::Output(_) => Class { path: Vec::new(), ..class.clone() },
             Exit::Drop(_) => {
-                Class { end: None, exit: Exit::Drop(DropReason::Discard), path: Vec::new(), ..class.clone() }
+                let exit = Exit::Drop(DropReason::Discard);
+                Class { start: 0, end: None, exit, path: Vec::new(), ..class.clone() }
             }
         };
         *numbers.entry(class).or_insert_with_key(|class| {

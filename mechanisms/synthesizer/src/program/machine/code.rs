@@ -127,11 +127,6 @@ impl Body<'_> {
         self.builder.ins().bxor(number, bits)
     }
 
-    /// The bits that both have.
-    pub(super) fn both(&mut self, a: Value, b: Value) -> Value {
-        self.builder.ins().band(a, b)
-    }
-
     /// All bits of both.
     pub(super) fn or(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().bor(a, b)
