@@ -10,7 +10,9 @@ export CARGO_INCREMENTAL=0
 step() {
     echo
     echo "== $* =="
+    local start=$SECONDS
     "$@"
+    echo "== $((SECONDS - start)) s =="
 }
 
 step cargo fmt --all --check
