@@ -165,7 +165,7 @@ impl Case {
         if runs(Mode::EveryProgram) {
             let mut synthesized = every_program(&read);
             checked.programs[1] = synthesized.programs;
-            checked.passed = synthesized.passed;
+            checked.passed = synthesized.passed.len();
             let is_new = before.as_ref().is_none_or(|before| before.starts != synthesized.starts);
             if synthesized.programs > 0 && (is_new || cfg!(feature = "machine-code")) {
                 self.compare(&mut checked, &read, &plain, Mode::EveryProgram, &mut synthesized, effort);
@@ -212,7 +212,7 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
-        let divides = divides_by_state(&read.chain);
+        let divides = divides(&read.chain, &synthesized.passed);
         // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
         // Who numbers packets as they come, or has room for some only, depends on their order.
@@ -294,9 +294,10 @@ impl Case {
     }
 }
 
-/// Whether an element that keeps state divides packets among outputs behind which they may meet: no program does that in its
-/// place, and it sends all packets of a batch for one output before those for the next one.
-fn divides_by_state(chain: &Chain) -> bool {
+/// Whether an element divides packets among outputs behind which they may meet, in the place of which no program does that: it sends
+/// all packets of a batch for one output before those for the next one, and a program in front of it puts into one batch what elements
+/// would have divided already. `passed` are the elements that packets are taken past; those that keep state still divide.
+fn divides(chain: &Chain, passed: &BTreeSet<usize>) -> bool {
     let reached = |output: &[Port]| {
         let mut seen = BTreeSet::new();
         let mut open: Vec<usize> = output.iter().map(|&(to, _)| to).collect();
@@ -307,7 +308,10 @@ fn divides_by_state(chain: &Chain) -> bool {
         }
         seen
     };
-    chain.nodes.iter().filter(|node| Habits::of(&node.effects).keeps_state).any(|node| {
+    chain.nodes.iter().enumerate().any(|(number, node)| {
+        if passed.contains(&number) && !Habits::of(&node.effects).keeps_state {
+            return false;
+        }
         let all: Vec<BTreeSet<usize>> = node.forward.iter().map(|output| reached(output)).collect();
         all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| !one.is_disjoint(other)))
     })

@@ -67,9 +67,11 @@ pub(super) fn run(
             let all = worker.read(Some(id), "handlers", "")?;
             let named = all.lines().filter_map(|line| line.split_once('\t'));
             let smoothed = |name: &str| element.class == "Counter" && name.ends_with("rate");
+            let is_of_batches =
+                |name: &str| element.class == "BatchStats" || element.class == "Juggler" && name == "lengths";
             for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
                 // Batches are not the same with programs, and need not be.
-                if smoothed(name) || element.class == "BatchStats" {
+                if smoothed(name) || is_of_batches(name) {
                     continue;
                 }
                 let value = worker.read(Some(id), name, "").unwrap_or_else(|error| error);

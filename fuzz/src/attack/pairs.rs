@@ -228,9 +228,11 @@ impl Pair {
             Verdict::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;
                 judged.what = format!("{what}: {example:?}");
-                let number = a.chain.nodes[entry[0]].name.trim_start_matches("in").parse().unwrap_or(0);
-                let one = self.alone(&example, number);
-                let ran = [(&a, 0), (&b, 1)].map(|(read, which)| self.run(read, which, &one));
+                // No packet can be put in the place of those that an element makes by itself.
+                let source =
+                    a.chain.nodes[entry[0]].name.strip_prefix("in").and_then(|name| name.parse().ok());
+                let one = source.map(|source| self.alone(&example, source));
+                let ran = [(&a, 0), (&b, 1)].map(|(read, which)| self.run(read, which, one.as_ref()?));
                 if let [Some(ran_a), Some(ran_b)] = ran
                     && super::pairs::apart(&ran_a, &ran_b).is_none()
                 {

@@ -93,8 +93,8 @@ pub(super) struct Synthesized {
     pub(super) programs: usize,
     /// The outputs that they begin behind.
     pub(super) starts: Vec<Port>,
-    /// How many elements packets are taken past.
-    pub(super) passed: usize,
+    /// Elements that packets are taken past, by their numbers in the chain.
+    pub(super) passed: BTreeSet<usize>,
     /// What is known about it.
     pub(super) proof: Proof,
 }
@@ -122,7 +122,7 @@ fn put_in(read: &Read, synthesis: &Synthesis) -> Synthesized {
         graph: insert(&read.whole, &read.chain, synthesis),
         programs: synthesis.stretches.len(),
         starts: synthesis.stretches.iter().map(|stretch| stretch.from).collect(),
-        passed: passed.len(),
+        passed,
         proof: Proof::NotAsked,
     }
 }
