@@ -17,7 +17,7 @@ use crate::serde_params::Param;
 use crate::synthesis::Form;
 use crate::{
     Pair, Row, Settings, classify, evaluation, juggling, lifetimes, locality, sessions, source, spraying,
-    synthesis,
+    synthesis, timers,
 };
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
@@ -400,6 +400,7 @@ pub(crate) fn configured_spread(
         .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)
+        .with(timers::CLASSES)
         .with(classify::CLASSES)
         .with(evaluation::CLASSES);
     let first = |problems: Vec<engine::Problem>| {

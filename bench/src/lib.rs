@@ -22,6 +22,7 @@ mod slicing;
 mod source;
 mod spraying;
 mod synthesis;
+mod timers;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -150,6 +151,9 @@ pub struct Row {
     /// Packets that came in for each that left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
+    /// How long packets were held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holding: Option<Holding>,
 }
 
 /// Values of parameters.
@@ -180,6 +184,7 @@ pub use devices::{Crossing, Receiving};
 pub use graph::{drive_only, measure_chain};
 use serde_params::Param;
 pub use sessions::{Phase, measure_sessions};
+pub use timers::Holding;
 
 /// All benchmarks.
 pub const ALL: &[Benchmark] = &[
@@ -283,6 +288,11 @@ pub const ALL: &[Benchmark] = &[
         about: "TCP over paths that reorder, and what stands in front of the receiver (needs root, ip, ethtool)",
         run: devices::run_reordering,
     },
+    Benchmark {
+        name: "timers",
+        about: "how long packets are held for 64 us: idle, at several rates, and beside a busy source",
+        run: timers::run,
+    },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
@@ -323,6 +333,7 @@ impl Row {
             receiving: None,
             crossing: None,
             merged: None,
+            holding: None,
         }
     }
 }
@@ -336,16 +347,19 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The lower and the upper quartile: at a quarter and at three quarters of the way through the sorted values.
-fn quartiles(mut values: Vec<f64>) -> [f64; 2] {
+/// The lower and the upper quartile.
+fn quartiles(values: Vec<f64>) -> [f64; 2] {
+    [0.25, 0.75].map(|part| quantile(values.clone(), part))
+}
+
+/// What stands at a part of the way through the sorted values.
+fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    [0.25, 0.75].map(|part| {
-        let place = part * values.len().saturating_sub(1) as f64;
-        match (values.get(place.floor() as usize), values.get(place.ceil() as usize)) {
-            (Some(below), Some(above)) => below + (above - below) * place.fract(),
-            _ => f64::NAN,
-        }
-    })
+    let place = part * values.len().saturating_sub(1) as f64;
+    match (values.get(place.floor() as usize), values.get(place.ceil() as usize)) {
+        (Some(below), Some(above)) => below + (above - below) * place.fract(),
+        _ => f64::NAN,
+    }
 }
 
 /// Rows as text: those of `sprayer` as the tables of docs/sprayer.md, all others in one table.
@@ -398,6 +412,9 @@ fn lines(rows: &[&Row]) -> String {
         }
         if let Some(merged) = row.merged {
             let _ = write!(notes, ", {merged:.2} made one");
+        }
+        if let Some(holding) = &row.holding {
+            let _ = write!(notes, ", {holding}");
         }
         let _ = writeln!(
             text,

@@ -11,7 +11,7 @@ use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Input, start_dpdk};
-use crate::steering::Steering;
+use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
 use crate::{FAILURE, handlers, interrupt, print, synthesize, table};
 
@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// Workers look for packets without ever sleeping: the least delay, and a core each even when idle
     #[arg(long)]
     busy_poll: bool,
+    /// How long a worker may stay awake before it has to let packets go (Reframer, Juggler, shapers), because sleeps end late;
+    /// with 0 it sleeps until then, and packets leave late
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time)]
+    spin: Duration,
     /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
     /// given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
@@ -176,6 +180,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         memory: args.memory,
         seed: args.seed,
         busy_poll: args.busy_poll,
+        spin: args.spin,
         ends_when_idle: true,
         interrupt: interrupt::flag(),
         rebuild: None,

@@ -67,14 +67,15 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// A time such as 500us.
-fn parse_time(text: &str) -> Result<Duration, String> {
+/// A time such as 500us; zero needs no unit.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let nanoseconds = match &text[digits..] {
         "ns" => 1,
         "us" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
+        "" if text == "0" => 1,
         _ => 0,
     };
     let number: Option<u64> = text[..digits].parse().ok().filter(|_| nanoseconds > 0);

@@ -257,7 +257,7 @@ impl Element for InMemoryNic {
         let most = self.arrived(cx.now(), cx.worker().1, burst);
         let Some(store) = &mut self.store else { return false };
         if most == 0 {
-            cx.set_timer(0, cx.now() + PAUSE);
+            cx.set_coarse_timer(0, cx.now() + PAUSE);
             return false;
         }
         let mut batch = cx.batch();

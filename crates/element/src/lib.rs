@@ -41,7 +41,7 @@ use std::any::Any;
 
 pub use args::{Args, Invalid};
 pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
-pub use context::{Call, Core, Counters, Cx, Host, Interest, Lengths, Signal, Stream};
+pub use context::{Call, Core, Counters, Cx, Host, Interest, Lengths, Precision, Signal, Stream};
 pub use effects::Effects;
 pub use facts::Facts;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};

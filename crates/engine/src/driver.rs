@@ -1,23 +1,22 @@
 //! The driver: which task or timer runs next, what time it is, and when it is over.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use element::{Class, ElementId, Timestamp};
 use lang::Diagnostic;
 
 use crate::clock::ClockKind;
-use crate::handover::Links;
 use crate::host::Inner;
 use crate::os_signals::OsSignals;
 use crate::problem::Problem;
 use crate::trace_time::{Crew, run_trace};
 use crate::worker::{MOST_WORK, Worker};
 
-/// Tasks that run before the driver looks at timers and stop requests again.
+/// Tasks that run before the driver looks at stop requests and files again, if no timer is due before.
 const TASKS_PER_ROUND: usize = 128;
-/// How long they may take in real time: where packets take long, timers, requests and files do not wait for all of them. Of
-/// each task no more counts than this, because others may have had the core meanwhile.
+/// How long they may take in real time: where packets take long, requests and files do not wait for all of them. Of each task no
+/// more counts than this, because others may have had the core meanwhile.
 const ROUND: Timestamp = Timestamp(10_000_000);
 const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
 /// Timers that run in a row before stop requests are looked at.
@@ -28,12 +27,6 @@ const ROUNDS_PER_REPORT: u64 = 256;
 /// is one in any case.
 const ROUNDS_PER_LOOK: u64 = 16;
 const LOOK: Timestamp = Timestamp(10_000_000);
-/// Longest sleep of an idle driver, so that an interrupt is noticed.
-const NAP: Duration = Duration::from_millis(20);
-/// How long to look for work from other workers before one sleeps.
-const LOOKOUT: Duration = Duration::from_micros(10);
-/// Longest sleep of workers that need not notice interrupts: others ring for them.
-const SLEEP: Duration = Duration::from_secs(1);
 /// Times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
@@ -111,7 +104,6 @@ impl Worker {
     /// themselves. False when it was stopped or nothing is scheduled.
     pub fn step(&mut self, tasks: usize) -> bool {
         self.run_tasks(tasks);
-        self.look_at_clock();
         self.run_timers(self.core.now);
         self.inner.runcount > 0 && !self.inner.tasks.is_empty()
     }
@@ -179,21 +171,24 @@ impl Worker {
 
     /// Real or simulated time.
     fn run_live(&mut self) -> End {
+        self.ask_for_short_sleeps();
         loop {
             if let Some(end) = self.stop_check() {
                 return end;
             }
             let came = self.import();
+            if self.has_timer_due() {
+                self.run_timers(self.core.now);
+            }
             self.run_tasks(TASKS_PER_ROUND);
             if self.inner.runcount <= 0 {
                 continue;
             }
-            self.look_at_clock();
             self.run_timers(self.core.now);
             let goes_on = self.inner.runcount > 0 && self.inner.next.is_none();
             if self.inner.tasks.is_empty() && goes_on && !came {
                 match (self.inner.timers.next(), self.options.clock) {
-                    (Some(at), ClockKind::Real) => self.sleep_until(at),
+                    (Some(_), ClockKind::Real) => self.wait_for_timer(),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
                     (None, clock) if self.options.ends_when_idle && !self.is_awaited(clock) => {
                         if self.is_team_idle() && self.end_idle() {
@@ -244,27 +239,38 @@ impl Worker {
         worked
     }
 
+    /// Runs at most so many tasks, and none after a timer is due: elements that hold packets for microseconds do not wait for other
+    /// tasks.
     fn run_tasks(&mut self, most: usize) {
-        let is_real = self.options.clock == ClockKind::Real;
-        let (mut last, mut spent) = (None, Timestamp::ZERO);
+        let mut spent = Timestamp::ZERO;
+        self.look_at_clock();
         for _ in 0..most {
             // A stop request suspends all other tasks at once, as in Click.
             if self.inner.runcount <= 0 || spent > ROUND {
                 return;
             }
             let Some(id) = self.inner.tasks.take_next() else { return };
-            self.look_at_clock();
-            if is_real {
-                let before = last.replace(self.core.now).unwrap_or(self.core.now);
-                spent = spent + (self.core.now - before).min(MOST_OF_TASK);
-            }
             if self.has_to_wait(id) {
                 self.inner.tasks.schedule(id);
                 std::thread::yield_now();
                 return;
             }
+            let before = self.core.now;
             self.fire(id);
+            self.look_at_clock();
+            if self.options.clock == ClockKind::Real {
+                spent = spent + (self.core.now - before).min(MOST_OF_TASK);
+            }
+            if self.has_timer_due() {
+                return;
+            }
         }
+    }
+
+    /// Whether a timer is due. Under the trace clock timers run when time gets there, and not between tasks.
+    #[inline]
+    pub(crate) fn has_timer_due(&self) -> bool {
+        self.options.clock != ClockKind::Trace && self.inner.timers.may_be_due(self.core.now)
     }
 
     /// Whether a source has to wait until other workers have caught up. Interfaces do not wait.
@@ -315,7 +321,9 @@ impl Worker {
             }
             let Some((_, (id, token))) = self.inner.timers.take(by) else { return };
             self.look_at_clock();
+            self.inner.runs_timer = true;
             self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
+            self.inner.runs_timer = false;
             self.settle();
         }
     }
@@ -351,7 +359,7 @@ impl Worker {
         let is_due = self.rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.core.now - self.looked > LOOK;
         if is_due && !self.inner.watches.is_empty() {
             self.looked = self.core.now;
-            self.serve_files(Duration::ZERO);
+            self.serve_files();
         }
         if !self.inner.os_signals.is_empty() {
             self.deliver_os_signals();
@@ -416,62 +424,6 @@ impl Worker {
         clock == ClockKind::Real && !self.inner.watches.is_empty()
     }
 
-    fn sleep_until(&mut self, at: Timestamp) {
-        self.inner.sink.flush();
-        let left = Duration::from_nanos((at - self.core.now).0.max(0) as u64);
-        self.rest(left.min(self.longest()));
-    }
-
-    fn nap(&mut self) {
-        self.inner.sink.flush();
-        self.rest(self.longest());
-    }
-
-    /// How long this worker may sleep.
-    fn longest(&self) -> Duration {
-        if self.inner.worker() == 0 { NAP } else { SLEEP }
-    }
-
-    fn rest(&mut self, longest: Duration) {
-        if self.options.busy_poll {
-            std::hint::spin_loop();
-        } else if self.inner.team.is_some() {
-            self.links.iter().for_each(Links::rest);
-            self.rest_in_team(longest);
-            // That was no work, whatever comes now.
-            self.look_at_clock();
-        } else if self.inner.watches.is_empty() {
-            std::thread::sleep(longest);
-        } else {
-            self.serve_files(longest);
-        }
-    }
-
-    /// Sleeps until another worker has something for this one, a file is ready, or time is over. Looks around for a
-    /// moment first, because waking up takes longer than most pauses are.
-    #[cold]
-    fn rest_in_team(&mut self, longest: Duration) {
-        let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return };
-        let bell = &team.bells[links.me];
-        bell.listen();
-        // Whoever has something for this worker from here on rings.
-        if links.has_work() || team.has_word_for(links.me) {
-            return;
-        }
-        let start = Instant::now();
-        while start.elapsed() < LOOKOUT {
-            if bell.has_rung() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        if bell.may_sleep() {
-            let ready = self.inner.watches.wait(longest, Some(bell.event()));
-            bell.awake();
-            self.tell_ready(ready);
-        }
-    }
-
     /// Tells elements of the signals that they wait for. One that an element has heard of does not end the run.
     fn deliver_os_signals(&mut self) {
         for (id, number) in self.inner.os_signals.take() {
@@ -481,23 +433,6 @@ impl Worker {
                 self.options.interrupt.store(false, Ordering::Relaxed);
             }
             self.inner.call(&mut self.core, id, |element, cx| element.os_signal(cx, number));
-            self.settle();
-        }
-    }
-
-    /// Lets elements read and write whose files are ready.
-    fn serve_files(&mut self, longest: Duration) {
-        let ready = self.inner.watches.wait(longest, None);
-        self.tell_ready(ready);
-    }
-
-    fn tell_ready(&mut self, ready: Vec<(ElementId, u32)>) {
-        if !ready.is_empty() {
-            self.set_idle(false);
-        }
-        for (id, token) in ready {
-            self.look_at_clock();
-            self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
             self.settle();
         }
     }

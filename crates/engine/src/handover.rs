@@ -398,12 +398,11 @@ impl Links {
         }
     }
 
-    /// Packets to take out of the ring from a worker before other work has its turn; `all` that are there now, or where order
-    /// is kept, or a fair part.
+    /// Packets to take out of the ring from a worker before other work has its turn: `all` that are there now, or a fair part.
     pub(crate) fn most(&self, from: usize, all: bool, burst: usize) -> usize {
         let ring = self.arrivals.get(from).and_then(Option::as_ref);
         let there = ring.map_or(0, |ring| ring.slots());
-        if all || self.order.is_some() { there } else { there.min(MOST_BATCHES * burst) }
+        if all { there } else { there.min(MOST_BATCHES * burst) }
     }
 
     /// Whether sources that can wait may go on: nothing waits, and every ring has room for what many batches may lead to.

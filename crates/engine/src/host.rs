@@ -13,7 +13,8 @@ use element::context::{Nearby, PerGraph};
 use element::ports::Processing;
 use element::steering::{Dispatch, LinkType};
 use element::{
-    Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp,
+    Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Precision, Setup, Signal, Stream,
+    Timestamp,
 };
 
 use crate::clock;
@@ -103,6 +104,8 @@ pub(crate) struct Inner {
     pub(crate) setup: Setup,
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
+    /// Whether a timer runs that is due: the tasks that it schedules are, too.
+    pub(crate) runs_timer: bool,
     pub(crate) signals: Signals,
     pub(crate) watches: Watches,
     pub(crate) os_signals: OsSignals,
@@ -192,6 +195,7 @@ impl Inner {
             configs: BTreeMap::new(),
             setup: configured.setup,
             timers: Timers::default(),
+            runs_timer: false,
             runcount: 1,
             sink,
             depth: 0,
@@ -306,14 +310,18 @@ impl Host for Inner {
 
     fn schedule(&mut self, element: ElementId, on: bool) {
         debug_assert!(self.plan.has_task(element), "{} declares no task", self.plan.declaration(element));
-        if on { self.tasks.schedule(element) } else { self.tasks.unschedule(element) }
+        match (on, self.runs_timer) {
+            (true, false) => self.tasks.schedule(element),
+            (true, true) => self.tasks.schedule_first(element),
+            (false, _) => self.tasks.unschedule(element),
+        }
     }
 
     fn is_scheduled(&self, element: ElementId) -> bool {
         self.tasks.is_scheduled(element)
     }
 
-    fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>) {
+    fn set_timer(&mut self, element: ElementId, token: u32, at: Option<(Timestamp, Precision)>) {
         self.timers.set((element, token), at);
     }
 
@@ -327,7 +335,10 @@ impl Host for Inner {
 
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {
         for &listener in self.signals.set(element, signal, on) {
-            self.tasks.schedule(listener);
+            match self.runs_timer {
+                true => self.tasks.schedule_first(listener),
+                false => self.tasks.schedule(listener),
+            }
         }
     }
 

@@ -27,6 +27,7 @@ mod plan;
 mod problem;
 mod reconfigure;
 mod report;
+mod rest;
 mod signals;
 mod sliced;
 mod stand_ins;

@@ -15,7 +15,9 @@ const STRIDE: u64 = 1 << 16;
 
 /// The tasks of a worker.
 pub(crate) struct Tasks {
-    /// Scheduled tasks, next one first.
+    /// Scheduled tasks whose time has come,
+    first: VecDeque<ElementId>,
+    /// and those that wait for a turn, next one first.
     queue: VecDeque<ElementId>,
     scheduled: Vec<bool>,
     /// Only where tickets differ.
@@ -34,17 +36,22 @@ struct Shares {
 impl Tasks {
     /// For so many elements, none of which is scheduled.
     pub(crate) fn new(elements: usize) -> Tasks {
-        Tasks { queue: VecDeque::new(), scheduled: vec![false; elements], shares: None }
+        Tasks {
+            first: VecDeque::new(),
+            queue: VecDeque::new(),
+            scheduled: vec![false; elements],
+            shares: None,
+        }
     }
 
     /// Whether no task is scheduled.
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.first.is_empty() && self.queue.is_empty()
     }
 
     /// How many tasks are scheduled.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        self.first.len() + self.queue.len()
     }
 
     #[inline]
@@ -64,8 +71,17 @@ impl Tasks {
         }
     }
 
+    /// Schedules a task in front of those that wait for a turn: it has waited for a time.
+    pub(crate) fn schedule_first(&mut self, task: ElementId) {
+        let may_run = self.tickets(task) > 0;
+        if may_run && !std::mem::replace(&mut self.scheduled[task], true) {
+            self.first.push_back(task);
+        }
+    }
+
     pub(crate) fn unschedule(&mut self, task: ElementId) {
         if std::mem::replace(&mut self.scheduled[task], false) {
+            self.first.retain(|&other| other != task);
             self.queue.retain(|&other| other != task);
         }
     }
@@ -73,6 +89,10 @@ impl Tasks {
     /// The task whose turn it is; it is not scheduled any more.
     #[inline]
     pub(crate) fn take_next(&mut self) -> Option<ElementId> {
+        if let Some(task) = self.first.pop_front() {
+            self.scheduled[task] = false;
+            return Some(task);
+        }
         let task = self.queue.pop_front()?;
         self.scheduled[task] = false;
         if let Some(shares) = self.shares.as_deref_mut() {
@@ -162,6 +182,24 @@ mod tests {
         assert_eq!(order, [2, 0, 1, 2, 0, 1]);
         tasks.unschedule(0);
         assert!(!tasks.is_scheduled(0) && tasks.len() == 2);
+    }
+
+    #[test]
+    fn tasks_whose_time_has_come_are_first_and_in_order() {
+        let mut tasks = Tasks::new(4);
+        for task in [0, 1] {
+            tasks.schedule(task);
+        }
+        for task in [3, 2, 1, 3] {
+            tasks.schedule_first(task);
+        }
+        assert_eq!(tasks.len(), 4);
+        assert_eq!([(); 4].map(|()| tasks.take_next().unwrap()), [3, 2, 0, 1]);
+        tasks.schedule_first(2);
+        tasks.unschedule(2);
+        tasks.set_tickets(3, 0);
+        tasks.schedule_first(3);
+        assert!(tasks.is_empty() && tasks.take_next().is_none());
     }
 
     #[test]

@@ -3,15 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use element::{ElementId, Timestamp};
+use element::{ElementId, Precision, Timestamp};
 
 /// Which timer of which element.
 pub(crate) type Key = (ElementId, u32);
 
+/// Timers by time, and by the order in which they were set.
+type Queue = BinaryHeap<Reverse<(Timestamp, u64, Key)>>;
+
 /// Timers ordered by time; equal times run in the order in which they were set.
 pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(Timestamp, u64, Key)>>,
-    /// The setting that counts; entries of the heap with another number are out of date.
+    exact: Queue,
+    coarse: Queue,
+    /// The setting that counts; entries of the queues with another number are out of date.
     current: HashMap<Key, u64>,
     settings: u64,
 }
@@ -19,17 +23,22 @@ pub(crate) struct Timers {
 /// With room for the timers of most graphs, so that one that is first set late allocates nothing.
 impl Default for Timers {
     fn default() -> Self {
-        Timers { heap: BinaryHeap::with_capacity(64), current: HashMap::with_capacity(64), settings: 0 }
+        let [exact, coarse] = [64, 16].map(Queue::with_capacity);
+        Timers { exact, coarse, current: HashMap::with_capacity(64), settings: 0 }
     }
 }
 
 impl Timers {
-    pub(crate) fn set(&mut self, key: Key, at: Option<Timestamp>) {
+    pub(crate) fn set(&mut self, key: Key, at: Option<(Timestamp, Precision)>) {
         match at {
-            Some(at) => {
+            Some((at, precision)) => {
                 self.settings += 1;
                 self.current.insert(key, self.settings);
-                self.heap.push(Reverse((at, self.settings, key)));
+                let queue = match precision {
+                    Precision::Exact => &mut self.exact,
+                    Precision::Coarse => &mut self.coarse,
+                };
+                queue.push(Reverse((at, self.settings, key)));
             }
             None => {
                 self.current.remove(&key);
@@ -42,42 +51,90 @@ impl Timers {
         self.current.keys().any(|(of, _)| *of == element)
     }
 
+    /// Whether a timer is due, or one that was out of date has been: a look that costs little, after each task.
+    #[inline]
+    pub(crate) fn may_be_due(&self, now: Timestamp) -> bool {
+        let is_due = |queue: &Queue| queue.peek().is_some_and(|Reverse((at, ..))| *at <= now);
+        is_due(&self.exact) || is_due(&self.coarse)
+    }
+
     /// When the next timer is due.
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
-        while let Some(Reverse((at, setting, key))) = self.heap.peek() {
-            if self.current.get(key) == Some(setting) {
-                return Some(*at);
-            }
-            self.heap.pop();
-        }
-        None
+        let [exact, coarse] = self.first();
+        [exact, coarse].into_iter().flatten().map(|(at, _)| at).min()
+    }
+
+    /// When a worker that sleeps has to be awake: for the next coarse timer when it is due, for the next exact one some time
+    /// earlier.
+    pub(crate) fn wake_up(&mut self, earlier: Timestamp) -> Option<Timestamp> {
+        let [exact, coarse] = self.first();
+        let exact = exact.map(|(at, _)| at - earlier);
+        exact.into_iter().chain(coarse.map(|(at, _)| at)).min()
     }
 
     /// Takes the next timer if it is due by `now`.
     pub(crate) fn take(&mut self, now: Timestamp) -> Option<(Timestamp, Key)> {
-        let at = self.next().filter(|&at| at <= now)?;
-        let Reverse((_, _, key)) = self.heap.pop()?;
+        let [exact, coarse] = self.first();
+        let is_exact = coarse.is_none_or(|coarse| exact.is_some_and(|exact| exact < coarse));
+        let (at, queue) = if is_exact { (exact?.0, &mut self.exact) } else { (coarse?.0, &mut self.coarse) };
+        if at > now {
+            return None;
+        }
+        let Reverse((_, _, key)) = queue.pop()?;
         self.current.remove(&key);
         Some((at, key))
+    }
+
+    /// Time and setting of the first timer of each queue.
+    fn first(&mut self) -> [Option<(Timestamp, u64)>; 2] {
+        let Timers { exact, coarse, current, .. } = self;
+        [exact, coarse].map(|queue| {
+            while let Some(Reverse((at, setting, key))) = queue.peek() {
+                if current.get(key) == Some(setting) {
+                    return Some((*at, *setting));
+                }
+                queue.pop();
+            }
+            None
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Precision::{Coarse, Exact};
 
     #[test]
     fn timers_run_in_order_and_can_be_moved() {
-        let mut timers = Timers::default();
-        timers.set((1, 0), Some(Timestamp(30)));
-        timers.set((2, 0), Some(Timestamp(20)));
-        timers.set((3, 0), Some(Timestamp(20)));
-        timers.set((1, 0), Some(Timestamp(10)));
-        timers.set((2, 0), None);
-        assert!(timers.is_waiting(1) && !timers.is_waiting(2));
-        assert_eq!(timers.take(Timestamp(5)), None);
-        assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(10), (1, 0))));
-        assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(20), (3, 0))));
-        assert_eq!(timers.take(Timestamp(50)), None);
+        for [first, second] in [[Exact, Exact], [Exact, Coarse], [Coarse, Exact], [Coarse, Coarse]] {
+            let mut timers = Timers::default();
+            timers.set((1, 0), Some((Timestamp(30), second)));
+            timers.set((2, 0), Some((Timestamp(20), first)));
+            timers.set((3, 0), Some((Timestamp(20), second)));
+            timers.set((4, 0), Some((Timestamp(20), first)));
+            timers.set((1, 0), Some((Timestamp(10), first)));
+            timers.set((2, 0), None);
+            assert!(timers.is_waiting(1) && !timers.is_waiting(2));
+            assert_eq!(timers.take(Timestamp(5)), None);
+            assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(10), (1, 0))));
+            assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(20), (3, 0))));
+            assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(20), (4, 0))));
+            assert_eq!(timers.take(Timestamp(50)), None);
+            assert_eq!((timers.next(), timers.is_waiting(1)), (None, false));
+        }
+    }
+
+    #[test]
+    fn workers_wake_up_early_for_exact_timers_alone() {
+        let (mut timers, earlier) = (Timers::default(), Timestamp(60));
+        assert_eq!(timers.wake_up(earlier), None);
+        timers.set((1, 0), Some((Timestamp(100), Coarse)));
+        assert_eq!(timers.wake_up(earlier), Some(Timestamp(100)));
+        timers.set((2, 0), Some((Timestamp(150), Exact)));
+        assert_eq!(timers.wake_up(earlier), Some(Timestamp(90)));
+        timers.set((1, 0), Some((Timestamp(80), Coarse)));
+        assert_eq!((timers.wake_up(earlier), timers.next()), (Some(Timestamp(80)), Some(Timestamp(80))));
+        assert!(!timers.may_be_due(Timestamp(79)) && timers.may_be_due(Timestamp(80)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use element::context::Emitted;
 use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream, Timestamp};
@@ -14,6 +15,10 @@ use crate::host::{Inner, Sink, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
 use crate::plan::Plan;
+use crate::rest::Lateness;
+
+/// How long workers may stay awake before a timer is due, where nobody says. Most sleeps end earlier than so much too late.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// How a worker runs.
 pub struct Options {
@@ -27,6 +32,8 @@ pub struct Options {
     pub seed: u64,
     /// Whether workers look for work without ever sleeping: quickest to answer, and a core each even when idle.
     pub busy_poll: bool,
+    /// How long a worker may stay awake before a timer is due, because sleeps end late; zero lets it sleep until then.
+    pub spin: Duration,
     /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
@@ -48,6 +55,7 @@ impl Options {
             memory: self.memory,
             seed: self.seed,
             busy_poll: self.busy_poll,
+            spin: self.spin,
             ends_when_idle: self.ends_when_idle,
             interrupt: Arc::clone(&self.interrupt),
             text: String::new(),
@@ -65,6 +73,7 @@ impl Default for Options {
             memory: 4 << 30,
             seed: 1,
             busy_poll: false,
+            spin: SPIN,
             ends_when_idle: true,
             interrupt: Arc::default(),
             text: String::new(),
@@ -102,6 +111,8 @@ pub struct Worker {
     pub(crate) links: Option<Links>,
     /// Whether there was work since the last look at the clock.
     pub(crate) has_worked: bool,
+    /// How late sleeps have ended.
+    pub(crate) lateness: Lateness,
 }
 
 impl Worker {
@@ -146,6 +157,7 @@ impl Worker {
             captures,
             links: None,
             has_worked: false,
+            lateness: Lateness::default(),
         };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
@@ -369,7 +381,8 @@ impl Worker {
         for from in 0..workers {
             let burst = self.core.burst;
             let links = self.links.as_ref();
-            let mut most = links.map_or(0, |links| links.most(from, !sent_home.is_empty(), burst));
+            let all = !sent_home.is_empty() || links.is_some_and(|links| links.order.is_some());
+            let mut most = links.map_or(0, |links| links.most(from, all, burst));
             while most > 0 {
                 let mut batch = self.core.batch();
                 let Some(links) = &mut self.links else { break };
@@ -383,6 +396,11 @@ impl Worker {
                 match to.way {
                     Way::ToOwner if links.spreads() => links.keep(from, to, batch),
                     _ => self.take_in(from, to, batch, ends),
+                }
+                if !all {
+                    self.look_at_clock();
+                    // A timer waits for one batch of each worker.
+                    most = if self.has_timer_due() { 0 } else { most };
                 }
             }
         }

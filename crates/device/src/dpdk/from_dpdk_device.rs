@@ -364,7 +364,7 @@ impl Element for FromDpdkDevice {
             cx.schedule();
         } else {
             // Nobody tells when something comes.
-            cx.set_timer(0, cx.now() + self.pause);
+            cx.set_coarse_timer(0, cx.now() + self.pause);
             self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
         }
         n > 0

@@ -224,7 +224,7 @@ impl ToDpdkDevice {
         match self.timeout {
             _ if !is_left => {}
             // What the port did not take is tried again anyway.
-            _ if self.waiting() >= self.burst => cx.set_timer(0, cx.now() + PAUSE),
+            _ if self.waiting() >= self.burst => cx.set_coarse_timer(0, cx.now() + PAUSE),
             0 => cx.set_timer(0, cx.now()),
             1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),
             _ => {}
@@ -267,7 +267,7 @@ impl Element for ToDpdkDevice {
         // There is nothing to wait for: what can be pulled has been.
         self.flush(cx);
         if self.waiting() > 0 {
-            cx.set_timer(0, cx.now() + PAUSE);
+            cx.set_coarse_timer(0, cx.now() + PAUSE);
         } else if worked || cx.may_pull(0) {
             cx.schedule();
         }
@@ -280,7 +280,7 @@ impl Element for ToDpdkDevice {
         }
         self.flush(cx);
         if self.waiting() > 0 {
-            cx.set_timer(0, cx.now() + PAUSE);
+            cx.set_coarse_timer(0, cx.now() + PAUSE);
         }
     }
 

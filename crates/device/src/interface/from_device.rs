@@ -398,7 +398,7 @@ impl FromDevice {
         self.state = state;
         match state {
             Presence::Up => cx.schedule(),
-            Presence::Down => cx.set_timer(LOOK, cx.now() + PAUSE),
+            Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + PAUSE),
             Presence::Gone => cx.unwatch(RECEIVE),
         }
     }

@@ -305,7 +305,7 @@ impl Element for ToDevice {
                 let name = cx.declaration();
                 cx.message(format_args!("{name} backing off for {}\n", pause.as_interval()));
             }
-            cx.set_timer(0, cx.now() + pause);
+            cx.set_coarse_timer(0, cx.now() + pause);
             return self.count > before;
         }
         if worked || cx.may_pull(0) {

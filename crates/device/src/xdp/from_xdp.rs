@@ -229,7 +229,7 @@ impl FromXdp {
         self.state = state;
         match state {
             Presence::Gone => self.unwatch(cx),
-            _ => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
+            _ => cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE),
         }
         if self.receivers.iter().any(Receiver::drops_long_packets) && self.interface.has_to_tell() {
             let device = &self.wanted.device;
@@ -367,7 +367,7 @@ impl Element for FromXdp {
         let made = self.receive(cx, self.burst.unwrap_or(cx.burst()));
         for receiver in &mut self.receivers {
             if !receiver.refill(cx.pool()) {
-                cx.set_timer(REFILL, cx.now() + REFILL_PAUSE);
+                cx.set_coarse_timer(REFILL, cx.now() + REFILL_PAUSE);
             }
         }
         if self.receivers.iter_mut().any(Receiver::is_ready) {

@@ -254,18 +254,18 @@ impl ToXdp {
         match kicked {
             Kicked::All if refused > 0 => {
                 if !self.link.may_recover(cx) {
-                    cx.set_timer(LOOK, cx.now() + LOOK_PAUSE);
+                    cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
                 }
             }
             Kicked::All => self.link.recover(cx),
             Kicked::Full => {
-                cx.set_timer(KICK, cx.now() + self.link.next_pause());
+                cx.set_coarse_timer(KICK, cx.now() + self.link.next_pause());
                 return false;
             }
             Kicked::Failed(error) => {
                 self.link.is_down = true;
                 self.link.tell(cx, &error);
-                cx.set_timer(LOOK, cx.now() + LOOK_PAUSE);
+                cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
             }
         }
         true
@@ -285,7 +285,7 @@ impl ToXdp {
                 // Says so if it sends what is left.
                 self.kick(cx);
             }
-            Presence::Up | Presence::Down => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
+            Presence::Up | Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE),
             Presence::Gone => {}
         }
     }

@@ -1,0 +1,260 @@
+//! How long packets are held by elements that hold them for microseconds: on a worker with nothing else to do, and beside a source
+//! that is never done; how regular a source of a rate is; and how late the machine's own sleep ends.
+//!
+//! Wall-clock time has in it what other programs took of the core. Beside the busy source the worker never sleeps, so that its own
+//! processor time tells how long packets were held without that; on an idle worker half of the packets tell it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Counts, Depends, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, Effects, Element};
+use engine::Options;
+use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::graph::running;
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, quantile};
+
+/// Elements of these measurements.
+pub(crate) static CLASSES: &[&Class] = &[&ENTRANCE, &DEPARTURE];
+
+/// How long packets are held, in nanoseconds.
+const DELAY: f64 = 64_000.0;
+/// Packets per second beside other work.
+const RATE: u64 = 10_000;
+/// Where packets carry the time at which they came: behind the headers of IPv4 and UDP.
+const PLACE: usize = 28;
+const CLOCKS: usize = 2;
+/// Packets of one task of the busy source.
+const BURST: u64 = 32;
+
+/// What was seen of packets that were held.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Holding {
+    /// Microseconds that half of the packets were held at most, and 99 of 100.
+    pub wall_us: [f64; 2],
+    /// The same in processor time of the worker, where it never sleeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_us: Option<[f64; 2]>,
+    /// Microseconds of one task of the busy source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_us: Option<f64>,
+    /// Share of a core that the worker took.
+    pub core: f64,
+}
+
+impl fmt::Display for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Holding { wall_us: [p50, p99], thread_us, task_us, core } = self;
+        write!(f, "p50 {p50:.0} us, p99 {p99:.0} us")?;
+        if let Some([p50, p99]) = thread_us {
+            write!(f, "; in thread time {p50:.0} and {p99:.0}")?;
+        }
+        if let Some(task) = task_us {
+            write!(f, "; a task {task:.0} us")?;
+        }
+        write!(f, "; {:.0} % of a core", core * 100.0)
+    }
+}
+
+/// Writes down when packets come.
+static ENTRANCE: Class = Class {
+    name: "BenchmarkEntrance",
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Entrance))
+    },
+    ..Class::DEFAULT
+};
+
+struct Entrance;
+
+/// Wall-clock time and processor time of this thread, in nanoseconds.
+fn times() -> [i64; CLOCKS] {
+    [ClockId::CLOCK_MONOTONIC, ClockId::CLOCK_THREAD_CPUTIME_ID]
+        .map(|clock| clock_gettime(clock).map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec()))
+}
+
+impl Element for Entrance {
+    fn effects(&self) -> Effects {
+        let place = Field::Bytes { base: Base::Data, offset: PLACE as i32, length: 8 * CLOCKS as u16 };
+        let write = Case::new(Filter::Any, Target::Output(0))
+            .with(Action::Set(place, Value::Pure { name: "times", reads: Vec::new() }));
+        Effects::cases(vec![write]).depending_on(Depends::Time)
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        let times = times().map(i64::to_be_bytes).concat();
+        for packet in batch.iter_mut() {
+            if let Some(place) = packet.data_mut().get_mut(PLACE..PLACE + times.len()) {
+                place.copy_from_slice(&times);
+            }
+        }
+    }
+}
+
+/// Tells how long packets have been on their way since then, or with `GAPS true` how far they are apart.
+static DEPARTURE: Class = Class {
+    name: "BenchmarkDeparture",
+    args: &[ArgInfo::positional("GAPS", "bool", "false")],
+    handlers: &[HandlerInfo::read("held")],
+    build: |args| {
+        let is_gaps = args.or("GAPS", false);
+        args.finish()?;
+        Ok(Box::new(Departure { is_gaps, last: None, held: Default::default() }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Departure {
+    is_gaps: bool,
+    last: Option<[i64; CLOCKS]>,
+    held: [Vec<f64>; CLOCKS],
+}
+
+impl Element for Departure {
+    fn effects(&self) -> Effects {
+        Effects::pass().depending_on(Depends::Time).counting(Counts::Own).observing(&[Field::Payload])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = times();
+        for packet in batch.iter() {
+            let Some((since, _)) = packet.data().get(PLACE..).and_then(|data| data.split_at_checked(16))
+            else {
+                continue;
+            };
+            let came: [i64; CLOCKS] = std::array::from_fn(|clock| {
+                since[clock * 8..][..8].iter().fold(0, |number, &byte| number << 8 | i64::from(byte))
+            });
+            let since = if self.is_gaps { self.last.replace(now).unwrap_or(now) } else { came };
+            for (clock, held) in self.held.iter_mut().enumerate() {
+                held.push((now[clock] - since[clock]) as f64);
+            }
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        let figures = self.held.iter().flat_map(|held| [0.5, 0.99].map(|part| quantile(held.clone(), part)));
+        Ok(figures.map(|figure| figure.to_string()).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// What is measured.
+struct Setting {
+    /// The element under test.
+    element: &'static str,
+    /// Packets per second.
+    rate: u64,
+    /// What the busy source does with each packet, if there is one.
+    work: Option<u64>,
+    /// How long the worker may stay awake before a timer.
+    spin: Duration,
+}
+
+/// A row for each element, rate and way to wait.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = vec![sleeps(settings)];
+    let spin = Options::default().spin;
+    for element in ["Reframer", "Batcher", "DelayUnqueue", "RatedSource"] {
+        for rate in [1_000, RATE, 100_000] {
+            for spin in [Duration::ZERO, spin] {
+                rows.push(measure(settings, &Setting { element, rate, work: None, spin })?);
+            }
+        }
+        for work in [0, 100, 1000] {
+            rows.push(measure(settings, &Setting { element, rate: RATE, work: Some(work), spin })?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Packets per case: some tenths of a second of them.
+fn count(settings: &Settings, rate: u64) -> u64 {
+    let seconds = if settings.repeats > 1 { 1.0 } else { 0.02 };
+    ((rate as f64 * seconds) as u64).max(50)
+}
+
+fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
+    let Setting { element, rate, work, spin } = *case;
+    let limit = count(settings, rate);
+    let held = match element {
+        "Reframer" => "Reframer(64us, BYPASS none)",
+        "Batcher" => "Batcher(64us, 256)",
+        "DelayUnqueue" => "SetTimestamp -> Queue -> DelayUnqueue(64us)",
+        _ => "Null",
+    };
+    let is_source = element == "RatedSource";
+    let mut text = format!(
+        "RatedSource(LENGTH 60, RATE {rate}, LIMIT {limit}, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2)
+        -> BenchmarkEntrance -> {held} -> out :: BenchmarkDeparture({is_source}) -> Discard;"
+    );
+    if let Some(work) = work {
+        text +=
+            &format!("InfiniteSource(BURST {BURST}) -> WorkPackage(W {work}) -> busy :: Counter -> Discard;");
+    }
+    let options = Options { spin, ..Options::default() };
+    let mut worker = running(text, options)?;
+    let before = times();
+    worker.run();
+    let after = times();
+    let [passed, taken] = [0, 1].map(|clock| (after[clock] - before[clock]) as f64);
+    let mut read = |element: &str, handler: &str| {
+        let id = worker.plan().graph.find(element).ok_or("no such element")?;
+        worker.read(Some(id), handler, "")
+    };
+    let figures = read("out", "held")?;
+    let figures: Vec<f64> = figures.split(' ').filter_map(|figure| figure.parse().ok()).collect();
+    let [p50, p99, thread_p50, thread_p99] = figures[..] else { return Err("no packet came through".into()) };
+    let busy: u64 = work.map_or(Ok("0".into()), |_| read("busy", "count"))?.trim().parse().unwrap_or(0);
+    let tasks = busy / BURST;
+    worker.finish().map_err(|errors| errors.join("; "))?;
+    let us = |nanoseconds: f64| nanoseconds / 1e3;
+    let bound = if is_source { 1e9 / rate as f64 } else { DELAY };
+    let params = [
+        ("element", Param::Word(element)),
+        ("rate", Param::Number(rate)),
+        ("work", work.map_or(Param::Word("none"), Param::Number)),
+        ("spin", Param::Number(spin.as_micros() as u64)),
+    ];
+    Ok(Row {
+        excludes_floor: true,
+        unit: "packet held",
+        holding: Some(Holding {
+            wall_us: [p50, p99].map(us),
+            thread_us: work.map(|_| [thread_p50, thread_p99].map(us)),
+            task_us: (tasks > 0).then(|| us(taken / tasks as f64)),
+            core: taken / passed,
+        }),
+        ..Row::new("timers", &params, &[Pair { cost: p50, floor: bound }])
+    })
+}
+
+/// How long sleeps of the machine take that should take as long as packets are held.
+fn sleeps(settings: &Settings) -> Row {
+    let before = times();
+    let sleep = |_| {
+        let start = Instant::now();
+        std::thread::sleep(Duration::from_nanos(DELAY as u64));
+        start.elapsed().as_nanos() as f64
+    };
+    let slept: Vec<f64> = (0..count(settings, RATE) / 8).map(sleep).collect();
+    let after = times();
+    let [p50, p99] = [0.5, 0.99].map(|part| quantile(slept.clone(), part));
+    let holding = Holding {
+        wall_us: [p50 / 1e3, p99 / 1e3],
+        thread_us: None,
+        task_us: None,
+        core: (after[1] - before[1]) as f64 / (after[0] - before[0]) as f64,
+    };
+    let params = [("element", Param::Word("sleep"))];
+    Row {
+        excludes_floor: true,
+        unit: "sleep",
+        holding: Some(holding),
+        ..Row::new("timers", &params, &[Pair { cost: p50, floor: DELAY }])
+    }
+}

@@ -1,0 +1,168 @@
+//! How a worker waits that has nothing to do: asleep, and awake for the last moment before a timer.
+//!
+//! A sleep ends late: the kernel's timer, an idle core and the scheduler add some 10 to 100 microseconds, which is more than
+//! many elements hold packets for. A worker that waits for a timer therefore sleeps less, by as much as its sleeps have been late,
+//! and looks for work like one that never sleeps until the timer is due. [`Options::spin`](crate::Options::spin) is the most that it
+//! stays awake.
+
+use std::time::{Duration, Instant};
+
+use element::{ElementId, Timestamp};
+use nix::sys::prctl;
+
+use crate::handover::Links;
+use crate::worker::Worker;
+
+/// Longest sleep of an idle driver, so that an interrupt is noticed.
+const NAP: Duration = Duration::from_millis(20);
+/// How long to look for work from other workers before one sleeps.
+const LOOKOUT: Duration = Duration::from_micros(10);
+/// Longest sleep of workers that need not notice interrupts: others ring for them.
+const SLEEP: Duration = Duration::from_secs(1);
+
+/// How late sleeps end, in nanoseconds: what most of the last ones have kept to.
+pub(crate) struct Lateness(i64);
+
+impl Default for Lateness {
+    /// The slack that Linux gives timers of ordinary threads.
+    fn default() -> Self {
+        Lateness(50_000)
+    }
+}
+
+impl Lateness {
+    /// One sleep that has ended late counts no more than this: others may have had the core.
+    const MOST: i64 = 1_000_000;
+
+    /// Notes how late a sleep has ended. Rises four times as fast as it falls, which leads to where one of five is later.
+    fn note(&mut self, late: i64) {
+        let more = late.clamp(0, Self::MOST) - self.0;
+        self.0 += if more > 0 { more / 4 } else { more / 16 };
+    }
+}
+
+impl Worker {
+    /// Asks the kernel for sleeps that end as early as it can do, where timers are to be kept.
+    pub(crate) fn ask_for_short_sleeps(&self) {
+        if !self.options.spin.is_zero() {
+            // What the kernel refuses is seen in how late sleeps end.
+            let _ = prctl::set_timerslack(1);
+        }
+    }
+
+    /// Waits for the next timer: asleep while that is safe, for a moment else.
+    pub(crate) fn wait_for_timer(&mut self) {
+        let spin = i64::try_from(self.options.spin.as_nanos()).unwrap_or(i64::MAX);
+        let Some(at) = self.inner.timers.wake_up(Timestamp(self.lateness.0.min(spin))) else { return };
+        match u64::try_from((at - self.core.now).0) {
+            Ok(left @ 1..) => self.rest(Duration::from_nanos(left)),
+            _ => {
+                self.inner.sink.flush();
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Waits for something to happen outside.
+    pub(crate) fn nap(&mut self) {
+        self.rest(SLEEP);
+    }
+
+    /// Sleeps for at most so long.
+    fn rest(&mut self, longest: Duration) {
+        self.inner.sink.flush();
+        if self.options.busy_poll {
+            std::hint::spin_loop();
+            return;
+        }
+        let longest = longest.min(if self.inner.worker() == 0 { NAP } else { SLEEP });
+        let end = self.clock.now() + Timestamp(longest.as_nanos() as i64);
+        let ready = if self.inner.team.is_some() {
+            self.links.iter().for_each(Links::rest);
+            self.sleep_in_team(longest)
+        } else if self.inner.watches.is_empty() {
+            std::thread::sleep(longest);
+            Vec::new()
+        } else {
+            self.inner.watches.wait(longest, None)
+        };
+        // Whoever was woken slept less.
+        let late = self.clock.now() - end;
+        if late >= Timestamp::ZERO {
+            self.lateness.note(late.0);
+        }
+        if self.inner.team.is_some() {
+            // That was no work, whatever comes now.
+            self.look_at_clock();
+        }
+        self.tell_ready(ready);
+    }
+
+    /// Sleeps until another worker has something for this one, a file is ready, or time is over. Looks around for a
+    /// moment first, because waking up takes longer than most pauses are.
+    #[cold]
+    fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
+        let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return Vec::new() };
+        let bell = &team.bells[links.me];
+        bell.listen();
+        // Whoever has something for this worker from here on rings.
+        if links.has_work() || team.has_word_for(links.me) {
+            return Vec::new();
+        }
+        let start = Instant::now();
+        let lookout = LOOKOUT.min(longest);
+        while start.elapsed() < lookout {
+            if bell.has_rung() {
+                return Vec::new();
+            }
+            std::hint::spin_loop();
+        }
+        if !bell.may_sleep() {
+            return Vec::new();
+        }
+        let ready = self.inner.watches.wait(longest.saturating_sub(start.elapsed()), Some(bell.event()));
+        bell.awake();
+        ready
+    }
+
+    /// Lets elements read and write whose files are ready.
+    pub(crate) fn serve_files(&mut self) {
+        let ready = self.inner.watches.wait(Duration::ZERO, None);
+        self.tell_ready(ready);
+    }
+
+    fn tell_ready(&mut self, ready: Vec<(ElementId, u32)>) {
+        if !ready.is_empty() {
+            self.set_idle(false);
+        }
+        for (id, token) in ready {
+            self.look_at_clock();
+            self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
+            self.settle();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_settles_where_one_sleep_of_five_is_later() {
+        // Of five sleeps one ends 100 us late, and the others do at 0, 10, 20 and 30 us.
+        let mut lateness = Lateness::default();
+        let (mut later, mut sum) = (0, 0);
+        for round in 0..1000 {
+            let late = [0, 10_000, 20_000, 30_000, 100_000][round % 5];
+            later += usize::from(late > lateness.0);
+            sum += lateness.0;
+            lateness.note(late);
+        }
+        assert!((190..210).contains(&later) && (30_000..60_000).contains(&(sum / 1000)), "{later} {sum}");
+        let before = lateness.0;
+        lateness.note(i64::MAX);
+        assert!(lateness.0 - before <= Lateness::MOST / 4);
+        (0..200).for_each(|_| lateness.note(-5));
+        assert_eq!(lateness.0 / 16, 0);
+    }
+}
