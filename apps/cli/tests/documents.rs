@@ -146,7 +146,9 @@ fn every_command_in_a_document_works() {
                     continue;
                 }
                 ["bench", ..] | ["evaluate", _, ..] => arguments.push("--small"),
-                ["synthesize", ..] => arguments.extend(["--seconds", "5"]),
+                ["synthesize", ..] if !arguments.contains(&"--seconds") => {
+                    arguments.extend(["--seconds", "5"])
+                }
                 _ => {}
             }
             tidegate(folder.path(), &arguments).map(|_| ())

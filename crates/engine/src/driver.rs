@@ -177,7 +177,7 @@ impl Worker {
                 return end;
             }
             let came = self.import();
-            if self.has_timer_due() {
+            if came && self.has_timer_due() {
                 self.run_timers(self.core.now);
             }
             self.run_tasks(TASKS_PER_ROUND);

@@ -14,6 +14,13 @@ pub struct KeyHasher {
     last: u64,
 }
 
+/// The hash function of seed 0: until an element is initialised and gets that of its run.
+impl Default for KeyHasher {
+    fn default() -> KeyHasher {
+        KeyHasher::new(0)
+    }
+}
+
 impl KeyHasher {
     /// The hash function of `seed`. Workers that compare hashes need the same seed.
     pub fn new(seed: u64) -> Self {

@@ -36,7 +36,7 @@ impl Flows {
     pub(crate) fn new(capacity: usize) -> Result<Flows, TableError> {
         Ok(Flows {
             table: FlowTable::new(capacity)?,
-            hasher: KeyHasher::new(0),
+            hasher: KeyHasher::default(),
             places: Vec::with_capacity(BATCH_CAPACITY),
             keys: Vec::with_capacity(BATCH_CAPACITY),
             turned: Vec::with_capacity(BATCH_CAPACITY),

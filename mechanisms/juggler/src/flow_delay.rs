@@ -6,7 +6,7 @@
 //! two flows. Packets of one flow keep their order; those of different flows do not. Fragments and IP packets without ports go by
 //! their addresses and protocol, and what is not IP is delayed by DELAY.
 //!
-//! Packets leave exactly when their delay has passed under the captures' time, and in the next round of the driver else. At the
+//! Packets leave exactly when their delay has passed under the captures' time, and behind the task at hand else. At the
 //! end of a run everything leaves. Each worker has a network of its own, in which a flow's delay is the same.
 //!
 //! ## Usage
@@ -16,7 +16,8 @@
 //! - `DELAY`: how long packets are under way; up to 1048576 s.
 //! - `SPREAD`: by how much a flow's delay is more or less than that; no more than DELAY.
 //! - `CAPACITY`: most packets under way; those that find no room are dropped.
-//! - `SEED`: chooses the hash: with another one, flows have other delays.
+//! - `SEED`: chooses the hash: with another one, flows have other delays. Without it, delays are others in each run, but under the
+//!   trace clock.
 //!
 //! ## Handlers
 //! - `delay`: the mean delay.
@@ -51,7 +52,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DELAY", "seconds"),
         ArgInfo::positional("SPREAD", "seconds", "0"),
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
-        ArgInfo::keyword("SEED", "unsigned", "0"),
+        ArgInfo::keyword("SEED", "unsigned", ""),
     ],
     handlers: &[
         HandlerInfo::read("delay"),
@@ -68,7 +69,7 @@ pub static CLASS: Class = Class {
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let delay: Timestamp = args.required("DELAY");
     let spread = args.or("SPREAD", Timestamp::ZERO);
-    let (capacity, seed): (u32, u64) = (args.or("CAPACITY", 1 << 20), args.or("SEED", 0));
+    let (capacity, seed): (u32, Option<u64>) = (args.or("CAPACITY", 1 << 20), args.get("SEED"));
     args.finish()?;
     if !(Timestamp::ZERO..=LONGEST).contains(&delay) {
         args.error("DELAY: must be between 0 and 1048576s");
@@ -83,7 +84,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         delay,
         spread,
         capacity: capacity as usize,
-        hasher: KeyHasher::new(seed),
+        seed,
+        hasher: KeyHasher::default(),
         under_way: UnderWay::new(capacity as usize),
         not_before: Timestamp(i64::MIN),
         drops: 0,
@@ -94,6 +96,8 @@ struct FlowDelay {
     delay: Timestamp,
     spread: Timestamp,
     capacity: usize,
+    /// Chosen by the user.
+    seed: Option<u64>,
     hasher: KeyHasher,
     under_way: UnderWay,
     /// Nothing that comes leaves earlier, because packets of an element that had other delays are under way.
@@ -143,6 +147,11 @@ impl Element for FlowDelay {
         ];
         let effects = Effects { hold: Hold::Delay, order: Order::MayReorder, ..Effects::cases(cases) };
         effects.depending_on(Depends::Time)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.hasher = crate::hasher_of(cx, self.seed);
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {

@@ -195,8 +195,6 @@ const LINE: usize = 64;
 /// Packets whose data are under way while those in front of them are read: more at a time than memory can have under way
 /// would be waited for.
 const AHEAD: usize = 3;
-/// The hash needs no secret that differs from run to run: only the place in the table depends on it.
-const SEED: u64 = 0x7469_6465;
 
 /// Places where flows of a batch are noted.
 const PLACES: usize = 64;
@@ -283,7 +281,7 @@ impl Juggler {
         Juggler {
             settings,
             flows,
-            hasher: KeyHasher::new(SEED),
+            hasher: KeyHasher::default(),
             scratch: None,
             cutter: Cutter::default(),
             statistics: Statistics::default(),
@@ -623,6 +621,7 @@ impl Element for Juggler {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.hasher = cx.key_hasher();
         self.merges = self.settings.merges && cx.may_merge();
         self.is_asked = cx.work_comes();
         self.leaves_checksums = cx.may_offload();

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - A flow is in exactly one list. What waits of it is sorted by sequence number, and neighbours that fit are one run.
 //! - Nothing waits behind a gap for longer than OFO_TIMEOUT, and nothing in sequence longer than INSEQ_TIMEOUT after the first
-//!   segment in sequence came or the flow last let something go, whichever was later, plus one round of the driver.
+//!   segment in sequence came or the flow last let something go, whichever was later, plus the task at hand.
 //! - What leaves as one packet and is cut again is what came, byte for byte.
 //! - Memory is bounded by FLOWS and QUEUE. Nothing is dropped.
 //!
@@ -34,7 +34,8 @@ pub mod strict_priority;
 pub mod tcp_header;
 mod under_way;
 
-use element::Class;
+use element::{Class, Cx};
+use flow::KeyHasher;
 
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
@@ -46,3 +47,13 @@ pub static CLASSES: &[&Class] = &[
     &segment::CLASS,
     &strict_priority::CLASS,
 ];
+
+/// The hash function by which flows get a path or a delay: that of the seed that the user has chosen, else one that nobody can know,
+/// and under clocks that make runs repeatable always the same.
+fn hasher_of(cx: &Cx<'_>, seed: Option<u64>) -> KeyHasher {
+    match seed {
+        Some(seed) => KeyHasher::new(seed),
+        None if cx.is_repeatable() => KeyHasher::default(),
+        None => cx.key_hasher(),
+    }
+}

@@ -42,7 +42,7 @@ use element::args::{Arg, Place};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Case, Depends, Filter, State, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
-use flow::{FiveTupleKey, FlowTable, KeyHasher};
+use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher};
 use wire::tcp::flags;
 
 use crate::tcp_header::{Located, READS, TcpHeader, locate};
@@ -59,7 +59,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BLOCK", "unsigned", "65536"),
         ArgInfo::keyword("GAP", "seconds", "500us"),
         ArgInfo::keyword("FLOWS", "unsigned", "65536"),
-        ArgInfo::keyword("SEED", "unsigned", "0"),
+        ArgInfo::keyword("SEED", "unsigned", ""),
     ],
     handlers: &[
         HandlerInfo::count("packets"),
@@ -80,7 +80,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let (mode, choice) = (args.or("MODE", Mode::Flow), args.or("CHOICE", Choice::Random));
         let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
-        let (flows, seed): (u32, u64) = (args.or("FLOWS", 65_536), args.or("SEED", 0));
+        let (flows, seed): (u32, Option<u64>) = (args.or("FLOWS", 65_536), args.get("SEED"));
         args.finish()?;
         // Other modes know no flows, and need no room for them.
         let capacity = if mode == Mode::Tso { flows as usize } else { 1 };
@@ -97,7 +97,8 @@ pub static CLASS: Class = Class {
             choice,
             most: block,
             gap,
-            hasher: KeyHasher::new(seed),
+            seed,
+            hasher: KeyHasher::default(),
             table,
             // Larger ones grow while they warm up.
             blocks: Vec::with_capacity(capacity.min(65_536)),
@@ -191,6 +192,8 @@ struct PathSelector {
     /// Bytes of a block.
     most: u32,
     gap: Timestamp,
+    /// Chosen by the user.
+    seed: Option<u64>,
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
     /// By id of the flow.
@@ -239,7 +242,7 @@ impl PathSelector {
     fn output_of_block(&mut self, cx: &mut Cx<'_>, packet: &Located, key: &FiveTupleKey, hash: u32) -> usize {
         let now = cx.now();
         let mut inserted = self.table.insert(key, hash, now);
-        if inserted.is_err() {
+        if inserted == Err(InsertError::Full) {
             self.table.expire(now, MEMORY, SEARCH, |_, _| ());
             inserted = self.table.insert(key, hash, now);
         }
@@ -282,6 +285,11 @@ impl Element for PathSelector {
             (_, Choice::Random) => effects.depending_on(Depends::Random),
             (_, Choice::RoundRobin) => effects.depending_on(Depends::Counter),
         }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.hasher = crate::hasher_of(cx, self.seed);
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {

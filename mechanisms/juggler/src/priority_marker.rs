@@ -47,7 +47,7 @@ use element::args::{AnnotationOffset, Arg, Bandwidth, Real};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
-use flow::{FiveTupleKey, FlowTable, Inserted, KeyHasher};
+use flow::{FiveTupleKey, FlowTable, InsertError, Inserted, KeyHasher};
 use packet::Annotations;
 use wire::tcp::flags;
 
@@ -101,7 +101,7 @@ pub static CLASS: Class = Class {
         let Ok(table) = table else { return Err(element::Invalid) };
         let control = Control { target, line, alpha, p: 0.0 };
         let connections =
-            Connections { hasher: KeyHasher::new(SEED), table, acknowledged: vec![0; capacity as usize] };
+            Connections { hasher: KeyHasher::default(), table, acknowledged: vec![0; capacity as usize] };
         let meter = Meter { interval, rate: 0.0, since: None, bytes: 0 };
         Ok(Box::new(PriorityMarker {
             control,
@@ -117,8 +117,6 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The hash needs no secret that differs from run to run: only the place in the table depends on it.
-const SEED: u64 = 0x7469_6465;
 /// How long a connection is remembered where there is no room for others.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// Connections that are looked at to find one to forget, where there is no room for a new one.
@@ -186,7 +184,7 @@ impl Connections {
         let key = FiveTupleKey::new(&located.flow, 0);
         let hash = self.hasher.hash(&key);
         let mut inserted = self.table.insert(&key, hash, now);
-        if inserted.is_err() {
+        if inserted == Err(InsertError::Full) {
             self.table.expire(now, MEMORY, SEARCH, |_, _| ());
             inserted = self.table.insert(&key, hash, now);
         }
@@ -232,6 +230,7 @@ impl Element for PriorityMarker {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.connections.hasher = cx.key_hasher();
         self.wanted = cx.facts().annotation_read(self.place, 1);
         Ok(())
     }
@@ -308,7 +307,7 @@ mod tests {
 
     fn connections(capacity: usize) -> Connections {
         let table = FlowTable::new(capacity).unwrap();
-        Connections { hasher: KeyHasher::new(SEED), table, acknowledged: vec![0; capacity] }
+        Connections { hasher: KeyHasher::default(), table, acknowledged: vec![0; capacity] }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! This is the switch that Juggler was measured behind (figure 11 of its paper): each packet goes to one of the paths, a
 //! path keeps the order of its packets, and packets of a slower path come behind later ones of a faster one. Packets
-//! leave exactly when their path's delay has passed under the captures' time, and in the next round of the driver else.
+//! leave exactly when their path's delay has passed under the captures' time, and behind the task at hand else.
 //! With equal delays the order of all packets is kept. At the end of a run everything leaves.
 //!
 //! Each worker has paths of its own.

@@ -4,7 +4,7 @@
 //! The paint annotation says which queue a packet waits in: the greater, the more urgent; what has no paint is least
 //! urgent, and what has more than there are queues is most urgent. Whenever the link is free, the first packet of the
 //! most urgent queue is sent; it is not interrupted. Packets leave when their last bit has been sent: exactly under the
-//! captures' time, and in the next round of the driver else. A packet that finds its queue full is dropped. At the end
+//! captures' time, and behind the task at hand else. A packet that finds its queue full is dropped. At the end
 //! of a run everything leaves.
 //!
 //! ## Usage

@@ -9,7 +9,7 @@
 //!   first packet is, and that is the first place of the ring whose packet is still there.
 //! - Each packet costs constant time: one look-up, one place in the ring that is written, read, and passed over.
 //!   Ordering those that leave together costs what sorting these few costs, and nothing where they wait in order.
-//! - A packet leaves at most DELAY after it came: exactly under the trace clock, plus one round of the driver else.
+//! - A packet leaves at most DELAY after it came: exactly under the trace clock, plus the task at hand else.
 //! - The packets of a flow leave in the order in which they came (unless REORDER puts TCP segments back in order).
 //!   A packet that bypasses takes with it what its flow holds, in front of it.
 //! - Nothing is dropped but ACKs that a later one makes superfluous. Where there is no room, packets pass.

@@ -68,7 +68,7 @@ use element::effects::{Access, Case, Depends, Field, Filter, Hold, Order, State,
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
 };
-use flow::{FlowId, FlowTable, Inserted, KeyHasher, Sketch};
+use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use packet::BATCH_CAPACITY;
 
 use crate::key::{self, Brief, FlowKey, HEADERS};
@@ -172,8 +172,6 @@ pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn E
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// Flows that are looked at to find one to forget, where there is no room for a new one.
 const SEARCH: usize = 64;
-/// The hash needs no secret that differs from run to run: only the place in the table depends on it.
-const SEED: u64 = 0x7469_6465;
 
 /// What is known of the packets of a batch, one after the other.
 struct Scratch {
@@ -247,7 +245,7 @@ impl Reframer {
         let longest = settings.max_burst.min(1024) + 1;
         let mut reframer = Reframer {
             table,
-            hasher: KeyHasher::new(SEED),
+            hasher: KeyHasher::default(),
             lists: lists_for(&settings)?,
             scratch: None,
             sorting: Sorting::new(longest),
@@ -368,7 +366,8 @@ impl Reframer {
             return self.table.lookup(key, hash).map(FlowId::index);
         }
         let mut inserted = self.table.insert(key, hash, now);
-        if inserted.is_err() {
+        // Where one bucket is full, no flow of the others is in the way.
+        if inserted == Err(InsertError::Full) {
             // What has not been seen for DELAY holds nothing once what is due has left. That has to be out before
             // any packet of a flow that is forgotten now can pass.
             self.let_go(cx, out);
@@ -556,6 +555,11 @@ impl Element for Reframer {
             ..Effects::cases(cases)
         };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.hasher = cx.key_hasher();
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {

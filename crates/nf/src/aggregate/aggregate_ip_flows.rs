@@ -119,7 +119,7 @@ pub static CLASS: Class = Class {
             notifier,
             info: None,
             table,
-            hasher: KeyHasher::new(0),
+            hasher: KeyHasher::default(),
             flows: Vec::new(),
             waiting: Fragments::default(),
             next: 1,
@@ -541,6 +541,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.hasher = cx.key_hasher();
         if let Some(path) = &self.path {
             let call =
                 |element| Call { element: Some(element), handler: "filename".into(), value: String::new() };

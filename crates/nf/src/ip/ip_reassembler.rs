@@ -25,7 +25,6 @@
 //! IPFragmenter, CheckIPHeader
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::net::Ipv4Addr;
 
 use element::args::AnnotationOffset;
@@ -119,8 +118,7 @@ struct IpReassembler {
     is_spread: bool,
     most: usize,
     longest: Option<usize>,
-    /// Hashed in the same way in every run.
-    sets: HashMap<Key, Set, BuildHasherDefault<DefaultHasher>>,
+    sets: HashMap<Key, Set>,
     /// Memory for further sets.
     spare: Vec<Collected>,
     /// The payload of a fragment.

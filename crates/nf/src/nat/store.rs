@@ -202,7 +202,7 @@ impl Store {
             old: None,
             era: 0,
             seed: 0,
-            hasher: KeyHasher::new(0),
+            hasher: KeyHasher::default(),
             secret: KeyHasher::new(!0),
             sessions: Vec::new(),
             free: NONE,

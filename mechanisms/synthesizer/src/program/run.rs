@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use classify::filter::{Headers, Matcher};
 use element::{Base, Packet};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use packet::BATCH_CAPACITY;
 
 use super::computed::{Computed, Plain, Total, is_right};
@@ -39,7 +39,7 @@ pub struct Runner {
     start: Next,
     lists: Vec<RuleList>,
     /// Questions that are asked of flows on lease, by the question and where its answers lead.
-    branches: HashMap<(Ask, u32, Vec<Next>), Next, FixedState>,
+    branches: HashMap<(Ask, u32, Vec<Next>), Next, RandomState>,
     /// How often they were forgotten: others have their numbers since.
     forgotten: u64,
     /// What has to be done for each class.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use element::lease::{Leases, Lessor};
 use element::{Packet, Timestamp};
 use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use packet::BATCH_CAPACITY;
 use zerocopy::IntoBytes;
 
@@ -222,7 +222,7 @@ pub struct Flows {
     /// How many of the table's flows are on lease.
     leased: usize,
     rests: Vec<Rest>,
-    numbers: HashMap<Rest, usize, FixedState>,
+    numbers: HashMap<Rest, usize, RandomState>,
     usual: Vec<Usual>,
     makes: Rests,
     next_catch_up: Timestamp,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use element::Packet;
 use element::lease::Terms;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::key::{has_ports, kept_bits, key_of};
 use super::take::bytes_of;
@@ -35,7 +35,7 @@ enum Fixed {
 #[derive(Default)]
 pub(super) struct Rests {
     /// Where to begin, by all answers in the order in which they were found.
-    starts: HashMap<Vec<Next>, Next, FixedState>,
+    starts: HashMap<Vec<Next>, Next, RandomState>,
     /// By question: the last flow on whose ways it was, and where it leads then.
     seen: Vec<u32>,
     left: Vec<Next>,
