@@ -151,7 +151,7 @@ pub struct Row {
     /// Packets that came in for each that left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
-    /// How long packets were held.
+    /// Times for which packets were held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<Holding>,
 }
@@ -352,7 +352,7 @@ fn quartiles(values: Vec<f64>) -> [f64; 2] {
     [0.25, 0.75].map(|part| quantile(values.clone(), part))
 }
 
-/// What stands at a part of the way through the sorted values.
+/// The value at a part of the way through the sorted values; between two values, the part between them.
 fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = part * values.len().saturating_sub(1) as f64;

@@ -21,22 +21,22 @@ use crate::{Pair, Row, Settings, quantile};
 /// Elements of these measurements.
 pub(crate) static CLASSES: &[&Class] = &[&ENTRANCE, &DEPARTURE];
 
-/// How long packets are held, in nanoseconds.
+/// The time for which packets are to be held, in nanoseconds.
 const DELAY: f64 = 64_000.0;
 /// Packets per second beside other work.
 const RATE: u64 = 10_000;
-/// Where packets carry the time at which they came: behind the headers of IPv4 and UDP.
+/// The place of the time at which a packet came: behind the headers of IPv4 and UDP.
 const PLACE: usize = 28;
 const CLOCKS: usize = 2;
 /// Packets of one task of the busy source.
 const BURST: u64 = 32;
 
-/// What was seen of packets that were held.
+/// Times for which packets were held, and what that took.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holding {
     /// Microseconds that half of the packets were held at most, and 99 of 100.
     pub wall_us: [f64; 2],
-    /// The same in processor time of the worker, where it never sleeps.
+    /// The times in processor time of the worker, where it never sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_us: Option<[f64; 2]>,
     /// Microseconds of one task of the busy source.
@@ -143,15 +143,15 @@ impl Element for Departure {
     }
 }
 
-/// What is measured.
+/// One case to be measured.
 struct Setting {
     /// The element under test.
     element: &'static str,
     /// Packets per second.
     rate: u64,
-    /// What the busy source does with each packet, if there is one.
+    /// The work of the busy source for each packet (WorkPackage's W), if there is such a source.
     work: Option<u64>,
-    /// How long the worker may stay awake before a timer.
+    /// The longest that the worker stays awake before a timer.
     spin: Duration,
 }
 
@@ -235,7 +235,7 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
     })
 }
 
-/// How long sleeps of the machine take that should take as long as packets are held.
+/// A row for the machine's own sleeps, each of which should take as long as packets are held.
 fn sleeps(settings: &Settings) -> Row {
     let before = times();
     let sleep = |_| {

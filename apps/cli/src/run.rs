@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Workers look for packets without ever sleeping: the least delay, and a core each even when idle
     #[arg(long)]
     busy_poll: bool,
-    /// How long a worker may stay awake before it has to let packets go (Reframer, Juggler, shapers), because sleeps end late;
-    /// with 0 it sleeps until then, and packets leave late
+    /// The longest that a worker stays awake before held packets have to leave (Reframer, Juggler, shapers), because sleeps end
+    /// late; with 0 the worker sleeps until then, and packets leave late
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time)]
     spin: Duration,
     /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be

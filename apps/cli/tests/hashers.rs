@@ -16,10 +16,10 @@ const ALLOWED: [(&str, &str); 8] = [
     ("mechanisms/synthesizer/src/program/flows/mod.rs", "gets the seed of the run"),
     ("mechanisms/synthesizer/src/model/chain.rs", "configurations, not packets"),
 ];
-/// Where the seed of the run comes from.
+/// Words by which a source takes the seed of the run.
 const SECRET: [&str; 4] = ["cx.key_hasher()", "cx.hash_seed()", "hasher_of(cx", "seed: u64)"];
 
-/// What is wrong with a source.
+/// The faults of a source.
 fn faults(file: &str, text: &str) -> Vec<String> {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut faults = Vec::new();

@@ -506,7 +506,7 @@ impl<'a> Cx<'a> {
         self.host.set_timer(self.id, token, Some((at, Precision::Exact)));
     }
 
-    /// The same for a timer that may be late by what a sleep of the machine adds: no worker stays awake for it.
+    /// Sets a timer that may be late by what a sleep of the machine adds: no worker stays awake for it.
     pub fn set_coarse_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Coarse)));
     }

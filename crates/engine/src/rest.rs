@@ -20,7 +20,7 @@ const LOOKOUT: Duration = Duration::from_micros(10);
 /// Longest sleep of workers that need not notice interrupts: others ring for them.
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// How late sleeps end, in nanoseconds: what most of the last ones have kept to.
+/// The lateness of sleeps, in nanoseconds: four of five end no later.
 pub(crate) struct Lateness(i64);
 
 impl Default for Lateness {

@@ -17,7 +17,7 @@ use crate::placement::Way;
 use crate::plan::Plan;
 use crate::rest::Lateness;
 
-/// How long workers may stay awake before a timer is due, where nobody says. Most sleeps end earlier than so much too late.
+/// The longest that workers stay awake before a timer is due, where nobody says. Most sleeps are less late than that.
 const SPIN: Duration = Duration::from_micros(200);
 
 /// How a worker runs.
@@ -32,7 +32,7 @@ pub struct Options {
     pub seed: u64,
     /// Whether workers look for work without ever sleeping: quickest to answer, and a core each even when idle.
     pub busy_poll: bool,
-    /// How long a worker may stay awake before a timer is due, because sleeps end late; zero lets it sleep until then.
+    /// The longest that a worker stays awake before a timer is due, because sleeps end late; with zero it sleeps until then.
     pub spin: Duration,
     /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
     pub ends_when_idle: bool,
@@ -111,7 +111,7 @@ pub struct Worker {
     pub(crate) links: Option<Links>,
     /// Whether there was work since the last look at the clock.
     pub(crate) has_worked: bool,
-    /// How late sleeps have ended.
+    /// The lateness of sleeps so far.
     pub(crate) lateness: Lateness,
 }
 

@@ -15,7 +15,7 @@ use tidegate_synthesizer::compose::synthesize;
 use tidegate_synthesizer::compose::walk::Limits;
 use tidegate_synthesizer::insert::insert;
 
-/// What elements of a chain have dropped and passed on, by name, for packets of several lengths.
+/// Counts of elements by name: packets that they have passed on, and drops by reason.
 type Counts = BTreeMap<String, (u64, String)>;
 
 /// The counts of some elements as they are, and as a program.

@@ -83,12 +83,12 @@ pub enum Stream {
     Messages,
 }
 
-/// How exactly a timer is kept under the machine's clock.
+/// The precision of a timer under the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// A worker without work is awake when the timer is due, for as long before as its sleeps end late.
     Exact,
-    /// As late as a sleep ends: for looks, many times a millisecond, at what tells nobody when it is ready.
+    /// The timer runs as late as a sleep ends: for looks, many times a millisecond, at a device that does not tell when it is ready.
     Coarse,
 }
 
