@@ -31,6 +31,11 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if effects.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
+    // Its cases are about ordinary packets. Of a large segment it makes something else than they say, and where a program takes
+    // its place, whoever merges segments in front of it does so no more.
+    if effects.offloads.is_some() && effects.cases.iter().any(|case| matches!(case.to, Target::Output(_))) {
+        return Some("does what was left to devices".into());
+    }
     let turned = effects.depends.contains(&Depends::Handler);
     let held = match effects.hold {
         Hold::None => None,
@@ -453,6 +458,11 @@ mod tests {
         let inside = Filter::Opaque { about: "a list of names", reads: Vec::new() };
         let told = to_synthesis(&cases(Filter::Not(Box::new(inside))));
         assert_eq!(told.as_deref(), Some("decides by itself (a list of names)"));
+        let device = Effects { offloads: Some(-14), ..Effects::pass() };
+        assert_eq!(to_synthesis(&device).as_deref(), Some("does what was left to devices"));
+        let sends =
+            Effects { offloads: Some(-14), ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)]) };
+        assert_eq!(to_synthesis(&sends), None);
     }
 
     #[test]

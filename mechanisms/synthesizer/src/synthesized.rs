@@ -135,7 +135,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 struct Count {
     packets: u64,
     bytes: u64,
-    /// The bytes up to where packets end at last.
+    /// The bytes up to where packets end at last, from where they came in. Packets that are cut to less than was put in front of
+    /// them by then end before that: sums wrap, and are right again with what was put in front.
     cut: u64,
     first: Timestamp,
     last: Timestamp,
@@ -153,7 +154,7 @@ impl Count {
         }
         self.packets += packets;
         self.bytes += bytes;
-        self.cut += cut;
+        self.cut = self.cut.wrapping_add(cut);
         self.last = now;
     }
 }
@@ -378,7 +379,7 @@ impl Element for Synthesized {
             }
             // How far they reach from where they came in.
             let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
-            let cut = carried.saturating_add_signed(moved);
+            let cut = carried.wrapping_add_signed(moved);
             let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
             counts[class as usize].add(places.len() as u64, bytes, cut, now);
         }
@@ -460,7 +461,7 @@ impl Element for Synthesized {
 
 fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
     let Count { packets, bytes, first, last, .. } = count;
-    Tally { input, case, packets, bytes: bytes.saturating_add_signed(-moved), first, last }
+    Tally { input, case, packets, bytes: bytes.wrapping_add_signed(-moved), first, last }
 }
 
 /// Sends a whole batch one way; what goes to output 0 is given back.

@@ -3,42 +3,35 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use common::read;
+use common::as_it_is_and_composed;
 use element::Timestamp;
-use lang::flatten;
 use packet::SLOT_CAPACITY;
-use testkit::Run;
-use testkit::elements::{Input, offer};
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::insert::insert;
+use testkit::elements::Input;
 
 /// Counts of elements by name: packets that they have passed on, and drops by reason.
 type Counts = BTreeMap<String, (u64, String)>;
 
+/// A packet of so many bytes.
+fn input(length: usize) -> Input {
+    Input {
+        bytes: (0..length).map(|place| place as u8).collect(),
+        time: Timestamp::from_secs(1),
+        annotations: [0; 48],
+        headers: [Some(0), None, None],
+    }
+}
+
 /// The counts of some elements as they are, and as a program.
 fn counts(elements: &str) -> [Counts; 2] {
-    let chain = read(&format!("in :: FromDump(in.pcap) -> {elements};"));
-    let limits = Limits { least: Some(1), ..Limits::default() };
-    let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    assert!(!synthesis.stretches.is_empty(), "{elements}");
-    [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)].map(|mut graph| {
-        let input = |length: usize| Input {
-            bytes: (0..length).map(|place| place as u8).collect(),
-            time: Timestamp::from_secs(1),
-            annotations: [0; 48],
-            headers: [Some(0), None, None],
-        };
-        let number = offer(vec![[60, 200, 2100, 5000].map(input).to_vec()]);
-        let source = graph.elements.iter_mut().find(|element| element.name == "in").unwrap();
-        (source.class, source.config) = ("TestSource".into(), format!("{number}, 0"));
-        let outcome = Run::default().text(&flatten(&graph), &[]).unwrap();
-        assert!(outcome.report.balances());
-        let counted =
-            outcome.report.elements.iter().filter(|element| chain.graph.find(&element.name).is_some());
-        counted.map(|element| (element.name.clone(), (element.out, format!("{:?}", element.drops)))).collect()
+    let inputs = [60, 200, 2100, 5000].map(input);
+    let [plain, composed] = as_it_is_and_composed(&format!("FromDump(in.pcap) -> {elements};"), &inputs, &[])
+        .map(|outcome| outcome.report.elements);
+    let named: BTreeSet<String> = plain.iter().map(|element| element.name.clone()).collect();
+    [plain, composed].map(|elements| {
+        let counted = elements.into_iter().filter(|element| named.contains(&element.name));
+        counted.map(|element| (element.name, (element.out, format!("{:?}", element.drops)))).collect()
     })
 }
 
@@ -70,5 +63,24 @@ fn bytes_are_taken_off_where_the_first_slot_has_them() {
             is_the_same(&format!("Strip({first}) -> Null -> Strip({then}) -> Null -> Null -> Discard"));
             is_the_same(&format!("Strip({first}) -> Strip({then}) -> Unstrip({then}) -> Discard"));
         }
+    }
+}
+
+/// Ends are moved by as much as packets are longer, and counted as such, also where the packet has less left than was cut.
+#[test]
+fn bytes_are_counted_where_the_end_is_moved() {
+    for elements in [
+        "VLANEncap(5) -> Truncate(0, EXTRA_LENGTH false) -> c :: AverageCounter -> Discard",
+        "VLANEncap(5) -> Truncate(0, EXTRA_LENGTH false) -> c :: Counter -> Discard",
+        "Strip(14) -> Truncate(4) -> Unstrip(14) -> c :: Counter -> Truncate(60) -> Strip(40) -> Discard",
+        "Truncate(10) -> Unstrip(200) -> Truncate(0) -> c :: Counter -> Strip(0) -> Discard",
+        "c :: Counter -> Unstrip(20) -> Truncate(0) -> Discard",
+    ] {
+        let text = format!("FromDump(in.pcap) -> {elements};");
+        let inputs = [0, 20, 60, 2100].map(input);
+        let outcomes = as_it_is_and_composed(&text, &inputs, &["c.byte_count"]);
+        let [plain, composed] = outcomes.map(|outcome| outcome.values);
+        assert!(plain[0].is_ok());
+        assert_eq!(composed, plain, "{elements}");
     }
 }

@@ -4,14 +4,9 @@ mod common;
 
 use std::net::SocketAddr;
 
-use common::read;
+use common::as_it_is_and_composed;
 use element::Timestamp;
-use lang::flatten;
-use testkit::Run;
-use testkit::elements::{Input, offer};
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::insert::insert;
+use testkit::elements::Input;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 use wire::tcp::flags::ACK;
@@ -35,17 +30,13 @@ fn segments() -> Vec<Input> {
 
 /// How many packets come behind some elements that a juggler stands in front of: as they are, and as a program.
 fn counts(elements: &str) -> [u64; 2] {
-    let chain = read(&format!("FromDump(in.pcap) -> Juggler -> {elements} -> c :: Counter -> Discard;"));
-    let limits = Limits { least: Some(1), ..Limits::default() };
-    let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    assert!(!synthesis.stretches.is_empty(), "{elements}");
-    [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)].map(|mut graph| {
-        let number = offer(vec![segments()]);
-        let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();
-        (source.class, source.config) = ("TestSource".into(), format!("{number}, 0"));
-        let outcome = Run::default().text(&flatten(&graph), &["c.count"]).unwrap();
-        outcome.values[0].as_ref().unwrap().trim().parse().unwrap()
-    })
+    values(elements, "c.count").map(|count| count.trim().parse().unwrap())
+}
+
+/// What a handler says, of the juggler `j` too.
+fn values(elements: &str, handler: &str) -> [String; 2] {
+    let text = format!("FromDump(in.pcap) -> j :: Juggler -> {elements} -> c :: Counter -> Discard;");
+    as_it_is_and_composed(&text, &segments(), &[handler]).map(|outcome| outcome.values[0].clone().unwrap())
 }
 
 #[test]
@@ -54,4 +45,11 @@ fn segments_are_merged_in_front_of_programs_as_in_front_of_elements() {
     assert_eq!(counts("Strip(14) -> CheckIPHeader(0) -> SetIPDSCP(3)"), [1, 1]);
     // It tells segments apart.
     assert_eq!(counts("CheckIPHeader(14) -> CheckLength(1500)"), [8, 8]);
+}
+
+#[test]
+fn segments_are_merged_in_front_of_what_cuts_them() {
+    let [plain, composed] = values("Segment -> CheckIPHeader(14) -> DecIPTTL", "j.merged");
+    assert!(!plain.trim().is_empty() && plain.trim() != "0", "{plain}");
+    assert_eq!(composed, plain);
 }

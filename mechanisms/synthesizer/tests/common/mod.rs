@@ -6,7 +6,12 @@ use std::sync::Arc;
 use element::Registry;
 use element::ports::Processing;
 use engine::{ClockKind, Plan, Worker};
-use lang::Graph;
+use lang::{Graph, flatten};
+use testkit::Run;
+use testkit::elements::{Input, offer};
+use tidegate_synthesizer::compose::synthesize;
+use tidegate_synthesizer::compose::walk::Limits;
+use tidegate_synthesizer::insert::insert;
 use tidegate_synthesizer::model::chain::Chain;
 use tidegate_synthesizer::verify::example::Example;
 use tidegate_synthesizer::verify::run::{self, Exit, PACKETS};
@@ -59,6 +64,27 @@ fn read_with(text: &str) -> Result<Read, String> {
     let is_push = |output: &Processing| *output == Processing::Push;
     let pushed = numbers().map(|number| plan.outputs[number].iter().map(is_push).collect()).collect();
     Ok(Read { graph, chain, pushed })
+}
+
+/// What becomes of packets that come to the `FromDump` of a configuration: as it is, and with programs.
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) fn as_it_is_and_composed(
+    text: &str,
+    inputs: &[Input],
+    handlers: &[&str],
+) -> [testkit::Outcome; 2] {
+    let chain = read(text);
+    let limits = Limits { least: Some(1), ..Limits::default() };
+    let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
+    assert!(!synthesis.stretches.is_empty(), "{text}");
+    [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)].map(|mut graph| {
+        let number = offer(vec![inputs.to_vec()]);
+        let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();
+        (source.class, source.config) = ("TestSource".into(), format!("{number}, 0"));
+        let outcome = Run::default().text(&flatten(&graph), handlers).unwrap();
+        assert!(outcome.report.balances(), "{text}");
+        outcome
+    })
 }
 
 /// What comes out of each end, in order, by name of the end.
