@@ -36,9 +36,6 @@ struct Args {
     /// Failures of each kind that are made small and shown
     #[arg(long, default_value_t = 2)]
     show: usize,
-    /// Show wrong programs that the proof has caught or could not decide about as well
-    #[arg(long)]
-    caught: bool,
     /// Show only those whose name has this in it, such as "burst 1:" or "Bytes"
     #[arg(long)]
     only: Option<String>,
@@ -74,7 +71,6 @@ fn main() -> ExitCode {
         nodes: Some(args.nodes),
         jobs: args.jobs,
         show: args.show,
-        shows_caught: args.caught,
         // It lives as long as the program.
         only: args.only.map(|only| &*only.leak()),
     };

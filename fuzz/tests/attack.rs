@@ -15,7 +15,6 @@ fn random_configurations_do_the_same_with_programs() {
         nodes: Some(1 << 20),
         jobs: std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4)),
         show: 1,
-        shows_caught: false,
         only: None,
     };
     let outcome = attack(settings, &Unseen);

@@ -66,20 +66,6 @@ pub(super) struct Finding {
     pub(super) proof: Proof,
 }
 
-impl Finding {
-    /// Whether it is a fault of the product: a program that the proof refuses is not run.
-    pub(super) fn is_failure(&self) -> bool {
-        let is_seen_by_proofs =
-            matches!(self.label.aspect, Aspect::Bytes | Aspect::Annotations | Aspect::Drops);
-        match (self.label.mode, &self.proof) {
-            (Mode::WouldRun, _) => true,
-            (Mode::EveryProgram, Proof::Different(_)) => false,
-            (Mode::EveryProgram, Proof::Same | Proof::NotAsked) => true,
-            (Mode::EveryProgram, _) => !is_seen_by_proofs && self.label.aspect != Aspect::Start,
-        }
-    }
-}
-
 /// What came of a case.
 #[derive(Debug, Default)]
 pub(super) struct Checked {

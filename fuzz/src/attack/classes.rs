@@ -142,15 +142,22 @@ pub(super) struct Context {
     pub(super) marked: bool,
     /// Whether it is IPv6.
     pub(super) six: bool,
-    /// Whether the element before has written bytes and left checksums as they were.
-    pub(super) spoils: bool,
+    /// The byte of the IP header that the element before has written without its checksum.
+    pub(super) spoiled: Option<i32>,
+    /// Whether somebody has kept the checksum of the IP header right.
+    pub(super) updated: bool,
+    /// Whether the header has been taken off since.
+    pub(super) hidden: bool,
 }
 
 impl Default for Context {
     fn default() -> Self {
-        Context { at: 14, marked: false, six: false, spoils: false }
+        Context { at: 14, marked: false, six: false, spoiled: None, updated: false, hidden: false }
     }
 }
+
+/// Elements that keep the checksum of the IP header right.
+const UPDATING: [&str; 6] = ["DecIPTTL", "SetIPDSCP", "SetIPECN", "MarkIPCE", "SetIPChecksum", "FixIPSrc"];
 
 fn pick<T: Copy>(r: &mut Rng, of: &[T]) -> T {
     of[r.usize(..of.len())]
@@ -221,10 +228,29 @@ impl Context {
     /// Where packets are behind an element.
     pub(super) fn follow(&mut self, element: &Element) {
         let number = element.config.split(',').next().and_then(|text| text.trim().parse::<i32>().ok());
-        let writes = ["StoreData", "MoveData", "SetIP6ECN", "SetIP6DSCP"].contains(&element.class.as_str());
-        let stores =
-            element.class == "StoreIPAddress" && element.config.ends_with(|c: char| c.is_ascii_digit());
-        self.spoils = writes || stores;
+        let last = element.config.rsplit(',').next().unwrap_or_default().trim();
+        self.spoiled = match element.class.as_str() {
+            "StoreData" | "MoveData" => number.map(|number| number - self.at),
+            "SetIP6ECN" | "SetIP6DSCP" => Some(1),
+            "StoreIPAddress" => last.parse().ok().map(|number: i32| number - self.at),
+            _ => None,
+        };
+        let is_updated = UPDATING.contains(&element.class.as_str())
+            || element.class == "StoreIPAddress" && self.spoiled.is_none();
+        self.updated |= is_updated && self.marked && !self.six;
+        let takes_off = match element.class.as_str() {
+            "StripIPHeader" => self.marked,
+            // As far as behind the checksum.
+            "Strip" => number.is_some_and(|number| number >= self.at + 12),
+            _ => false,
+        };
+        let encapsulates = ["EtherEncap", "EtherVLANEncap", "IPEncap", "UDPIPEncap", "IP6Encap"]
+            .contains(&element.class.as_str());
+        if takes_off {
+            (self.hidden, self.updated) = (self.updated, false);
+        } else if encapsulates {
+            self.hidden = false;
+        }
         match element.class.as_str() {
             "Strip" => self.at -= number.unwrap_or_default(),
             "Unstrip" => self.at += number.unwrap_or_default(),
@@ -252,6 +278,15 @@ pub(super) fn next(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Eleme
 }
 
 fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
+    // Headers may come to lie over the checksum that was kept right.
+    if c.hidden && r.bool() {
+        let (from, to) = (mac(r), mac(r));
+        return match r.u8(..4) {
+            0 => one("EtherEncap", format!("0x0800, {from}, {to}")),
+            1 => one("EtherVLANEncap", format!("0x0800, {from}, {to}, VLAN_ID {}", r.u8(..9))),
+            _ => encapsulate(r),
+        };
+    }
     // What has no header behind it gets one, mostly.
     if !c.marked && r.u8(..4) > 0 {
         return match (c.at, c.six) {
@@ -261,13 +296,19 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
         };
     }
     // What updates a checksum is most interesting behind what does not.
-    if c.spoils && !c.six && r.bool() {
-        return match r.u8(..5) {
-            0 | 1 => one("DecIPTTL", ""),
-            2 => one("SetIPDSCP", r.u8(..64).to_string()),
-            3 => one("SetIPECN", r.u8(..4).to_string()),
-            _ => one("StoreIPAddress", format!("{}, src", address(r))),
-        };
+    if let Some(byte) = c.spoiled.filter(|_| !c.six) {
+        match r.u8(..12) {
+            0..=7 => return update(r, byte),
+            8..=10 => {
+                let byte = r.i32(..20);
+                return update(r, byte);
+            }
+            _ => {}
+        }
+    }
+    if c.updated && r.u8(..10) == 0 {
+        let behind = c.at.max(0) + pick(r, &[12, 20, 20, 24]);
+        return if r.u8(..3) > 0 { one("StripIPHeader", "") } else { one("Strip", behind.to_string()) };
     }
     match r.u8(..100) {
         0..=7 => filter(r),
@@ -282,6 +323,21 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
         67..=69 => router(r),
         70..=72 => one(pick(r, &["Counter", "Null", "AverageCounter"]), ""),
         _ => catalogue.any(r),
+    }
+}
+
+/// What writes a byte of the IP header and keeps the checksum right.
+fn update(r: &mut Rng, byte: i32) -> Element {
+    match byte {
+        0 | 1 if r.bool() => one("SetIPDSCP", r.u8(..64).to_string()),
+        0 | 1 => one("SetIPECN", r.u8(..4).to_string()),
+        8 => one("DecIPTTL", ""),
+        12..16 => one("StoreIPAddress", format!("{}, src", address(r))),
+        16..20 => one("StoreIPAddress", format!("{}, dst", address(r))),
+        _ => {
+            let other = pick(r, &[1, 8, 12, 16]);
+            update(r, other)
+        }
     }
 }
 
@@ -444,7 +500,10 @@ fn field(r: &mut Rng, c: &Context) -> Element {
 fn data(r: &mut Rng, c: &Context) -> Element {
     // Where something is: fields of the IP and transport header, those beside them.
     let place = |r: &mut Rng| {
-        let inside = [0, 1, 2, 3, 4, 6, 8, 8, 9, 10, 11, 12, 16, 19, 20, 22, 24, 28, 32, 36, 40];
+        let inside = [
+            0, 1, 1, 1, 2, 3, 4, 6, 8, 8, 8, 9, 10, 11, 12, 12, 12, 16, 16, 16, 19, 20, 22, 24, 28, 32, 36,
+            40,
+        ];
         let network = c.at.max(0);
         if r.u8(..4) == 0 { r.i32(0..70) } else { network + pick(r, &inside) }
     };

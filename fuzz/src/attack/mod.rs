@@ -51,8 +51,6 @@ pub struct Settings {
     pub jobs: usize,
     /// Failures of each kind that are made small and shown.
     pub show: usize,
-    /// Whether wrong programs that the proof has caught, or could not decide about, are shown like failures.
-    pub shows_caught: bool,
     /// A word in the names of those that are shown, if not all are.
     pub only: Option<&'static str>,
 }
@@ -88,8 +86,6 @@ pub struct Outcome {
     pub classes: BTreeMap<String, u64>,
     /// Failures by kind: how many configurations, and the first seeds.
     pub failures: BTreeMap<String, (u64, Vec<u64>)>,
-    /// Differences that the proof has caught, or could not decide about, by kind.
-    pub caught: BTreeMap<String, (u64, Vec<u64>)>,
     /// What the verifier said of pairs.
     verdicts: Verdicts,
     /// Failures, made small.
@@ -174,24 +170,18 @@ impl Outcome {
         if self.verdicts.pairs > 0 {
             self.verdicts.table(&mut row);
         }
-        for (name, of) in [("not run", &self.caught), ("FAILED", &self.failures)] {
-            for (label, (times, seeds)) in of {
-                row(&format!("{name}: {label}"), format!("{times}, seeds {seeds:?}"));
-            }
-        }
-        for (label, (times, seeds)) in &self.verdicts.failures {
+        for (label, (times, seeds)) in self.failures.iter().chain(&self.verdicts.failures) {
             row(&format!("FAILED: {label}"), format!("{times}, seeds {seeds:?}"));
         }
         text
     }
 
-    /// Counts a case. Gives what is to be shown of it, and whether it is a failure.
+    /// Counts a case. Gives how it failed.
     fn add(
         &mut self,
         (seed, case, kinds): (u64, &Case, &[Kind]),
         checked: Result<Checked, String>,
-        shows_caught: bool,
-    ) -> Vec<(Label, bool)> {
+    ) -> Vec<Label> {
         self.chains += 1;
         for kind in kinds {
             *self.packets.entry(*kind).or_default() += 1;
@@ -224,21 +214,14 @@ impl Outcome {
             }
             Some(Proof::NotAsked) | None => {}
         }
-        let mut failed = Vec::new();
         for finding in &checked.findings {
-            let is_failure = finding.is_failure();
-            if is_failure || shows_caught {
-                failed.push((finding.label, is_failure));
-            }
-            let counts = if is_failure { &mut self.failures } else { &mut self.caught };
-            let label = named(finding);
-            let (times, seeds) = counts.entry(label).or_default();
+            let (times, seeds) = self.failures.entry(named(finding)).or_default();
             *times += 1;
             if seeds.len() < 8 {
                 seeds.push(seed);
             }
         }
-        failed
+        checked.findings.iter().map(|finding| finding.label).collect()
     }
 }
 
@@ -277,7 +260,7 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     let mut outcome = Outcome::default();
     let effort = Effort { time: settings.proof, nodes: settings.nodes };
     let all = settings.chains + settings.pairs;
-    let mut labels: BTreeMap<(Label, bool), Vec<u64>> = BTreeMap::new();
+    let mut labels: BTreeMap<Label, Vec<u64>> = BTreeMap::new();
     let (mut done, mut failed) = (0, 0);
     let seeds = settings.seed..settings.seed + settings.chains;
     in_order(
@@ -289,8 +272,8 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
             (case, kinds, checked)
         },
         |seed, (case, kinds, checked)| {
-            let found = outcome.add((seed, &case, &kinds), checked, settings.shows_caught);
-            (done, failed) = (done + 1, failed + u64::from(found.iter().any(|(_, is_failure)| *is_failure)));
+            let found = outcome.add((seed, &case, &kinds), checked);
+            (done, failed) = (done + 1, failed + u64::from(!found.is_empty()));
             for label in found {
                 labels.entry(label).or_default().push(seed);
             }
@@ -322,8 +305,8 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     let wanted = |label: &Label| settings.only.is_none_or(|only| label.to_string().contains(only));
     let shown: Vec<(Label, u64)> = labels
         .iter()
-        .filter(|((label, _), _)| wanted(label))
-        .flat_map(|((label, _), seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
+        .filter(|(label, _)| wanted(label))
+        .flat_map(|(label, seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
         .collect();
     let mut shows = |text: String| {
         watch.tell(&text);

@@ -41,8 +41,9 @@ pub(super) enum Broken {
 }
 
 /// Handlers that say where an element is, or what the machine is doing. The smoothed rates of Counter are left out as well: who
-/// is told of many packets at once takes them for evenly spread.
-const OTHERS: [&str; 6] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread"];
+/// is told of many packets at once takes them for evenly spread. So is the mean size of batches: these are not the same with
+/// programs, and need not be.
+const OTHERS: [&str; 7] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread", "mean_batch"];
 
 /// Runs packets through a configuration. `text` makes its graph for the exchange with a number.
 ///
