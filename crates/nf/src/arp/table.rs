@@ -21,7 +21,7 @@ use crate::hashing::{ByNumber, reseed};
 /// What can be said of a table.
 pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
-    ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "0"),
+    ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "65536"),
     ArgInfo::keyword("ENTRY_PACKET_CAPACITY", "unsigned", "0"),
     ArgInfo::keyword("CAPACITY_SLIM_FACTOR", "unsigned", "2"),
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
@@ -80,7 +80,7 @@ impl Limits {
     pub(crate) fn read(args: &mut Args<'_>) -> Limits {
         let mut number = |name, default: u32| args.or(name, default) as usize;
         let packets = number("CAPACITY", 2048);
-        let entries = number("ENTRY_CAPACITY", 0);
+        let entries = number("ENTRY_CAPACITY", 65_536);
         let packets_per_entry = number("ENTRY_PACKET_CAPACITY", 0);
         let slim_factor = number("CAPACITY_SLIM_FACTOR", 2);
         if slim_factor == 0 {
@@ -94,7 +94,7 @@ impl Limits {
             slim_factor: slim_factor.max(1),
             timeout,
             pace: ARP_PACE,
-            keeps_known: false,
+            keeps_known: true,
         }
     }
 }
@@ -411,6 +411,9 @@ impl<A: Address> Table<A> {
                 return false;
             }
             is_asked = entry.queries > 0 || has_answered && !is_other;
+        } else if self.limits.entries > 0 && self.len() >= self.limits.entries {
+            // What nobody has asked for takes no place from others.
+            return false;
         }
         self.insert(address, mac, now, waiters);
         let place = self.places.get(&address).copied();

@@ -2,6 +2,8 @@
 
 use std::collections::TryReserveError;
 
+use crate::memory::reserved;
+
 /// No thing.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -70,13 +72,6 @@ impl Links {
             behind => self.of[behind as usize][0] = before,
         }
     }
-}
-
-/// An empty vector with room for so many.
-pub(super) fn reserved<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
-    let mut vector = Vec::new();
-    vector.try_reserve_exact(count)?;
-    Ok(vector)
 }
 
 /// Writes the value of a numbered thing; new numbers come one after the other.

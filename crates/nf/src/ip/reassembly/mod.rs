@@ -14,10 +14,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use element::{Packet, Timestamp};
 use flow::{AddressKey, AddressPairKey, FlowId, FlowTable, FragmentKey, Inserted, KeyHasher, TableError};
 
-use self::links::{Links, List, NONE, put, reserved};
+use self::links::{Links, List, NONE, put};
 pub(crate) use self::pieces::{Fit, Piece};
 use self::pieces::{Pieces, Row};
 use self::sources::Sources;
+use crate::memory::reserved;
 
 /// Bytes of a flow table per entry, with its share of buckets that are 60 % full.
 const TABLE_BYTES: usize = 64 + 4 + 10;

@@ -4,7 +4,8 @@ use std::collections::TryReserveError;
 
 use element::Packet;
 
-use super::links::{Links, List, NONE, put, reserved};
+use super::links::{Links, List, NONE, put};
+use crate::memory::reserved;
 
 /// A fragment, or what later ones have left of it.
 pub(crate) struct Piece {

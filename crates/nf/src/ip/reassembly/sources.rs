@@ -9,7 +9,8 @@ use element::Timestamp;
 use flow::{AddressKey, FlowId, FlowTable, Inserted, KeyHasher};
 
 use super::Refusal;
-use super::links::{Links, List, NONE, put, reserved};
+use super::links::{Links, List, NONE, put};
+use crate::memory::reserved;
 
 /// By how many ranks completed packets can lower a source's: it may then hold 64 times what others hold.
 const TRUST: u8 = 6;
