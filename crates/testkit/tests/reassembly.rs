@@ -181,6 +181,19 @@ fn more_fragments_do_not_buy_time() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (3, 1));
 }
 
+/// Also if no more fragments come.
+#[test]
+fn any_packet_shows_that_time_has_passed() {
+    let [first, _] = halves(host(1), 1);
+    let mut whole = halves(host(2), 2)[0].clone();
+    whole[20] = 0;
+    whole[24..26].fill(0);
+    wire::checksum::fill_ipv4(&mut whole[14..34]).unwrap();
+    let (outcome, seen) =
+        through("CheckIPHeader(14) -> r :: IPReassembler", &[(0, first), (31 * SECOND, whole)], &[]);
+    assert_eq!((seen.len(), dropped(&outcome, DropReason::OutOfTime)), (1, 1));
+}
+
 /// Of fragments with these places and bytes, in their order, what comes out.
 fn joined(reassembler: &str, parts: &[(u16, &[u8], bool)]) -> (Vec<Vec<u8>>, Outcome) {
     let frame = |&(from, payload, more): &(u16, &'static [u8], bool)| {

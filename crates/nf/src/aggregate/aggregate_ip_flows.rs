@@ -436,8 +436,13 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Ends flows that were idle too long, if it is time for that.
+    /// Sends on fragments that have waited long enough, and ends flows that were idle too long, if it is time for that.
     fn reap(&mut self, cx: &mut Cx<'_>) {
+        let second = self.second.saturating_sub(self.limits.fragment);
+        while let Some(pair) = self.waiting.next_due(second) {
+            self.release(cx, pair, second);
+            self.waiting.wait_on(pair);
+        }
         match self.reap_at {
             Some(at) if self.second < at => return,
             Some(_) => self.reap_at_time(cx, self.second),

@@ -16,7 +16,7 @@
 //! Fragments are given up when their packet is not complete 30 seconds after its first fragment came, when there is no memory
 //! for others, or when one of the limits below is reached. They leave by output 1 as they came; without output 1 they are
 //! dropped. The reasons are `out of time`, `memory limit` and `fragment limit`. Time is that of the packets' time stamps, or
-//! the clock for packets without one; fragments that are given up leave with the next fragment that comes.
+//! the clock for packets without one; that it is over is noticed with the next packet that comes.
 //!
 //! ## Memory
 //! HIMEM bounds all that is kept: a fragment takes the slots of its packet, whatever its length or offset, and its share of the
@@ -229,12 +229,8 @@ impl IpReassembler {
             }
         };
         self.counts.fragments += 1;
-        let time = if packet.time().is_set() { packet.time() } else { cx.now() };
-        while let Some((set, began)) = self.store.oldest()
-            && time - began > PATIENCE
-        {
-            self.give_up(cx, set, DropReason::OutOfTime);
-        }
+        let time = time_of(cx, &packet);
+        self.end_old(cx, time);
         let set = self.hold(cx, packet, &part, time)?;
         if self.store.is_complete(set) {
             return self.join(cx, set, time);
@@ -344,6 +340,15 @@ impl IpReassembler {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
+    /// Gives up those sets that have waited for too long.
+    fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
+        while let Some((set, began)) = self.store.oldest()
+            && now - began > PATIENCE
+        {
+            self.give_up(cx, set, DropReason::OutOfTime);
+        }
+    }
+
     /// Gives sets up until there is room again, at least one.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         while let Some(set) = self.store.victim() {
@@ -353,6 +358,11 @@ impl IpReassembler {
             }
         }
     }
+}
+
+/// When a packet came.
+fn time_of(cx: &Cx<'_>, packet: &Packet) -> Timestamp {
+    if packet.time().is_set() { packet.time() } else { cx.now() }
 }
 
 /// How long a packet's IPv4 header says that it is.
@@ -421,6 +431,11 @@ impl Element for IpReassembler {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // Packets that are no fragments show that time has passed, too.
+        if let Some(last) = batch.iter().last().filter(|_| self.store.held() > 0) {
+            let now = time_of(cx, last);
+            self.end_old(cx, now);
+        }
         batch.replace_each(|packet| self.take(cx, packet));
     }
 
