@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use wire::{FiveTuple, IntoBytes};
+use wire::{FiveTuple, IntoBytes, MacAddr};
 use zerocopy::FromZeros;
 
 /// A key of fixed size. Two keys are equal if their words are.
@@ -265,6 +265,50 @@ impl Valued for MappedKey {
 
     #[inline(always)]
     fn value_mut(&mut self) -> &mut [u32; 6] {
+        &mut self.value
+    }
+}
+
+/// An Ethernet address, and a value that belongs to it.
+#[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(C)]
+pub struct HostKey {
+    address: [u64; 1],
+    value: u64,
+}
+
+impl HostKey {
+    /// The value does not count when keys are compared.
+    #[inline]
+    pub fn new(MacAddr([a, b, c, d, e, f]): MacAddr, value: u64) -> Self {
+        HostKey { address: [u64::from_be_bytes([0, 0, a, b, c, d, e, f])], value }
+    }
+
+    /// The address.
+    pub fn address(&self) -> MacAddr {
+        let [_, _, bytes @ ..] = self.address[0].to_be_bytes();
+        MacAddr(bytes)
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+}
+
+impl Key for HostKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.address
+    }
+}
+
+impl Valued for HostKey {
+    type Value = u64;
+
+    #[inline(always)]
+    fn value_mut(&mut self) -> &mut u64 {
         &mut self.value
     }
 }

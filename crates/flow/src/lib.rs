@@ -56,8 +56,8 @@ pub use error::{InsertError, MAX_CAPACITY, TableError};
 pub use hash::KeyHasher;
 pub use id::FlowId;
 pub use key::{
-    AddressKey, AddressPairKey, Directed, EndsKey, FiveTupleKey, FragmentKey, Key, MAX_WORDS, MappedKey,
-    SpiKey, Valued,
+    AddressKey, AddressPairKey, Directed, EndsKey, FiveTupleKey, FragmentKey, HostKey, Key, MAX_WORDS,
+    MappedKey, SpiKey, Valued,
 };
 pub use notes::Notes;
 pub use sketch::Sketch;

@@ -299,6 +299,15 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
+    /// The flows that look-ups find, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (FlowId, &K)> {
+        let entries = self.entries.iter().zip(self.holds.iter()).take(self.used as usize).zip(0..);
+        entries.filter_map(|((entry, holds), index)| {
+            let generation = NonZeroU32::new(entry.generation).filter(|_| holds & REMOVED == 0)?;
+            Some((FlowId { index, generation }, &entry.key))
+        })
+    }
+
     /// The id of an entry in use.
     #[inline(always)]
     fn compare<Q: Key>(&self, link: Link, key: &Q) -> Option<FlowId> {

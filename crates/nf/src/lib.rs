@@ -17,6 +17,7 @@ pub mod icmp;
 pub mod information;
 pub mod ip;
 pub mod latency;
+mod memory;
 pub mod meter;
 pub mod nat;
 pub mod nd;

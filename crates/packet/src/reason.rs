@@ -102,6 +102,12 @@ reasons! {
     NoFreePort = "no free port",
     /// A table has as many entries as it may have, and none may give way.
     TableFull = "table full",
+    /// An element held as many bytes as it may, and the packet gave way to others.
+    MemoryLimit = "memory limit",
+    /// As many fragments, or packets of which not all fragments have come, as a limit allows.
+    FragmentLimit = "fragment limit",
+    /// Fragments of one packet have bytes in common, or contradict each other about its end.
+    Overlap = "overlapping fragments",
     /// Merged into another one: an ACK into a later one, segments into a large one.
     Coalesced = "coalesced",
     /// A large segment in whose place those left that it stood for.

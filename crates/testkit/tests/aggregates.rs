@@ -191,3 +191,26 @@ fn parts_of_addresses() {
     let values: Vec<String> = outcome.values.into_iter().map(|value| value.unwrap()).collect();
     assert_eq!(values, ["ip src/8", "ip src[1]", "udp sport[1]", "udp", "8", "8"]);
 }
+
+/// UDP from port 5 to port 53 between 10.0.0.`host` and 10.9.9.9, as a fragment if `more` come.
+fn datagram(host: u8, more: bool) -> Vec<u8> {
+    let mut packet =
+        vec![0x45, 0, 0, 28, 0, 1, u8::from(more) << 5, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 9, 9, 9];
+    wire::checksum::fill_ipv4(&mut packet).unwrap();
+    packet.extend([0, 5, 0, 53, 0, 8, 0, 0]);
+    [&[2; 12], &[8, 0][..], &packet].concat()
+}
+
+/// Also if no more packets come between their hosts: not only when flows that have ended are looked for.
+#[test]
+fn fragments_leave_when_their_time_has_passed() {
+    let second = 1_000_000_000;
+    let mut packets =
+        vec![(0, datagram(1, true)), (second, datagram(2, true)), (2 * second, datagram(2, false))];
+    packets.extend((0..40).map(|n| (n * second + 5, datagram(3, false))));
+    packets.sort_by_key(|(at, _)| *at);
+    let chain = "CheckIPHeader(14) -> AggregateIPFlows -> c :: IPClassifier(src host 10.0.0.3, -); c[0] -> Discard; c[1]";
+    let (_, seen) = tidegate_testkit::timed::through(chain, &packets, &[]);
+    let left: Vec<_> = seen.iter().map(|(at, frame)| (at / second, frame[29])).collect();
+    assert_eq!(left, [(31, 1), (32, 2), (32, 2)]);
+}

@@ -102,6 +102,93 @@ fn numbers(seen: &[Seen]) -> Vec<(u8, u8)> {
     data.map(|seen| (*seen.bytes.last().unwrap(), seen.bytes[5])).collect()
 }
 
+/// A reply from any address, with any Ethernet address.
+fn reply_of(ip: [u8; 4], mac: [u8; 6]) -> Vec<u8> {
+    let mut frame = reply(2, 0x22);
+    frame[6..12].copy_from_slice(&mac);
+    frame[22..28].copy_from_slice(&mac);
+    frame[28..32].copy_from_slice(&ip);
+    frame
+}
+
+#[test]
+fn replies_about_what_no_host_has_are_not_believed() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, UNSOLICITED true)", "");
+    let other = [2, 0, 0, 0, 0, 6];
+    // Nobody, this network, this host, loopback, everybody here and everywhere, groups.
+    let addresses = [
+        [0, 0, 0, 0],
+        [0, 1, 2, 3],
+        [10, 0, 0, 1],
+        [127, 0, 0, 1],
+        [10, 0, 0, 255],
+        [255, 255, 255, 255],
+        [224, 0, 0, 1],
+        [239, 1, 2, 3],
+    ];
+    addresses.iter().for_each(|&ip| bench.send("arp", &reply_of(ip, other)));
+    // No address, this host's, a group's.
+    let macs = [[0; 6], [2, 0, 0, 0, 0, 1], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]];
+    macs.iter().for_each(|&mac| bench.send("arp", &reply_of([10, 0, 0, 2], mac)));
+    assert_eq!(bench.read("q.table"), "");
+    assert_eq!(bench.drops("q"), [("unsuitable packet", 12)]);
+    (0..).zip(&addresses[4..]).for_each(|(number, &ip)| bench.send("ip", &packet(ip, number)));
+    assert!(numbers(&bench.finish()).iter().all(|(_, mac)| *mac != 6));
+}
+
+#[test]
+fn a_neighbour_that_answers_is_not_replaced() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");
+    bench.send("ip", &packet([10, 0, 0, 2], 1));
+    bench.send("arp", &reply(2, 0x22));
+    for number in 2..20 {
+        bench.send("arp", &reply(2, 6));
+        bench.send("ip", &packet([10, 0, 0, 2], number));
+        // Who is known is asked, and answers.
+        assert_eq!(bench.read("q.queries"), number.to_string());
+        bench.send("arp", &reply(2, 6));
+        bench.send("arp", &reply(2, 0x22));
+    }
+    let seen = bench.finish();
+    assert!(numbers(&seen).iter().all(|(_, mac)| *mac == 0x22), "{:?}", numbers(&seen));
+    let queries: Vec<_> = seen.iter().filter(|seen| seen.sink == 1).map(|seen| seen.bytes[5]).collect();
+    assert_eq!((queries[0], &queries[1..]), (0xff, &[0x22; 18][..]));
+}
+
+/// An address that has moved, such as that of a router that another one stands in for.
+#[test]
+fn a_neighbour_that_is_silent_is_replaced() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");
+    bench.send("ip", &packet([10, 0, 0, 2], 1));
+    bench.send("arp", &reply(2, 0x22));
+    for number in 2..6 {
+        bench.send("arp", &reply(2, 0x33));
+        bench.send("ip", &packet([10, 0, 0, 2], number));
+        bench.pass_time(150);
+    }
+    let seen = bench.finish();
+    assert_eq!(numbers(&seen), [(1, 0x22), (2, 0x22), (3, 0x22), (4, 0x22), (5, 0x33)]);
+    let queries: Vec<_> = seen.iter().filter(|seen| seen.sink == 1).map(|seen| seen.bytes[5]).collect();
+    assert_eq!(queries, [0xff, 0x22, 0x22, 0xff]);
+}
+
+#[test]
+fn replies_that_nobody_has_asked_for_replace_neighbours_where_they_are_to() {
+    for (option, known) in [("", 0x22), (", UNSOLICITED true", 0x33)] {
+        let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 0{option})");
+        let mut bench = Bench::new(&querier, "");
+        bench.send("arp", &reply(3, 0x33));
+        // Until somebody asks, the last one counts.
+        bench.send("arp", &reply(3, 0x34));
+        assert!(bench.read("q.table").starts_with("10.0.0.3 1 02-00-00-00-00-34"));
+        bench.send("ip", &packet([10, 0, 0, 2], 1));
+        bench.send("arp", &reply(2, 0x22));
+        bench.send("arp", &reply(2, 0x33));
+        bench.send("ip", &packet([10, 0, 0, 2], 2));
+        assert_eq!(numbers(&bench.finish()), [(1, 0x22), (2, known)]);
+    }
+}
+
 #[test]
 fn addresses_are_asked_for_again_and_expire() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TIMEOUT 5, POLL_TIMEOUT 2)", "");
@@ -297,7 +384,7 @@ fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
         let text = format!(
             "t :: ARPTable; TestSource({exchange}, 0) -> GetIPAddress(16)
                 -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> TestSink({exchange}, 0);
-             Idle -> [1] q [1] -> Discard; Idle -> r :: ARPQuerier(10.0.0.7, 2:0:0:0:0:7, TABLE t) -> Discard;
+             Idle -> [1] q [1] -> Discard; Idle -> r :: ARPQuerier(10.0.0.207, 2:0:0:0:1:7, TABLE t) -> Discard;
              TestSource({exchange}, 1) -> [1] r; Script(wait 1s, stop)"
         );
         assert!(Run { burst: Some(128), ..run() }.text(&text, &[]).unwrap().report.balances());
@@ -435,12 +522,12 @@ proptest! {
         timeout in prop::sample::select(vec!["0", "1", "3"]),
         events in prop::collection::vec(prop_oneof![
             8 => (2u8..6).prop_map(Event::Packet),
-            2 => (2u8..6, 0u8..3).prop_map(|(last, mac)| Event::Reply(last, mac)),
+            2 => (2u8..6, 2u8..5).prop_map(|(last, mac)| Event::Reply(last, mac)),
             1 => damaged().prop_map(Event::Damaged),
             2 => prop::sample::select(vec![10, 110, 900, 2500]).prop_map(Event::Time),
         ], 0..60),
     ) {
-        let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY {capacity}, TIMEOUT {timeout})");
+        let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY {capacity}, TIMEOUT {timeout}, UNSOLICITED true)");
         let mut bench = Bench::new(&querier, "");
         let mut number = 0;
         let mut named: Vec<(u32, u8)> = Vec::new();

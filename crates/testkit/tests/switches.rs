@@ -1,6 +1,7 @@
 //! Handlers of Ethernet switches.
 
 use engine::Worker;
+use tidegate_testkit::timed::write_capture;
 use tidegate_testkit::{Run, worker};
 
 fn read(worker: &mut Worker, name: &str) -> String {
@@ -44,4 +45,49 @@ fn timeouts_are_whole_seconds() {
     }
     write(&mut worker, "timeout", "1.5").unwrap();
     assert_eq!(read(&mut worker, "timeout"), "2");
+}
+
+/// Runs frames from so many hosts, `gap` nanoseconds apart, to a host that nobody knows; values of the switch at the end.
+fn after_frames(switch: &str, hosts: u32, gap: i64, handlers: &[&str]) -> Vec<String> {
+    let frame = |host: u32| [&[2, 1, 0, 0, 0, 0, 2, 0][..], &host.to_be_bytes(), &[8, 0], &[0; 46]].concat();
+    let frames: Vec<_> = (0..hosts).map(|host| (i64::from(host) * gap, frame(host))).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.pcap");
+    write_capture(&file, &frames);
+    let text = format!(
+        "FromDump(\"{}\", STOP true) -> s :: {switch} -> Discard; Idle -> [1] s [1] -> Discard",
+        file.display()
+    );
+    let outcome = Run::trace().text(&text, handlers).unwrap();
+    outcome.values.into_iter().map(Result::unwrap).collect()
+}
+
+/// 200,000 hosts in ten hours: in each minute there are 333.
+#[test]
+fn hosts_that_nobody_sends_to_are_forgotten() {
+    let values = after_frames("EtherSwitch(TIMEOUT 60)", 200_000, 180_000_000, &["s.table", "s.count"]);
+    assert_eq!(values[0].lines().count(), 334);
+    let count: usize = values[1].parse().unwrap();
+    assert!((334..700).contains(&count), "{count}");
+}
+
+#[test]
+fn no_more_hosts_are_noted_than_there_is_room_for() {
+    let handlers = ["s.count", "s.unlearnt", "s.table"];
+    let values = after_frames("EtherSwitch(CAPACITY 100)", 1_000, 1, &handlers);
+    assert_eq!((&values[0][..], &values[1][..], values[2].lines().count()), ("100", "900", 100));
+    // Those whose time is over make room.
+    let values = after_frames("EtherSwitch(CAPACITY 100, TIMEOUT 1)", 1_000, 20_000_000, &handlers);
+    assert_eq!((&values[1][..], values[2].lines().count()), ("0", 50));
+    assert_eq!(after_frames("EtherSwitch", 300_000, 1, &handlers)[0], "262144");
+}
+
+#[test]
+fn capacities_that_are_not_possible_are_refused() {
+    for capacity in ["0", "4294967295"] {
+        let text =
+            format!("Idle -> s :: EtherSwitch(CAPACITY {capacity}) -> Discard; Idle -> [1] s [1] -> Discard");
+        let told = worker(&text, Run::default()).err().unwrap_or_default();
+        assert!(told.contains("CAPACITY: a flow table of"), "{told}");
+    }
 }

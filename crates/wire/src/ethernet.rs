@@ -54,6 +54,12 @@ impl MacAddr {
         *self == Self::BROADCAST
     }
 
+    /// Whether one host can have it: no group, and not all zeros.
+    #[inline]
+    pub fn is_host(&self) -> bool {
+        !self.is_group() && self.0 != [0; 6]
+    }
+
     /// True if the group bit is set: multicast and broadcast.
     #[inline]
     pub fn is_group(&self) -> bool {
@@ -156,6 +162,9 @@ mod tests {
         let multicast = MacAddr([1, 0, 0x5e, 0, 0, 1]);
         assert!(multicast.is_group() && !multicast.is_broadcast());
         assert!(!MacAddr([2, 0, 0, 0, 0, 1]).is_group());
+        assert!(
+            MacAddr([2, 0, 0, 0, 0, 1]).is_host() && !multicast.is_host() && !MacAddr::default().is_host()
+        );
     }
 
     proptest! {

@@ -93,7 +93,7 @@ impl<'a> Message<'a> {
     /// The link-layer address in the first option of a kind (see [`option`]), if it is that of one host on Ethernet.
     pub fn link_address(&self, kind: u8) -> Option<MacAddr> {
         let address = *self.option(kind)?.get(2..)?.as_array()?;
-        Some(MacAddr(address)).filter(|address| !address.is_group())
+        Some(MacAddr(address)).filter(MacAddr::is_host)
     }
 
     /// The first option of a kind.

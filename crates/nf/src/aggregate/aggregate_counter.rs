@@ -19,6 +19,7 @@
 //! - `AGGREGATE_STOP`, `COUNT_STOP`: stop the driver instead.
 //! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: call a write handler instead.
 //! - `BANNER`: text for the head of files.
+//! - `CAPACITY`: most aggregates; memory for them is reserved at the start. Packets of further ones are not counted.
 //!
 //! ## Handlers
 //! - `write_text_file`, `write_ascii_file`: writes counts to a file as text; `-` is standard output.
@@ -34,6 +35,7 @@
 //! - `aggregate_call`, `count_call`: the call that is waiting, as in the arguments.
 //! - `count`: the total.
 //! - `nagg`: number of aggregates.
+//! - `overflows`: packets that were not counted because there was no room for their aggregates.
 //!
 //! ## Example
 //! ```click
@@ -53,7 +55,7 @@ use lang::args::unquote;
 use packet::Annotations;
 
 use super::counts::{Counts, Format};
-use super::{AGGREGATE, aggregate_of};
+use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::printers::reason;
 use crate::trigger::Trigger;
 
@@ -75,6 +77,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("AGGREGATE_CALL", "N HANDLER [VALUE]", ""),
         ArgInfo::keyword("COUNT_CALL", "N HANDLER [VALUE]", ""),
         ArgInfo::keyword("BANNER", "string", ""),
+        ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
     handlers: &[
         HandlerInfo::write("write_text_file"),
@@ -93,6 +96,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("count_call"),
         HandlerInfo::count("count"),
         HandlerInfo::count("nagg"),
+        HandlerInfo::count("overflows"),
     ],
     samples: &[
         "",
@@ -116,10 +120,10 @@ pub static CLASS: Class = Class {
             frozen: false,
             on_aggregates: None,
             on_count: None,
-            counts: Counts::default(),
+            counts: for_capacity(args, 1 << 20, Counts::new)?,
             total: 0,
+            overflows: 0,
         };
-        args.finish()?;
         Ok(Box::new(counter))
     },
     ..Class::DEFAULT
@@ -178,6 +182,8 @@ struct AggregateCounter {
     on_count: Option<Trigger>,
     counts: Counts,
     total: u64,
+    /// Packets whose aggregates found no room.
+    overflows: u64,
 }
 
 impl AggregateCounter {
@@ -221,6 +227,10 @@ impl AggregateCounter {
         let amount = self.amount(packet);
         if !self.counts.contains(aggregate) {
             if self.frozen || known_only {
+                return false;
+            }
+            if amount > 0 && self.counts.is_full() {
+                self.overflows += 1;
                 return false;
             }
             let many = self.counts.len() as u64;
@@ -327,6 +337,7 @@ impl Element for AggregateCounter {
             "aggregate_call" => Self::show(cx, self.on_aggregates.as_ref()),
             "count_call" => Self::show(cx, self.on_count.as_ref()),
             "count" => self.total.to_string(),
+            "overflows" => self.overflows.to_string(),
             _ => self.counts.len().to_string(),
         })
     }
@@ -353,7 +364,7 @@ impl Element for AggregateCounter {
             }
             "clear" => {
                 self.counts.clear();
-                self.total = 0;
+                (self.total, self.overflows) = (0, 0);
             }
             _ => {
                 self.counts = self.counts.reaggregated();

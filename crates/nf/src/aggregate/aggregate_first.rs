@@ -8,6 +8,8 @@
 //!
 //! ## Arguments
 //! - `NOTIFIER`: an element that says when aggregates end, such as AggregateIPFlows; these are forgotten.
+//! - `CAPACITY`: most aggregates that are remembered; memory for them is reserved at the start. Packets of further ones go to
+//!   output 1, or are dropped.
 //!
 //! ## Example
 //! ```click
@@ -25,8 +27,9 @@ use element::effects::{Access, Case, Depends, Filter, State, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, manual};
 
 use super::notifier::{self, Ended};
-use super::{AGGREGATE, aggregate_of};
+use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::editing::aside;
+use crate::memory::reserved_set;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -34,12 +37,13 @@ pub static CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     manual: manual!("aggregate_first.rs"),
-    args: &[ArgInfo::keyword("NOTIFIER", "element", "")],
-    samples: &["", " -> 1/2"],
+    args: &[ArgInfo::keyword("NOTIFIER", "element", ""), ArgInfo::keyword("CAPACITY", "unsigned", "1048576")],
+    samples: &["", " -> 1/2", "CAPACITY 2 -> 1/2"],
     build: |args| {
         let notifier = notifier::read(args);
-        args.finish()?;
-        Ok(Box::new(AggregateFirst { notifier, ended: None, seen: HashSet::new() }))
+        let make = |capacity| Ok((reserved_set(capacity)?, capacity));
+        let (seen, capacity) = for_capacity(args, 1 << 20, make)?;
+        Ok(Box::new(AggregateFirst { notifier, ended: None, seen, capacity }))
     },
     ..Class::DEFAULT
 };
@@ -48,12 +52,19 @@ struct AggregateFirst {
     notifier: Option<ElementId>,
     ended: Option<Arc<Ended>>,
     seen: HashSet<u32>,
+    /// Most aggregates.
+    capacity: usize,
 }
 
 impl Element for AggregateFirst {
     fn effects(&self) -> Effects {
         let hit = |hit| Filter::State { table: "seen", hit };
-        let cases = vec![Case::new(hit(false), Target::Output(0)), aside(hit(true), DropReason::NoMatch)];
+        let no_room = Filter::Opaque { about: "no room for another aggregate", reads: vec![AGGREGATE] };
+        let cases = vec![
+            aside(hit(true), DropReason::NoMatch),
+            aside(no_room, DropReason::TableFull),
+            Case::new(hit(false), Target::Output(0)),
+        ];
         let key = vec![AGGREGATE];
         let state = State { table: "seen", key, both_directions: false, access: Access::EveryPacket };
         Effects { state: vec![state], ..Effects::cases(cases) }.depending_on(Depends::Counter)
@@ -71,8 +82,15 @@ impl Element for AggregateFirst {
                 seen.remove(&aggregate);
             });
         }
-        let first =
-            |packet: &mut element::Packet| if seen.insert(aggregate_of(packet)) { Ok(()) } else { Err(()) };
-        batch.sift(first, |packet, ()| cx.emit_one(1, packet, DropReason::NoMatch));
+        let capacity = self.capacity;
+        let first = |packet: &mut element::Packet| {
+            let aggregate = aggregate_of(packet);
+            match seen.len() < capacity {
+                true if seen.insert(aggregate) => Ok(()),
+                false if !seen.contains(&aggregate) => Err(DropReason::TableFull),
+                _ => Err(DropReason::NoMatch),
+            }
+        };
+        batch.sift(first, |packet, reason| cx.emit_one(1, packet, reason));
     }
 }

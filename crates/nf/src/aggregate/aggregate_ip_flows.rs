@@ -7,7 +7,7 @@
 //! that of packets' time stamps; a packet without one gets the current time.
 //!
 //! Packets that belong to no flow go to output 1, or are dropped: without IPv4 header, of other protocols, with two
-//! addresses of zero, too short for ports. The header annotations must be set.
+//! addresses of zero, too short for ports, and those for which there is no room. The header annotations must be set.
 //!
 //! Fragments, and all packets between the same two hosts behind them, wait until FRAGMENT_TIMEOUT has passed, and then
 //! get the number of their first fragment; they are dropped if that was not seen. Only first fragments have a flow with
@@ -28,6 +28,9 @@
 //! - `SYMETRIC`: if false, the two directions are different flows.
 //! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output.
 //! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` say where packets come from, for TRACEINFO.
+//! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 200 bytes each) when they come. Packets
+//!   of further flows belong to none.
+//! - `FRAGMENT_CAPACITY`: most packets that wait; others that would have to wait belong to no flow.
 //!
 //! ## Handlers
 //! - `clear`: ends all flows.
@@ -61,6 +64,7 @@ use super::AGGREGATE;
 use super::fragments::{Fragments, Pair, Waiting};
 use super::notifier::Notifier;
 use super::trace_info::{Record, TraceInfo};
+use crate::memory::{refusal, reserved};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -79,6 +83,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SYMETRIC", "bool", "true"),
         ArgInfo::keyword("TRACEINFO", "file", ""),
         ArgInfo::keyword("SOURCE", "element", ""),
+        ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
+        ArgInfo::keyword("FRAGMENT_CAPACITY", "unsigned", "4096"),
     ],
     handlers: &[HandlerInfo::write("clear")],
     samples: &[
@@ -96,7 +102,9 @@ pub static CLASS: Class = Class {
         };
         let reap = seconds("REAP", 1_200);
         let given = args.get("FRAGMENTS");
-        let flows = FlowTable::new(FIRST_CAPACITY);
+        let capacity = args.or("CAPACITY", 1u32 << 20) as usize;
+        let fragment_capacity = args.or("FRAGMENT_CAPACITY", 4096u32) as usize;
+        let table = FlowTable::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
         let notifier = Arc::<Notifier>::default();
         let path = args.get("TRACEINFO");
         let source = args.get("SOURCE").map(|ElementRef(element)| element);
@@ -106,7 +114,9 @@ pub static CLASS: Class = Class {
         }
         args.finish()?;
         let fragments = given.unwrap_or(args.pushes());
-        let table = flows.map_err(|error| args.error(error.to_string())).map_err(|()| element::Invalid)?;
+        let flows = reserved(capacity).map_err(|error| args.error(refusal("CAPACITY", "flows", &error)));
+        args.finish()?;
+        let (Ok(table), Ok(flows)) = (table, flows) else { return Err(element::Invalid) };
         args.setup.publish(args.id(), Arc::clone(&notifier));
         Ok(Box::new(AggregateIpFlows {
             limits,
@@ -120,7 +130,8 @@ pub static CLASS: Class = Class {
             info: None,
             table,
             hasher: KeyHasher::default(),
-            flows: Vec::new(),
+            flows,
+            fragment_capacity,
             waiting: Fragments::default(),
             next: 1,
             second: 0,
@@ -130,9 +141,6 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
-
-/// Flows that there is room for at first.
-const FIRST_CAPACITY: usize = 1 << 16;
 
 /// In whole seconds.
 struct Limits {
@@ -174,6 +182,8 @@ struct AggregateIpFlows {
     /// By index of their ids; `None` for those that have ended.
     flows: Vec<Option<Flow>>,
     waiting: Fragments,
+    /// How many packets may wait.
+    fragment_capacity: usize,
     next: u32,
     /// Time, as packets have it.
     second: i64,
@@ -302,13 +312,10 @@ impl AggregateIpFlows {
     fn open(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
         let Arrival { key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
-        let mut inserted = self.table.insert(key, hash, *time);
-        if inserted.is_err() && self.grow() {
-            inserted = self.table.insert(key, hash, *time);
-        }
-        let id = inserted.ok()?.id();
+        let id = self.table.insert(key, hash, *time).ok()?.id();
         let place = id.index() as usize;
         if self.flows.len() <= place {
+            // There is room for as many as the table has.
             self.flows.resize_with(place + 1, || None);
         }
         let fresh = self.fresh(cx, id, arrival);
@@ -330,28 +337,6 @@ impl AggregateIpFlows {
         let call =
             Call { element: Some(self.source?), handler: "packet_filepos".into(), value: String::new() };
         cx.read_handler(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
-    }
-
-    /// Makes room for twice as many flows.
-    #[cold]
-    fn grow(&mut self) -> bool {
-        let Ok(mut table) = FlowTable::new(self.table.stats().capacity.saturating_mul(2)) else {
-            return false;
-        };
-        let mut flows: Vec<Option<Flow>> = Vec::new();
-        for mut flow in self.flows.drain(..).flatten() {
-            let Some(key) = self.table.key(flow.id) else { continue };
-            if let Ok(inserted) = table.insert(key, self.hasher.hash(key), flow.last) {
-                flow.id = inserted.id();
-                let place = flow.id.index() as usize;
-                if flows.len() <= place {
-                    flows.resize_with(place + 1, || None);
-                }
-                flows[place] = Some(flow);
-            }
-        }
-        (self.table, self.flows) = (table, flows);
-        true
     }
 
     /// Says that a flow has ended; its place in the table stays.
@@ -395,13 +380,14 @@ impl AggregateIpFlows {
             let (key, reverse) = seen.key(self.symmetric);
             let arrival = Arrival { seen: &seen, key, reverse, time: packet.time() };
             let Some(place) = self.place(cx, &arrival) else {
-                return Fate::Leave(DropReason::NoBuffer);
+                return Fate::Leave(DropReason::TableFull);
             };
             let first_way = self.flows[place].as_ref().is_some_and(|flow| flow.reverse == reverse);
             flow = Some((place, key, u8::from(seen.is_quoted) * 2 + u8::from(!first_way)));
         }
         let waits = (self.fragments && seen.is_fragment) || self.waiting.has(seen.pair());
         match flow {
+            _ if waits && self.waiting.len() >= self.fragment_capacity => Fate::Leave(DropReason::QueueFull),
             _ if waits => {
                 let known = flow.map(|(_, key, paint)| (key, paint));
                 Fate::Wait(seen.pair(), seen.id, seen.is_fragment, known)
@@ -450,8 +436,13 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Ends flows that were idle too long, if it is time for that.
+    /// Sends on fragments that have waited long enough, and ends flows that were idle too long, if it is time for that.
     fn reap(&mut self, cx: &mut Cx<'_>) {
+        let second = self.second.saturating_sub(self.limits.fragment);
+        while let Some(pair) = self.waiting.next_due(second) {
+            self.release(cx, pair, second);
+            self.waiting.wait_on(pair);
+        }
         match self.reap_at {
             Some(at) if self.second < at => return,
             Some(_) => self.reap_at_time(cx, self.second),
@@ -520,7 +511,8 @@ impl Element for AggregateIpFlows {
         let cases = vec![
             lacks(DropReason::NoHeader),
             lacks(DropReason::TooShort),
-            lacks(DropReason::NoBuffer),
+            lacks(DropReason::TableFull),
+            lacks(DropReason::QueueFull),
             lacks(DropReason::NoMatch),
             Case::new(Filter::Any, to(0))
                 .with(Action::Set(AGGREGATE, number))

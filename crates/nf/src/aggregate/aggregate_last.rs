@@ -11,6 +11,8 @@
 //! ## Arguments
 //! - `NOTIFIER`: an element that says when aggregates end, such as AggregateIPFlows.
 //! - `STOP_AFTER_CLEAR`: whether to stop the driver when a `clear` is done.
+//! - `CAPACITY`: most packets that are kept, each in a slot of its own. Packets of further aggregates go to output 1, or are
+//!   dropped.
 //!
 //! ## Handlers
 //! - `clear`: sends all packets to output 0, in the order of their aggregates.
@@ -34,7 +36,8 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet,
 use packet::Annotations;
 
 use super::notifier::{self, Ended};
-use super::{AGGREGATE, aggregate_of};
+use super::{AGGREGATE, aggregate_of, for_capacity};
+use crate::memory::reserved_map;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -46,19 +49,15 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::keyword("NOTIFIER", "element", ""),
         ArgInfo::keyword("STOP_AFTER_CLEAR", "bool", "false"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
     ],
     handlers: &[HandlerInfo::write("clear")],
     samples: &["", " -> 1/2"],
     build: |args| {
-        let last = AggregateLast {
-            notifier: notifier::read(args),
-            stop: args.or("STOP_AFTER_CLEAR", false),
-            ended: None,
-            packets: HashMap::new(),
-            going: Vec::new(),
-        };
-        args.finish()?;
-        Ok(Box::new(last))
+        let (notifier, stop) = (notifier::read(args), args.or("STOP_AFTER_CLEAR", false));
+        let make = |capacity| Ok((reserved_map(capacity)?, capacity));
+        let (packets, capacity) = for_capacity(args, 1 << 16, make)?;
+        Ok(Box::new(AggregateLast { notifier, stop, ended: None, packets, capacity, going: Vec::new() }))
     },
     ..Class::DEFAULT
 };
@@ -68,6 +67,8 @@ struct AggregateLast {
     stop: bool,
     ended: Option<Arc<Ended>>,
     packets: HashMap<u32, Packet>,
+    /// Most packets that are kept.
+    capacity: usize,
     /// Aggregates that the task has still to send, last first.
     going: Vec<u32>,
 }
@@ -139,6 +140,10 @@ impl Element for AggregateLast {
         self.look(cx);
         for mut packet in batch.drain() {
             let aggregate = aggregate_of(&packet);
+            if self.packets.len() >= self.capacity && !self.packets.contains_key(&aggregate) {
+                cx.emit_one(1, packet, DropReason::TableFull);
+                continue;
+            }
             take_over(&mut packet, self.packets.get(&aggregate));
             if let Some(old) = self.packets.insert(aggregate, packet) {
                 cx.emit_one(1, old, DropReason::Coalesced);

@@ -10,10 +10,13 @@
 //! ## Arguments
 //! - `NOTIFIER`: accepted; aggregates are never forgotten.
 //! - `ANNO`: the annotation with the packet's number, or `NONE` to number the packets of an aggregate by their order.
+//! - `CAPACITY`: most aggregates and numbers of packets together, each of which takes some 100 bytes. Packets that need more are
+//!   not counted.
 //!
 //! ## Handlers
 //! - `clear`: forgets everything.
 //! - `count`: packets counted.
+//! - `overflows`: packets that were not counted because there was no room.
 //! - `received`: numbers of the packets of an aggregate, one per line.
 //! - `undelivered`: numbers of those that have passed port 0 more often than port 1.
 //!
@@ -32,7 +35,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Case, Counts, Field, Filter, State, Target};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
-use super::{AGGREGATE, aggregate_of};
+use super::{AGGREGATE, aggregate_of, for_capacity};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -43,10 +46,12 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::keyword("NOTIFIER", "element", ""),
         ArgInfo::keyword("ANNO", "annotation", "PACKET_NUMBER"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
     handlers: &[
         HandlerInfo::write("clear"),
         HandlerInfo::count("count"),
+        HandlerInfo::count("overflows"),
         HandlerInfo::read_param("received"),
         HandlerInfo::read_param("undelivered"),
     ],
@@ -63,9 +68,16 @@ pub static CLASS: Class = Class {
         if anno.is_none() {
             args.error("bad ANNO");
         }
-        args.finish()?;
-        let (anno, ports) = (anno.flatten(), args.inputs());
-        Ok(Box::new(AggregatePacketCounter { anno, ports, packets: 0, flows: HashMap::new() }))
+        let capacity = for_capacity(args, 1 << 20, Ok)?;
+        Ok(Box::new(AggregatePacketCounter {
+            anno: anno.flatten(),
+            ports: args.inputs(),
+            packets: 0,
+            flows: HashMap::new(),
+            capacity,
+            entries: 0,
+            overflows: 0,
+        }))
     },
     ..Class::DEFAULT
 };
@@ -76,6 +88,11 @@ struct AggregatePacketCounter {
     packets: u64,
     /// By aggregate: how often each number has passed each port.
     flows: HashMap<u32, Flow>,
+    /// Most aggregates and numbers together, and how many there are.
+    capacity: usize,
+    entries: usize,
+    /// Packets that found no room.
+    overflows: u64,
 }
 
 #[derive(Default)]
@@ -92,13 +109,24 @@ impl AggregatePacketCounter {
             if aggregate == 0 {
                 continue;
             }
+            let number = self.anno.map(|anno| packet.annotations().u32(anno));
+            let known = self.flows.get(&aggregate);
+            let has_number = |flow: &Flow| number.is_none_or(|number| flow.numbers.contains_key(&number));
+            let missing = match known {
+                Some(flow) => usize::from(!has_number(flow)),
+                None => 1 + usize::from(number.is_some()),
+            };
+            if self.entries + missing > self.capacity {
+                self.overflows += 1;
+                continue;
+            }
+            self.entries += missing;
             self.packets += 1;
             let flow = self.flows.entry(aggregate).or_default();
             flow.packets.resize(self.ports, 0);
             let Some(passed) = flow.packets.get_mut(port) else { continue };
             *passed = passed.saturating_add(1);
-            let Some(anno) = self.anno else { continue };
-            let number = packet.annotations().u32(anno);
+            let Some(number) = number else { continue };
             let counts = flow.numbers.entry(number).or_insert_with(|| vec![0; self.ports]);
             counts[port] = counts[port].saturating_add(1);
         }
@@ -136,8 +164,10 @@ impl Element for AggregatePacketCounter {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        if name == "count" {
-            return Ok(self.packets.to_string());
+        match name {
+            "count" => return Ok(self.packets.to_string()),
+            "overflows" => return Ok(self.overflows.to_string()),
+            _ => {}
         }
         let aggregate = match param.trim() {
             "" => 0,
@@ -161,7 +191,7 @@ impl Element for AggregatePacketCounter {
     }
 
     fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.packets = 0;
+        (self.packets, self.overflows, self.entries) = (0, 0, 0);
         self.flows.clear();
         Ok(())
     }

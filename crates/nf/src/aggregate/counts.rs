@@ -1,9 +1,10 @@
 //! Counts per aggregate, and the files that they are written to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
+use crate::memory::reserved_map;
 use crate::script::number::Number;
 
 /// How counts are written to a file.
@@ -20,12 +21,24 @@ pub(super) enum Format {
 }
 
 /// A count for each aggregate that has one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Counts {
     counts: HashMap<u32, u32>,
+    /// Most aggregates.
+    capacity: usize,
 }
 
 impl Counts {
+    /// For at most so many aggregates.
+    pub(super) fn new(capacity: usize) -> Result<Counts, TryReserveError> {
+        Ok(Counts { counts: reserved_map(capacity)?, capacity })
+    }
+
+    /// Whether there is no room for another aggregate.
+    pub(super) fn is_full(&self) -> bool {
+        self.counts.len() >= self.capacity
+    }
+
     /// How many aggregates there are.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
@@ -54,7 +67,7 @@ impl Counts {
 
     /// The counts become the aggregates, and how often each occurred their counts.
     pub(super) fn reaggregated(&self) -> Counts {
-        let mut all = Counts::default();
+        let mut all = Counts { counts: HashMap::new(), capacity: self.capacity };
         self.counts.values().for_each(|&count| all.add(count, 1));
         all
     }
@@ -98,7 +111,7 @@ mod tests {
 
     #[test]
     fn files() {
-        let mut counts = Counts::default();
+        let mut counts = Counts::new(100).unwrap();
         for aggregate in [0x0a00_0001, 7, 7, 0x0a00_0001, 7, 9, 9, 9] {
             counts.add(aggregate, 1);
         }

@@ -25,6 +25,8 @@ pub(super) struct Fragments {
     /// Empty lists, kept for their memory.
     spare: Vec<VecDeque<Waiting>>,
     packets: usize,
+    /// Who has packets waiting, by the second of the first one of a list.
+    due: VecDeque<(i64, Pair)>,
 }
 
 impl Fragments {
@@ -40,6 +42,9 @@ impl Fragments {
 
     pub(super) fn push(&mut self, pair: Pair, waiting: Waiting) {
         self.packets += 1;
+        if !self.pairs.contains_key(&pair) {
+            self.due.push_back((waiting.packet.time().parts().0, pair));
+        }
         let spare = &mut self.spare;
         self.pairs.entry(pair).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(waiting);
     }
@@ -62,6 +67,19 @@ impl Fragments {
         Some(first)
     }
 
+    /// Takes note of two hosts whose first packet came before `second`. Whoever lets that packet go says whether others
+    /// [go on waiting](Self::wait_on).
+    pub(super) fn next_due(&mut self, second: i64) -> Option<Pair> {
+        self.due.pop_front_if(|(at, _)| *at < second).map(|(_, pair)| pair)
+    }
+
+    /// Packets between two hosts go on waiting, if there are some.
+    pub(super) fn wait_on(&mut self, pair: Pair) {
+        if let Some(first) = self.pairs.get(&pair).and_then(VecDeque::front) {
+            self.due.push_back((first.packet.time().parts().0, pair));
+        }
+    }
+
     /// Who has packets waiting, in an order that does not depend on chance.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let mut pairs: Vec<Pair> = self.pairs.keys().copied().collect();
@@ -72,6 +90,7 @@ impl Fragments {
     /// Takes everything.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Packet> + '_ {
         self.packets = 0;
+        self.due.clear();
         self.pairs.drain().flat_map(|(_, list)| list).map(|waiting| waiting.packet)
     }
 }

@@ -16,8 +16,11 @@ mod notifier;
 mod trace_info;
 
 use element::effects::{Action, Case, Field, Filter, Target, Value};
-use element::{Batch, Cx, DropReason, Packet};
+use element::{Args, Batch, Cx, DropReason, Invalid, Packet};
 use packet::Annotations;
+use std::collections::TryReserveError;
+
+use crate::memory::refusal;
 
 /// The annotation.
 pub(crate) const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
@@ -47,6 +50,22 @@ fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
         true => aggregate_of(packet).checked_shl(bits).unwrap_or(0).wrapping_add(value),
         false => value,
     }
+}
+
+/// What is made for as many aggregates as the argument CAPACITY says, in memory that is reserved for them.
+fn for_capacity<T>(
+    args: &mut Args<'_>,
+    default: u32,
+    make: impl FnOnce(usize) -> Result<T, TryReserveError>,
+) -> Result<T, Invalid> {
+    let capacity = args.or("CAPACITY", default);
+    if capacity == 0 {
+        args.error("CAPACITY: at least 1");
+    }
+    args.finish()?;
+    let made = make(capacity as usize).map_err(|error| args.error(refusal("CAPACITY", "aggregates", &error)));
+    args.finish()?;
+    made.map_err(|()| Invalid)
 }
 
 fn aggregate_of(packet: &Packet) -> u32 {

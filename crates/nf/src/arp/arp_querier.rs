@@ -8,8 +8,15 @@
 //! annotation of the packet that they are sent for.
 //!
 //! The broadcast address, 255.255.255.255 and multicast addresses (RFC 1112) need no query. Packets for 0.0.0.0 are
-//! dropped. Replies are believed, though: one that names such an address, or this host's own, counts for the next packet,
-//! as in Click. When a run ends, packets leave whose addresses have become known; the others are dropped.
+//! dropped. When a run ends, packets leave whose addresses have become known; the others are dropped.
+//!
+//! Replies are of no effect if they name an address that no other host can have: 0.0.0.0/8, 127.0.0.0/8, groups, broadcast
+//! addresses and this host's own, or an Ethernet address of a group, of zeros, or this host's own. A reply that nobody has asked
+//! for counts only until one comes that somebody has asked for. After that, one that names another Ethernet address has the
+//! neighbour be asked when it is used next; if the neighbour does not answer two questions, everybody is asked, and the next
+//! reply counts. So nobody takes the place of a neighbour that answers; who has taken over its address is known after three
+//! packets, a tenth of a second apart. With POLL_TIMEOUT 0 no neighbour is asked, and that takes until TIMEOUT. With UNSOLICITED
+//! all replies count at once, as in Click.
 //!
 //! With GIVE_UP, packets that wait for longer than that leave by output 2, as they came in: that nobody answers is for an
 //! ICMPError to say there (RFC 1812, section 3.3.2). Without output 2 they are dropped. Click has neither of the two: there
@@ -23,7 +30,8 @@
 //! - `ETH`: this host's Ethernet address.
 //! - `TABLE`: an ARPTable to use instead of one of its own; the arguments below up to TIMEOUT then count for nothing.
 //! - `CAPACITY`: most packets that wait; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries; 0 for no bound. The oldest one without an answer gives way first, so that who is known
+//!   stays; then the oldest one. A reply that nobody has asked for makes nobody give way.
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound. The first ones stay, although RFC
 //!   1122 (section 2.3.2.2) would rather have the last.
 //! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
@@ -34,6 +42,7 @@
 //! - `POLL_TIMEOUT`: how long after the last reply queries start to ask whether an address still holds; 0 for never.
 //! - `GIVE_UP`: how long a packet waits at most; 0 for no bound.
 //! - `BROADCAST_POLL`: whether such queries go to everybody and not only to that address.
+//! - `UNSOLICITED`: whether replies that nobody has asked for replace a neighbour that answers.
 //!
 //! ## Handlers
 //! - `ipaddr`: this host's address, from which queries are sent; without one (0.0.0.0) packets are dropped.
@@ -80,7 +89,7 @@ use wire::{LinkType, MacAddr, arp, ether_type, ethernet};
 use super::arp_table::{self, Change};
 use super::table::{self, Limits, RELEASE, Shared, Table, Waiters};
 use super::waiting::{Dropping, Waiting};
-use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
+use super::{FRAME, Party, frame, headers, hosts, is_operation, prefix_or_address};
 use crate::editing::{annotation, bytes, constant, value, when, within};
 use crate::ethernet::vlan::{TCI, set_tci_annotation, tci_annotation, tci_is_read};
 use crate::ethernet::{encapsulate, encapsulated, readdress};
@@ -100,7 +109,7 @@ pub static CLASS: Class = Class {
         "1.0.0.1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 1, CAPACITY 30, TIMEOUT 1, BROADCAST_POLL true",
         "0.0.0.0, 2:0:0:0:0:1",
         "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40, GIVE_UP 0.02 -> 2/3",
-        "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40, GIVE_UP 0.01",
+        "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40, GIVE_UP 0.01, UNSOLICITED true",
     ],
     reconfigures: true,
     build: |args| {
@@ -109,6 +118,7 @@ pub static CLASS: Class = Class {
         let shared = shared_table(args);
         let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
         let polls_everybody = args.or("BROADCAST_POLL", false);
+        let unsolicited = args.or("UNSOLICITED", false);
         let give_up = args.or("GIVE_UP", Timestamp(0));
         if give_up < Timestamp(0) {
             args.error("GIVE_UP: must not be negative");
@@ -140,7 +150,7 @@ pub static CLASS: Class = Class {
         };
         let mut waiting = Waiting::default();
         waiting.set_patience(Some(give_up).filter(|time| time.0 > 0));
-        let desk = Desk {
+        let mut desk = Desk {
             waiting,
             give_up,
             unanswered_output: (args.outputs() > UNANSWERED).then_some(UNANSWERED),
@@ -148,8 +158,10 @@ pub static CLASS: Class = Class {
             mac: own,
             ip: prefix.address,
             broadcast: broadcast.unwrap_or_else(|| broadcast_of(prefix)),
+            others: IntervalSet::empty(),
             poll_timeout,
             polls_everybody,
+            unsolicited,
             queries: 0,
             responses: 0,
             drops: 0,
@@ -157,12 +169,13 @@ pub static CLASS: Class = Class {
             seen: 0,
             is_new: false,
         };
+        desk.note_others();
         Ok(Box::new(ArpQuerier { home, desk, query_output: args.outputs().saturating_sub(1).min(1) }))
     },
     ..Class::DEFAULT
 };
 
-const ARGS: [ArgInfo; 12] = {
+const ARGS: [ArgInfo; 13] = {
     let [a, b, c, d, e] = table::ARGS;
     [
         ArgInfo::required("IP", "IPv4 address or prefix"),
@@ -177,6 +190,7 @@ const ARGS: [ArgInfo; 12] = {
         ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
         ArgInfo::keyword("BROADCAST_POLL", "bool", "false"),
         ArgInfo::keyword("GIVE_UP", "seconds", "0"),
+        ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ]
 };
 
@@ -268,9 +282,13 @@ struct Desk {
     mac: MacAddr,
     ip: Ipv4Addr,
     broadcast: Ipv4Addr,
+    /// The addresses that other hosts can have.
+    others: IntervalSet,
     /// In milliseconds; zero for never.
     poll_timeout: i64,
     polls_everybody: bool,
+    /// Whether replies that nobody has asked for replace a neighbour that answers.
+    unsolicited: bool,
     queries: u64,
     responses: u64,
     drops: u64,
@@ -313,7 +331,8 @@ impl Desk {
         let destination = match table.look_up(address, now, self.poll_timeout) {
             Some((mac, asks)) => {
                 if asks {
-                    let to = if self.polls_everybody { MacAddr::BROADCAST } else { mac };
+                    let everybody = self.polls_everybody || table.asks_everybody(address);
+                    let to = if everybody { MacAddr::BROADCAST } else { mac };
                     self.ask(cx, output, &packet, address, to);
                 }
                 mac
@@ -395,6 +414,18 @@ impl Desk {
         cx.emit_one(output, query, DropReason::NoOutput);
     }
 
+    /// Whether another host can have these addresses.
+    fn may_be(&self, address: u32, mac: MacAddr) -> bool {
+        mac.is_host() && mac != self.mac && self.others.contains(address.into())
+    }
+
+    /// The IPv4 addresses that other hosts can have.
+    fn note_others(&mut self) {
+        let own = [self.ip, self.broadcast].map(|address| u128::from(address.to_bits()));
+        let own = IntervalSet::one(own[0], own[0]).union(&IntervalSet::one(own[1], own[1]));
+        self.others = hosts().intersection(&own.complement(32));
+    }
+
     /// A packet on input 1.
     fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) {
         let Some(frame) = packet.data().first_chunk::<FRAME>() else {
@@ -402,13 +433,15 @@ impl Desk {
         };
         self.responses += 1;
         let found = headers(frame, arp::REPLY).map(|(_, header)| (header.sender_ip.get(), header.sender_mac));
-        let Some((address, mac)) = found.filter(|(_, mac)| !mac.is_group()) else {
+        let Some((address, mac)) = found.filter(|&(address, mac)| self.may_be(address, mac)) else {
             return cx.drop(packet, DropReason::Unsuitable);
         };
         cx.drop(packet, DropReason::Answered);
         let now = table::now(cx);
-        table.insert(address, mac, now, &mut Dropping { cx, waiting: &mut self.waiting });
-        self.send(cx, table, address, mac);
+        let waiters = &mut Dropping { cx, waiting: &mut self.waiting };
+        if table.learn(address, mac, self.unsolicited, now, waiters) {
+            self.send(cx, table, address, mac);
+        }
     }
 
     /// Sends what has waited for an address.
@@ -543,12 +576,25 @@ const UNANSWERED: usize = 2;
 /// The name of the state in declarations.
 const TABLE: &str = "ARP table";
 
+/// An Ethernet address as a number.
+fn number_of([a, b, c, d, e, f]: [u8; 6]) -> u128 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f]).into()
+}
+
 impl Element for ArpQuerier {
     fn effects(&self) -> Effects {
         let reply = is_operation(arp::REPLY);
         let unicast = within(bytes(Base::Data, 22, 1), 0x01, 0, 0);
+        let no_host = [MacAddr::default(), self.desk.mac].map(|mac| number_of(mac.0));
+        let no_host = no_host.map(|mac| Filter::equals(bytes(Base::Data, 22, 6), mac).not());
+        let others = Filter::In {
+            field: bytes(Base::Data, 28, 4),
+            mask: u32::MAX.into(),
+            set: self.desk.others.clone(),
+        };
+        let believed = reply.and([unicast, others]).and(no_host);
         let mut cases = vec![
-            Case::new(reply.and([unicast]), Target::Drop(DropReason::Answered)).on(1),
+            Case::new(believed, Target::Drop(DropReason::Answered)).on(1),
             Case::new(Filter::reaches(Base::Data, 0, FRAME as u16), Target::Drop(DropReason::Unsuitable))
                 .on(1),
             Case::new(Filter::Any, Target::Drop(DropReason::TooShort)).on(1),
@@ -684,8 +730,14 @@ impl Element for ArpQuerier {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
         match name {
-            "ipaddr" => self.desk.ip = value(cx, text, "expected IP address")?,
-            "broadcast" => self.desk.broadcast = value(cx, text, "expected IP address")?,
+            "ipaddr" => {
+                self.desk.ip = value(cx, text, "expected IP address")?;
+                self.desk.note_others();
+            }
+            "broadcast" => {
+                self.desk.broadcast = value(cx, text, "expected IP address")?;
+                self.desk.note_others();
+            }
             RELEASE => self.with(cx, |_, _, _| {}),
             _ => {
                 let change = Change::parse(cx, name, text)?;
@@ -712,7 +764,7 @@ impl Element for ArpQuerier {
             Opened::Own(table) => Some(Box::new(table.take())),
             Opened::Shared(_) => None,
         };
-        Some(Box::new(Kept { desk: Desk { waiting, ..self.desk }, table }))
+        Some(Box::new(Kept { desk: Desk { waiting, others: IntervalSet::empty(), ..self.desk }, table }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {

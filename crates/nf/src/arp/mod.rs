@@ -9,6 +9,7 @@ pub(crate) mod entries;
 pub(crate) mod table;
 pub(crate) mod waiting;
 
+use classify::IntervalSet;
 use element::Base;
 use element::args::{Arg, Ipv4Prefix, Place};
 use element::effects::Filter;
@@ -64,6 +65,14 @@ fn is_operation(operation: u16) -> Filter {
         is(16, ether_type::IPV4),
         is(20, operation),
     ])
+}
+
+/// The IPv4 addresses that a host on a network can have: not those of this network, of loopback, of groups, and of everybody
+/// (RFC 1122, section 3.2.1.3).
+fn hosts() -> IntervalSet {
+    let ranges =
+        [(0x0100_0000, 0x7eff_ffff), (0x8000_0000, 0xdfff_ffff), (0xf000_0000, 0xffff_fffe)].into_iter();
+    ranges.fold(IntervalSet::empty(), |all, (low, high)| all.union(&IntervalSet::one(low, high)))
 }
 
 /// A prefix, or an address alone; a name that stands for both means the address.

@@ -21,7 +21,7 @@ use crate::hashing::{ByNumber, reseed};
 /// What can be said of a table.
 pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
-    ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "0"),
+    ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "65536"),
     ArgInfo::keyword("ENTRY_PACKET_CAPACITY", "unsigned", "0"),
     ArgInfo::keyword("CAPACITY_SLIM_FACTOR", "unsigned", "2"),
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
@@ -55,6 +55,9 @@ pub(crate) struct Pace {
     pub(crate) long_pause: i64,
 }
 
+/// Questions that who is known does not answer before somebody else's answer counts (RFC 1122, section 2.3.2.1).
+pub(crate) const QUESTIONS: u8 = 2;
+
 /// That of Click's ARPQuerier.
 const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
 
@@ -77,7 +80,7 @@ impl Limits {
     pub(crate) fn read(args: &mut Args<'_>) -> Limits {
         let mut number = |name, default: u32| args.or(name, default) as usize;
         let packets = number("CAPACITY", 2048);
-        let entries = number("ENTRY_CAPACITY", 0);
+        let entries = number("ENTRY_CAPACITY", 65_536);
         let packets_per_entry = number("ENTRY_PACKET_CAPACITY", 0);
         let slim_factor = number("CAPACITY_SLIM_FACTOR", 2);
         if slim_factor == 0 {
@@ -91,7 +94,7 @@ impl Limits {
             slim_factor: slim_factor.max(1),
             timeout,
             pace: ARP_PACE,
-            keeps_known: false,
+            keeps_known: true,
         }
     }
 }
@@ -150,6 +153,8 @@ pub(crate) struct Entry<A = u32> {
     pub(crate) address: A,
     pub(crate) mac: MacAddr,
     is_known: bool,
+    /// Whether that is the answer to a question, or the user's word.
+    is_asked: bool,
     /// Whether to ask again as soon as it is used.
     is_doubtful: bool,
     /// Packets that wait for it, whoever holds them.
@@ -378,6 +383,46 @@ impl<A: Address> Table<A> {
         entry.map_or(0, |entry| entry.queries)
     }
 
+    /// Whether a question about an address that is known is for everybody: nobody was asked so far, or who is known does not
+    /// answer.
+    pub(crate) fn asks_everybody(&self, address: A) -> bool {
+        let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
+        entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)
+    }
+
+    /// Notes what a reply says, and says whether the reply counts. It does not where another one has answered a question and
+    /// still answers, unless `all` replies count; that one is then to be asked again.
+    pub(crate) fn learn(
+        &mut self,
+        address: A,
+        mac: MacAddr,
+        all: bool,
+        now: i64,
+        waiters: &mut dyn Waiters<A>,
+    ) -> bool {
+        let timeout = self.limits.timeout;
+        let place = self.places.get(&address).copied();
+        let mut is_asked = false;
+        if let Some(entry) = place.and_then(|place| self.entry(place)) {
+            let has_answered = entry.is_known && entry.is_asked && !entry.is_expired(now, timeout);
+            let is_other = entry.mac != mac;
+            if has_answered && is_other && !all && entry.queries <= QUESTIONS {
+                entry.is_doubtful = true;
+                return false;
+            }
+            is_asked = entry.queries > 0 || has_answered && !is_other;
+        } else if self.limits.entries > 0 && self.len() >= self.limits.entries {
+            // What nobody has asked for takes no place from others.
+            return false;
+        }
+        self.insert(address, mac, now, waiters);
+        let place = self.places.get(&address).copied();
+        if let Some(entry) = place.and_then(|place| self.entry(place)) {
+            entry.is_asked = is_asked;
+        }
+        true
+    }
+
     /// Asks whether a query about an address may be sent now; it is then taken to be sent.
     pub(crate) fn ask(&mut self, address: A, now: i64) -> bool {
         let pace = self.limits.pace;
@@ -522,6 +567,7 @@ impl<A: Address> Table<A> {
             address,
             mac: MacAddr::BROADCAST,
             is_known: false,
+            is_asked: false,
             is_doubtful: false,
             waiting: 0,
             ticket: Ticket { id: number, rank: number },
@@ -614,6 +660,7 @@ impl<A: Address> Table<A> {
             entry.ticket.rank = rank;
             entry.mac = mac;
             entry.is_known = !mac.is_broadcast();
+            entry.is_asked = true;
             entry.is_doubtful = false;
             (entry.live, entry.queries, entry.queried) = (now, 0, now - LONG_AGO);
         }

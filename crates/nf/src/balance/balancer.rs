@@ -15,6 +15,7 @@ use super::choice::{self, Choice, Load, Rule};
 use super::elsewhere::{Board, Elsewhere, OVER};
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
+use crate::memory::{refusal, reserved};
 
 /// Where packets can be sent: an address, or an output.
 pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
@@ -244,6 +245,8 @@ impl<P: Place> Balancer<P> {
             return Err("NSERVER: there are not so many servers".into());
         }
         let flows = Flows::new(settings.capacity).map_err(|error| format!("CAPACITY: {error}"))?;
+        let connections = reserved(settings.capacity);
+        let connections = connections.map_err(|error| refusal("CAPACITY", "connections", &error))?;
         let at_first = if settings.active == 0 { places.len() } else { settings.active };
         let server = |(number, place)| Server { place, is_active: number < at_first, load: Load::default() };
         let mut balancer = Balancer {
@@ -251,7 +254,7 @@ impl<P: Place> Balancer<P> {
             servers: places.into_iter().enumerate().map(server).collect(),
             choice: Choice::new(settings.rule),
             flows,
-            connections: Vec::with_capacity(settings.capacity),
+            connections,
             overflows: 0,
             full: None,
             errors: Vec::with_capacity(BATCH_CAPACITY),

@@ -3,7 +3,9 @@
 //!
 //! The source address of each frame is noted with the LAN that it came from. A frame for a noted address leaves for that
 //! LAN only, or is dropped if it came from there; others leave for all LANs but their own, that of the last port first.
-//! Time is that of the frames' time stamps. There is no bound on the memory for addresses.
+//! Time is that of the frames' time stamps: each frame has two addresses looked at, and forgotten if their time is over, so that
+//! none stays for long whether or not frames go to it. When CAPACITY addresses are noted, others are not noted until one is
+//! forgotten, and frames for them leave for all LANs. An address takes 80 bytes of memory, from the time when it is needed on.
 //!
 //! ## Usage
 //! `EtherSwitch([KEYWORDS])`
@@ -11,9 +13,12 @@
 //! ## Arguments
 //! - `TIMEOUT`: how long an address is remembered after its last frame, in whole seconds (rounded, as in
 //!   Click); with 0, and so with less than half a second, nothing is learnt, as in a hub.
+//! - `CAPACITY`: most addresses; memory for them is reserved at the start.
 //!
 //! ## Handlers
 //! - `table`: a line per address: the address, the number of its LAN.
+//! - `count`: addresses that take memory; some of them may be about to be forgotten.
+//! - `unlearnt`: frames from addresses for which there was no room.
 //! - `timeout`: the same as the argument, in whole seconds.
 //! - `port_forwarding`: for each LAN, how many others frames may go to from it, and which, as a row of zeros and ones.
 //! - `remove_port_forwarding`: `FROM TO ...`, several of them with commas between them: frames from this LAN do not go to
@@ -29,7 +34,6 @@
 //! ListenEtherSwitch, Hub, EtherMirror, HostEtherFilter
 
 use std::any::Any;
-use std::collections::HashMap;
 
 use element::args::{Arg, parse_seconds};
 use element::class::{ArgInfo, HandlerInfo};
@@ -37,11 +41,12 @@ use element::effects::{Access, Case, Depends, Emit, Field, Filter, Order, State,
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
 };
+use flow::{FlowTable, HostKey, KeyHasher, TableError};
 use lang::args::{split, split_spaces};
 use wire::{FromBytes, MacAddr, ethernet};
 
 use crate::editing::{bytes, when};
-use crate::hashing::{ByNumber, reseed};
+use crate::five_tuple::LOOKED_AT;
 use crate::switch::hub::declare_flood;
 
 /// The class.
@@ -49,7 +54,7 @@ pub static CLASS: Class = Class {
     name: "EtherSwitch",
     ports: "2-/=",
     manual: manual!("ether_switch.rs"),
-    samples: &["", "TIMEOUT 0 -> 2/2", "TIMEOUT 0 -> 3/3", "TIMEOUT 2 -> 3/3"],
+    samples: &["", "TIMEOUT 0 -> 2/2", "TIMEOUT 0 -> 3/3", "TIMEOUT 2, CAPACITY 3 -> 3/3"],
     build: |args| build(args, false),
     ..SWITCH
 };
@@ -58,9 +63,14 @@ pub static CLASS: Class = Class {
 pub(super) const SWITCH: Class = Class {
     processing: "h/h",
     flow: "#/[^#]",
-    args: &[ArgInfo::keyword("TIMEOUT", "seconds", "300")],
+    args: &[
+        ArgInfo::keyword("TIMEOUT", "seconds", "300"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "262144"),
+    ],
     handlers: &[
         HandlerInfo::read("table"),
+        HandlerInfo::read("count"),
+        HandlerInfo::count("unlearnt"),
         HandlerInfo::both("timeout"),
         HandlerInfo::read("port_forwarding"),
         HandlerInfo::write("remove_port_forwarding"),
@@ -77,11 +87,14 @@ pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Elemen
     } else if timeout > Timestamp::ZERO && whole_seconds(timeout) == Timestamp::ZERO {
         args.warn("TIMEOUT is rounded to 0 seconds, so that no address is learnt");
     }
+    let capacity = args.or("CAPACITY", 262_144u32) as usize;
+    args.finish()?;
+    let hosts = Hosts::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
     args.finish()?;
     let outputs = args.outputs();
     Ok(Box::new(EtherSwitch {
         timeout: whole_seconds(timeout),
-        table: HashMap::default(),
+        hosts: hosts.map_err(|()| Invalid)?,
         open: everywhere_else(outputs),
         listener: listens.then(|| outputs.saturating_sub(1)),
         outbox: Outbox::new(outputs),
@@ -99,11 +112,71 @@ fn everywhere_else(outputs: usize) -> Vec<Vec<bool>> {
     (0..outputs).map(|from| (0..outputs).map(|to| to != from).collect()).collect()
 }
 
-/// Where a host was last seen.
-#[derive(Clone, Copy)]
-struct Place {
-    port: usize,
-    time: Timestamp,
+/// Where hosts were last seen.
+struct Hosts {
+    /// With their LANs.
+    table: FlowTable<HostKey>,
+    hasher: KeyHasher,
+    /// Time, as the last frame has it.
+    now: Timestamp,
+    /// Frames whose sources found no room.
+    unlearnt: u64,
+}
+
+/// Addresses that are looked at for each frame, to see whether their time is over.
+const PER_FRAME: usize = 2;
+
+impl Hosts {
+    fn new(capacity: usize) -> Result<Hosts, TableError> {
+        let table = FlowTable::new(capacity)?;
+        Ok(Hosts { table, hasher: KeyHasher::default(), now: Timestamp::ZERO, unlearnt: 0 })
+    }
+
+    /// Notes where a host is.
+    fn learn(&mut self, host: MacAddr, port: usize, timeout: Timestamp) {
+        let (key, now) = (HostKey::new(host, port as u64), self.now);
+        let hash = self.hasher.hash(&key);
+        if let Some(known) = self.table.lookup(&key, hash).and_then(|id| self.table.see(id, now)) {
+            *known = port as u64;
+            return;
+        }
+        let mut inserted = self.table.insert(&key, hash, now);
+        if inserted.is_err() {
+            self.table.expire(now, timeout, LOOKED_AT, |_, _| {});
+            inserted = self.table.insert(&key, hash, now);
+        }
+        self.unlearnt += u64::from(inserted.is_err());
+    }
+
+    /// Where a host is, if it is known.
+    fn find(&self, host: MacAddr, timeout: Timestamp) -> Option<usize> {
+        let key = HostKey::new(host, 0);
+        let id = self.table.lookup(&key, self.hasher.hash(&key))?;
+        let is_fresh = self.now < self.table.last_seen(id)? + timeout;
+        self.table.key(id).filter(|_| is_fresh).map(|key| key.value() as usize)
+    }
+
+    /// Hosts that are known, and their LANs.
+    fn known(&self, timeout: Timestamp) -> Vec<(MacAddr, u64)> {
+        let is_fresh = |id| self.table.last_seen(id).is_some_and(|last| self.now < last + timeout);
+        let fresh = self.table.iter().filter(|(id, _)| is_fresh(*id));
+        let mut all: Vec<_> = fresh.map(|(_, key)| (key.address(), key.value())).collect();
+        all.sort_unstable_by_key(|(host, _)| host.0);
+        all
+    }
+
+    /// Goes on with what another switch knows of hosts on so many LANs.
+    fn go_on_with(&mut self, old: Hosts, lans: usize) {
+        self.now = old.now;
+        self.unlearnt = old.unlearnt;
+        for (id, key) in old.table.iter() {
+            let last = old.table.last_seen(id).unwrap_or_default();
+            if key.value() < lans as u64 {
+                // Those for which there is no room are forgotten.
+                let _ = self.table.insert(key, self.hasher.hash(key), last);
+            }
+        }
+    }
 }
 
 /// Where a frame goes.
@@ -114,7 +187,7 @@ enum Way {
 
 struct EtherSwitch {
     timeout: Timestamp,
-    table: HashMap<u64, Place, ByNumber>,
+    hosts: Hosts,
     open: Vec<Vec<bool>>,
     listener: Option<usize>,
     outbox: Outbox,
@@ -158,15 +231,6 @@ impl Outbox {
     }
 }
 
-fn number(mac: MacAddr) -> u64 {
-    mac.0.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
-}
-
-fn mac(number: u64) -> MacAddr {
-    let [_, _, bytes @ ..] = number.to_be_bytes();
-    MacAddr(bytes)
-}
-
 impl EtherSwitch {
     /// Learns from a frame, and finds its way. `None` if it is too short.
     fn way(&mut self, port: usize, packet: &Packet) -> Option<Way> {
@@ -175,17 +239,13 @@ impl EtherSwitch {
         if self.timeout == Timestamp::ZERO {
             return Some(Way::Everywhere);
         }
-        let time = packet.time();
-        self.table.insert(number(header.source), Place { port, time });
-        let to = number(header.destination);
-        let Some(place) = self.table.get(&to).filter(|_| !header.destination.is_group()) else {
-            return Some(Way::Everywhere);
+        self.hosts.now = packet.time();
+        self.hosts.learn(header.source, port, self.timeout);
+        let known = match header.destination.is_group() {
+            true => None,
+            false => self.hosts.find(header.destination, self.timeout),
         };
-        if time < place.time + self.timeout {
-            return Some(Way::To(place.port));
-        }
-        self.table.remove(&to);
-        Some(Way::Everywhere)
+        Some(known.map_or(Way::Everywhere, Way::To))
     }
 
     fn is_open(&self, from: usize, to: usize) -> bool {
@@ -285,13 +345,17 @@ impl Element for EtherSwitch {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        reseed(&mut self.table, cx.hash_seed());
+        self.hosts.hasher = cx.key_hasher();
         Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        let frames = batch.len();
         for packet in batch.drain() {
             self.forward(cx, port, packet);
+        }
+        if self.timeout > Timestamp::ZERO {
+            self.hosts.table.expire(self.hosts.now, self.timeout, PER_FRAME * frames, |_, _| {});
         }
         cx.recycle(batch);
         self.outbox.send(cx);
@@ -301,10 +365,11 @@ impl Element for EtherSwitch {
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
             "table" => {
-                let mut hosts: Vec<_> = self.table.iter().map(|(&host, place)| (host, place.port)).collect();
-                hosts.sort_unstable();
-                hosts.iter().map(|&(host, port)| format!("{:#} {port}\n", mac(host))).collect()
+                let hosts = self.hosts.known(self.timeout);
+                hosts.iter().map(|(host, port)| format!("{host:#} {port}\n")).collect()
             }
+            "count" => self.hosts.table.stats().entries.to_string(),
+            "unlearnt" => self.hosts.unlearnt.to_string(),
             "timeout" => self.timeout.parts().0.to_string(),
             _ => {
                 let row = |(from, open): (usize, &Vec<bool>)| {
@@ -330,14 +395,14 @@ impl Element for EtherSwitch {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(std::mem::take(&mut self.table)))
+        let empty = Hosts::new(1).ok()?;
+        Some(Box::new(std::mem::replace(&mut self.hosts, empty)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.table = *state.downcast().map_err(|_| "not the state of a switch")?;
+        let old: Hosts = *state.downcast().map_err(|_| "not the state of a switch")?;
         // Where there is no LAN any more, there is no host.
-        let lans = self.inputs();
-        self.table.retain(|_, place| place.port < lans);
+        self.hosts.go_on_with(old, self.inputs());
         Ok(())
     }
 }

@@ -9,9 +9,12 @@
 //!
 //! ## Arguments
 //! - `TIMEOUT`: how long an address is remembered after its last frame; with 0 nothing is learnt, as in a hub.
+//! - `CAPACITY`: most addresses, as in EtherSwitch.
 //!
 //! ## Handlers
 //! - `table`: a line per address: the address, the number of its LAN.
+//! - `count`: addresses that take memory; some of them may be about to be forgotten.
+//! - `unlearnt`: frames from addresses for which there was no room.
 //! - `timeout`: the same as the argument, in whole seconds.
 //! - `port_forwarding`, `remove_port_forwarding`, `reset_port_forwarding`: where frames may go, as in EtherSwitch.
 //!

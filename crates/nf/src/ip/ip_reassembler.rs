@@ -2,19 +2,56 @@
 //! Puts IPv4 fragments together again (RFC 791).
 //!
 //! The result has the header, link header and annotations of the first part and the time stamp of the fragment that
-//! came last; where fragments overlap, later ones count. Other packets pass unchanged. What has been collected of a
-//! packet leaves by output 1, or is dropped, when nothing more has come for 30 seconds, or when there is too much in
-//! store. The network header annotation must be set.
+//! came last. Other packets pass unchanged. The network header annotation must be set.
+//!
+//! Fragments belong together if they have the same addresses, protocol, identification and VLANs. The VLANs are that of the
+//! VLAN annotation and those of the tags between link header and network header, two at most. Elements that number aggregates,
+//! such as AggregateIPFlows, write to the same place as the VLAN annotation: behind these, VLAN is to be false.
+//!
+//! Packets whose fragments overlap are dropped with all of their fragments (RFC 5722, and RFC 8200, section 4.5, for IPv6; RFC
+//! 1858 and RFC 3128 show what overlaps do to filters for IPv4), and so are those whose fragments contradict each other about
+//! the packet's end. A fragment that comes a second time with the same bytes is dropped alone. With OVERLAP, later fragments
+//! count, as in Click.
+//!
+//! Fragments are given up when their packet is not complete 30 seconds after its first fragment came, when there is no memory
+//! for others, or when one of the limits below is reached. They leave by output 1 as they came; without output 1 they are
+//! dropped. The reasons are `out of time`, `memory limit` and `fragment limit`. Time is that of the packets' time stamps, or
+//! the clock for packets without one; that it is over is noticed with the next packet that comes.
+//!
+//! ## Memory
+//! HIMEM bounds all that is kept: a fragment takes the slots of its packet, whatever its length or offset, and its share of the
+//! tables. One of up to 2,112 bytes takes about 3,000 bytes, so that the default holds about 2,400. All but the slots is
+//! reserved at the start. Each worker has this memory for itself. Where few slots are left for packets at all, fragments are
+//! given up as if HIMEM were reached.
+//!
+//! When there is no room, the source that holds most gives way, counted in powers of two, with its oldest packet. Each packet that
+//! is completed lets its source hold twice as much as others, up to 64 times as much; each one that is given up takes this
+//! back. An eighth of HIMEM is for remembering sources that hold nothing at the moment. So a flood from other addresses, one or
+//! many, leaves those alone that complete packets. A source that has not completed any has, in a flood from many addresses, as
+//! much time between its first and last fragment as the flood takes to fill the memory: 24 ms at 100,000 fragments per second.
+//!
+//! ## Forged fragments
+//! Fragments have nothing that shows who sent them. A sender who forges the addresses of another one and guesses
+//! identifications can make any packet fail, or be put together of bytes of both, if all lengths are right; only a checksum or
+//! authentication of the whole shows that (RFC 4963). MAX_OPEN bounds how many identifications are spoilt at a time. What is
+//! left: someone who forges MAX_OPEN first fragments between the halves of a packet makes it fail, and someone who knows
+//! identifications in advance spoils these packets.
 //!
 //! ## Usage
 //! `IPReassembler([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `HIMEM`: most bytes in store; when there are more, the oldest are given up until a quarter is free.
+//! - `HIMEM`: most bytes of memory for fragments.
 //! - `MAX_MTU_ANNO`: the annotation, two bytes, that gets the length of the longest fragment.
+//! - `MAX_OPEN`: most packets from one address to another one that are begun and not complete; the oldest one is given up for
+//!   another one.
+//! - `MAX_FRAGMENTS`: most fragments of a packet; a packet of more is given up.
+//! - `OVERLAP`: whether fragments may overlap.
+//! - `VLAN`: whether fragments of different VLANs are kept apart.
 //!
 //! ## Handlers
 //! - `dump`: counts, and what is in store.
+//! - `memory`: bytes of HIMEM that are in use.
 //!
 //! ## Example
 //! ```click
@@ -24,7 +61,6 @@
 //! ## See also
 //! IPFragmenter, CheckIPHeader
 
-use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use element::args::AnnotationOffset;
@@ -32,11 +68,14 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{
     Access, Case, Depends, Emit, Field, Filter, Header, Hold, Order, State, Target, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use flow::KeyHasher;
 use wire::ipv4::{FRAGMENT_OFFSET, MORE_FRAGMENTS};
-use wire::{FromBytes, checksum, ipv4};
+use wire::{FromBytes, checksum, ethernet, ipv4, vlan};
 
-use crate::editing::{annotation, ipv4_with_options, length_from};
+use super::reassembly::{Fit, Key, LEAST_BYTES, Piece, Store};
+use crate::editing::{annotation, bytes, ipv4_with_options, length_from};
+use crate::ethernet::vlan::tci_annotation;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -45,25 +84,46 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("ip_reassembler.rs"),
     args: &[
-        ArgInfo::keyword("HIMEM", "unsigned", "262144"),
+        ArgInfo::keyword("HIMEM", "unsigned", "8388608"),
         ArgInfo::keyword("MAX_MTU_ANNO", "annotation", ""),
+        ArgInfo::keyword("MAX_OPEN", "unsigned", "64"),
+        ArgInfo::keyword("MAX_FRAGMENTS", "unsigned", "128"),
+        ArgInfo::keyword("OVERLAP", "bool", "false"),
+        ArgInfo::keyword("VLAN", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::read("dump")],
-    samples: &["", "HIMEM 1000, MAX_MTU_ANNO 20 -> 1/2"],
+    handlers: &[HandlerInfo::read("dump"), HandlerInfo::read("memory")],
+    samples: &["", "HIMEM 20000, MAX_MTU_ANNO 20, OVERLAP true, VLAN false -> 1/2"],
     build: |args| {
-        let most = args.or("HIMEM", 256u32 * 1024) as usize;
+        let memory = args.or("HIMEM", 8u32 << 20) as usize;
         let longest: Option<AnnotationOffset<2>> = args.get("MAX_MTU_ANNO");
+        let most_open = args.or("MAX_OPEN", 64u32);
+        let most_fragments = args.or("MAX_FRAGMENTS", 128u32);
+        let overlaps = args.or("OVERLAP", false);
+        let by_vlan = args.or("VLAN", true);
+        if memory < LEAST_BYTES {
+            args.error(format!(
+                "HIMEM: at least {LEAST_BYTES} bytes are needed, for a packet of two fragments"
+            ));
+        }
+        if most_open == 0 {
+            args.error("MAX_OPEN: at least 1");
+        }
+        if most_fragments < 2 {
+            args.error("MAX_FRAGMENTS: at least 2");
+        }
+        args.finish()?;
+        let store =
+            Store::new(memory, KeyHasher::default()).map_err(|error| args.error(format!("HIMEM: {error}")));
         args.finish()?;
         let longest = longest.map(|AnnotationOffset(place)| place);
         Ok(Box::new(IpReassembler {
             is_spread: args.setup.is_spread(),
-            most,
             longest,
-            sets: HashMap::default(),
-            spare: Vec::new(),
-            scratch: Vec::with_capacity(u16::MAX.into()),
-            stored: 0,
-            reaped: None,
+            most_open,
+            most_fragments,
+            overlaps,
+            by_vlan,
+            store: store.map_err(|()| Invalid)?,
             counts: Counts::default(),
         }))
     },
@@ -72,38 +132,8 @@ pub static CLASS: Class = Class {
 
 /// Nothing more is expected after this time.
 const PATIENCE: Timestamp = Timestamp::from_secs(30);
-/// How often the store is looked through.
-const REAPING: Timestamp = Timestamp::from_secs(10);
-
-/// What fragments of one packet have in common.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Key {
-    source: u32,
-    destination: u32,
-    id: u16,
-    protocol: u8,
-}
-
-/// What has been collected of one packet.
-struct Set {
-    /// The packet that stands for all of them: the first part as soon as it has come.
-    packet: Packet,
-    /// Whether that is so.
-    has_first: bool,
-    collected: Collected,
-    /// Where the payload ends, once that is known.
-    end: Option<usize>,
-    longest: u16,
-    time: Timestamp,
-}
-
-/// The payload of a packet as far as it has come; used again for others.
-#[derive(Default)]
-struct Collected {
-    bytes: Vec<u8>,
-    /// What is there, in order, without overlaps.
-    parts: Vec<(usize, usize)>,
-}
+/// Tags of a frame that are looked at.
+const TAGS: usize = 2;
 
 #[derive(Default)]
 struct Counts {
@@ -116,17 +146,12 @@ struct Counts {
 struct IpReassembler {
     /// Whether fragments may come to other workers than those that they belong to.
     is_spread: bool,
-    most: usize,
     longest: Option<usize>,
-    sets: HashMap<Key, Set>,
-    /// Memory for further sets.
-    spare: Vec<Collected>,
-    /// The payload of a fragment.
-    scratch: Vec<u8>,
-    /// Bytes in store.
-    stored: usize,
-    /// When the store was last looked through.
-    reaped: Option<Timestamp>,
+    most_open: u32,
+    most_fragments: u32,
+    overlaps: bool,
+    by_vlan: bool,
+    store: Store,
     counts: Counts,
 }
 
@@ -135,42 +160,13 @@ struct Part {
     key: Key,
     from: usize,
     to: usize,
+    /// Where its bytes start in the packet.
+    at: usize,
     is_last: bool,
-    length: u16,
-}
-
-impl Collected {
-    /// Adds a part; of what is there twice, the later counts.
-    fn add(&mut self, from: usize, part: &[u8]) {
-        let to = from + part.len();
-        if self.bytes.len() < to {
-            self.bytes.resize(to, 0);
-        }
-        self.bytes[from..to].copy_from_slice(part);
-        self.parts.push((from, to));
-        self.parts.sort_unstable();
-        self.parts.dedup_by(|next, last| {
-            let joined = next.0 <= last.1;
-            if joined {
-                last.1 = last.1.max(next.1);
-            }
-            joined
-        });
-    }
-}
-
-impl Set {
-    fn is_complete(&self) -> bool {
-        self.has_first && self.end.is_some_and(|end| self.collected.parts == [(0, end)])
-    }
-
-    fn memory(&self) -> usize {
-        self.packet.len() + self.collected.bytes.len()
-    }
 }
 
 /// Where a fragment belongs; `Ok(None)` for packets that are none.
-fn part_of(packet: &Packet) -> Result<Option<Part>, DropReason> {
+fn part_of(packet: &Packet, by_vlan: bool) -> Result<Option<Part>, DropReason> {
     let (ip, _) = ipv4_with_options(packet).ok_or(DropReason::NoHeader)?;
     if !ip.is_fragment() {
         return Ok(None);
@@ -184,19 +180,46 @@ fn part_of(packet: &Packet) -> Result<Option<Part>, DropReason> {
     if header < ipv4::Header::LEN || !captured || !whole_words || to + header > usize::from(u16::MAX) {
         return Err(DropReason::BadIpHeader);
     }
+    let start = packet.offset(Base::Network).map(|at| at + header as isize);
+    let at = start.and_then(|at| usize::try_from(at).ok()).ok_or(DropReason::NoHeader)?;
     let key = Key {
         source: ip.source.get(),
         destination: ip.destination.get(),
         id: ip.id.get(),
         protocol: ip.protocol,
+        vlans: if by_vlan { vlans(packet) } else { [0; 2] },
     };
-    Ok(Some(Part { key, from, to, is_last: !ip.more_fragments(), length: total }))
+    Ok(Some(Part { key, from, to, at, is_last: !ip.more_fragments() }))
+}
+
+/// The VLANs that a packet is in, the outer one first: that of the annotation, and those of tags; 0 for none.
+fn vlans(packet: &Packet) -> [u16; 2] {
+    let annotated = [tci_annotation(packet) & 0x0fff];
+    let mut found = annotated.into_iter().chain(tagged(packet)).filter(|&id| id != 0);
+    std::array::from_fn(|_| found.next().unwrap_or(0))
+}
+
+/// The VLANs of the tags in front of the network header.
+fn tagged(packet: &Packet) -> [u16; TAGS] {
+    let mut ids = [0; TAGS];
+    let frame = packet.header(Base::Mac).unwrap_or_default();
+    let Ok((header, mut rest)) = ethernet::Header::ref_from_prefix(frame) else { return ids };
+    let mut ether_type = header.ether_type.get();
+    for id in &mut ids {
+        let Ok((tag, behind)) = vlan::Tag::ref_from_prefix(rest) else { break };
+        if !vlan::is_tag(ether_type) {
+            break;
+        }
+        *id = tag.id();
+        (ether_type, rest) = (tag.ether_type.get(), behind);
+    }
+    ids
 }
 
 impl IpReassembler {
     /// Takes a packet; what leaves by output 0 now, if anything.
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
-        let part = match part_of(&packet) {
+        let part = match part_of(&packet, self.by_vlan) {
             Ok(None) => return Some(packet),
             Ok(Some(part)) => part,
             Err(reason) => {
@@ -206,137 +229,145 @@ impl IpReassembler {
             }
         };
         self.counts.fragments += 1;
-        let time = if packet.time().is_set() { packet.time() } else { cx.now() };
-        self.reap(cx, time);
-        self.store(cx, packet, &part, time);
-        let complete = self.sets.get(&part.key).is_some_and(Set::is_complete);
-        if complete && let Some(set) = self.sets.remove(&part.key) {
-            self.stored -= set.memory();
-            self.counts.good += 1;
-            return self.whole(cx, set);
+        let time = time_of(cx, &packet);
+        self.end_old(cx, time);
+        let set = self.hold(cx, packet, &part, time)?;
+        if self.store.is_complete(set) {
+            return self.join(cx, set, time);
         }
-        if self.stored > self.most {
+        if self.store.count(set) > self.most_fragments {
+            self.give_up(cx, set, DropReason::FragmentLimit);
+        }
+        if self.store.is_over_full() || cx.pool().is_scarce() {
             self.make_room(cx);
         }
         None
     }
 
-    /// Adds a fragment to its set.
-    fn store(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) {
-        let known_end = self.sets.get(&part.key).and_then(|set| set.end);
-        if known_end.is_some_and(|end| part.to > end) {
-            self.counts.bad += 1;
-            return cx.drop(packet, DropReason::BadIpHeader);
-        }
-        let Some((ip, _)) = ipv4_with_options(&packet) else {
-            return cx.drop(packet, DropReason::NoHeader);
-        };
-        let start = packet.offset(Base::Network).map(|at| at + ip.header_len() as isize);
-        let Some(Ok(start)) = start.map(usize::try_from) else {
-            return cx.drop(packet, DropReason::NoHeader);
-        };
-        self.scratch.resize(part.to - part.from, 0);
-        packet.read_at(start, &mut self.scratch);
-        let is_first = part.from == 0;
-        // The one that stands for the set keeps its headers only.
-        let keeps = |mut packet: Packet| {
-            packet.truncate(start);
-            packet
-        };
-        let set = match self.sets.remove(&part.key) {
-            None => Set {
-                packet: keeps(packet),
-                has_first: is_first,
-                collected: self.spare.pop().unwrap_or_default(),
-                end: None,
-                longest: 0,
-                time,
-            },
-            Some(mut set) => {
-                self.stored -= set.memory();
-                let packet = keeps(packet);
-                if is_first && !set.has_first {
-                    cx.drop(std::mem::replace(&mut set.packet, packet), DropReason::Coalesced);
-                    set.has_first = true;
-                } else {
-                    cx.drop(packet, DropReason::Coalesced);
+    /// Adds a fragment to its set; that set, if there is one behind that.
+    fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
+        let set = match self.store.find(&part.key) {
+            Some(set) => set,
+            None => {
+                if let Some((open, oldest)) = self.store.between(&part.key)
+                    && open >= self.most_open
+                {
+                    self.give_up(cx, oldest, DropReason::FragmentLimit);
                 }
+                let Some(set) = self.store.open(&part.key, time) else {
+                    cx.drop(packet, DropReason::TableFull);
+                    return None;
+                };
                 set
             }
         };
-        let mut set = Set { time, longest: set.longest.max(part.length), ..set };
-        set.collected.add(part.from, &self.scratch);
-        if part.is_last {
-            set.end = Some(part.to);
+        let [from, to, at] = [part.from, part.to, part.at].map(|n| n as u32);
+        let piece = Piece { packet, from, to, at };
+        let covered = |packet| cx.drop(packet, DropReason::Coalesced);
+        match self.store.add(set, piece, part.is_last, self.overlaps, covered) {
+            Fit::Held(_) => Some(set),
+            Fit::Known(packet) => {
+                cx.drop(packet, DropReason::Coalesced);
+                Some(set)
+            }
+            Fit::Contradiction(packet) => {
+                self.counts.bad += 1;
+                cx.drop(packet, DropReason::Overlap);
+                if !self.overlaps {
+                    self.end(set, |packet| cx.drop(packet, DropReason::Overlap));
+                    return None;
+                }
+                Some(set)
+            }
         }
-        self.stored += set.memory();
-        self.sets.insert(part.key, set);
     }
 
-    /// The packet of a set with all that has come of it.
-    fn whole(&mut self, cx: &mut Cx<'_>, set: Set) -> Option<Packet> {
-        let Set { packet, mut collected, longest, time, .. } = set;
-        let length_of_payload = collected.bytes.len();
-        let joined = cx.append(packet, &collected.bytes);
-        collected.bytes.clear();
-        collected.parts.clear();
-        self.spare.push(collected);
-        let mut packet = joined?;
-        let Some(bytes) = packet.header_mut(Base::Network) else { return Some(packet) };
+    /// The packet of a complete set.
+    fn join(&mut self, cx: &mut Cx<'_>, set: u32, time: Timestamp) -> Option<Packet> {
+        let length = self.store.length(set) as usize;
+        let Piece { mut packet, to, at, .. } = self.store.pop(set)?;
+        let mut longest = total_length(&packet);
+        let header = packet.offset(Base::Network).map_or(0, |network| (at as isize - network) as usize);
+        if header + length > usize::from(u16::MAX) {
+            // Other fragments had shorter headers.
+            self.counts.bad += 1;
+            cx.drop(packet, DropReason::BadIpHeader);
+            self.end(set, |packet| cx.drop(packet, DropReason::BadIpHeader));
+            return None;
+        }
+        packet.truncate((at + to) as usize);
+        let mut whole = Some(packet);
+        while let Some(piece) = self.store.pop(set) {
+            longest = longest.max(total_length(&piece.packet));
+            for bytes in piece.bytes() {
+                whole = whole.and_then(|whole| cx.append(whole, bytes));
+            }
+            let reason = if whole.is_some() { DropReason::Coalesced } else { DropReason::NoBuffer };
+            cx.drop(piece.packet, reason);
+        }
+        self.store.close(set, true);
+        let mut packet = whole?;
+        self.counts.good += 1;
+        let bytes = packet.header_mut(Base::Network).unwrap_or_default();
         if let Ok((ip, _)) = ipv4::Header::mut_from_prefix(bytes) {
-            let length = ip.header_len();
-            ip.total_length.set((length + length_of_payload) as u16);
+            ip.total_length.set((header + length) as u16);
             ip.fragment.set(ip.fragment.get() & !(MORE_FRAGMENTS | FRAGMENT_OFFSET));
-            if let Some(header) = bytes.get_mut(..length) {
+            if let Some(header) = bytes.get_mut(..header) {
                 // The header has at least 20 bytes.
                 let _ = checksum::fill_ipv4(header);
             }
         }
         packet.set_time(time);
+        // The packet is a new one; its ports need not be those that the first fragment had.
+        packet.set_flow_mark(None);
         if let Some(place) = self.longest {
-            let annotations = packet.annotations_mut();
-            for (i, byte) in longest.to_ne_bytes().into_iter().enumerate() {
-                annotations.set_u8(place + i, byte);
-            }
+            packet.annotations_mut().set_array(place, longest.to_ne_bytes());
         }
         Some(packet)
     }
 
+    /// Ends a set that is not complete; each of its fragments goes where it is told.
+    fn end(&mut self, set: u32, mut fragment: impl FnMut(Packet)) {
+        self.counts.failed += 1;
+        while let Some(piece) = self.store.pop(set) {
+            fragment(piece.packet);
+        }
+        self.store.close(set, false);
+    }
+
     /// Gives a set up.
-    fn give_up(&mut self, cx: &mut Cx<'_>, key: Key) {
-        let Some(set) = self.sets.remove(&key) else { return };
-        self.stored -= set.memory();
-        if let Some(packet) = self.whole(cx, set) {
-            cx.emit_one(1, packet, DropReason::OutOfTime);
+    fn give_up(&mut self, cx: &mut Cx<'_>, set: u32, reason: DropReason) {
+        self.end(set, |packet| cx.emit_one(1, packet, reason));
+    }
+
+    /// Gives up those sets that have waited for too long.
+    fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
+        while let Some((set, began)) = self.store.oldest()
+            && now - began > PATIENCE
+        {
+            self.give_up(cx, set, DropReason::OutOfTime);
         }
     }
 
-    /// Gives up what has waited for too long, now and then.
-    fn reap(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
-        let last = *self.reaped.get_or_insert(now);
-        if now - last < REAPING {
-            return;
-        }
-        self.reaped = Some(now);
-        while let Some(key) = self.oldest(|set| now - set.time > PATIENCE) {
-            self.give_up(cx, key);
-        }
-    }
-
-    /// The set that has waited longest of those that are meant.
-    fn oldest(&self, which: impl Fn(&Set) -> bool) -> Option<Key> {
-        let meant = self.sets.iter().filter(|(_, set)| which(set));
-        meant.min_by_key(|(key, set)| (set.time, **key)).map(|(key, _)| *key)
-    }
-
-    /// Gives up the oldest sets until a quarter of the store is free.
+    /// Gives sets up until there is room again, at least one.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
-        while self.stored > self.most / 4 * 3 {
-            let Some(key) = self.oldest(|_| true) else { return };
-            self.counts.failed += 1;
-            self.give_up(cx, key);
+        while let Some(set) = self.store.victim() {
+            self.give_up(cx, set, DropReason::MemoryLimit);
+            if !self.store.is_over_full() {
+                break;
+            }
         }
     }
+}
+
+/// When a packet came.
+fn time_of(cx: &Cx<'_>, packet: &Packet) -> Timestamp {
+    if packet.time().is_set() { packet.time() } else { cx.now() }
+}
+
+/// How long a packet's IPv4 header says that it is.
+fn total_length(packet: &Packet) -> u16 {
+    ipv4_with_options(packet).map_or(0, |(ip, _)| ip.total_length.get())
 }
 
 /// Sends fragments to the workers that all of their packet come to.
@@ -369,6 +400,9 @@ impl Element for IpReassembler {
         let key = vec![wire_field::IP_SRC, wire_field::IP_DST, wire_field::IP_ID, wire_field::IP_PROTOCOL];
         let mut reads = vec![Field::Payload, Field::Length, Field::TimeStamp, annotation(0, 48)];
         reads.push(Header::Ipv4.extent());
+        if self.by_vlan {
+            reads.push(bytes(Base::Mac, ethernet::Header::LEN - 2, 2 + (TAGS * vlan::Tag::LEN) as u16));
+        }
         let mut effects = Effects::cases(vec![Case::new(whole, Target::Output(0)), fragments]);
         effects.hold = Hold::Delay;
         effects.order = Order::MayReorder;
@@ -397,63 +431,51 @@ impl Element for IpReassembler {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // Packets that are no fragments show that time has passed, too.
+        if let Some(last) = batch.iter().last().filter(|_| self.store.held() > 0) {
+            let now = time_of(cx, last);
+            self.end_old(cx, now);
+        }
         batch.replace_each(|packet| self.take(cx, packet));
     }
 
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.store.seed(cx.key_hasher());
+        Ok(())
+    }
+
     fn held(&self) -> usize {
-        self.sets.len()
+        self.store.held()
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        for (_, set) in self.sets.drain() {
-            cx.drop(set.packet, DropReason::Stop);
+        while let Some((set, _)) = self.store.oldest() {
+            self.end(set, |packet| cx.drop(packet, DropReason::Stop));
         }
-        self.stored = 0;
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        if name == "memory" {
+            return Ok(self.store.memory().to_string());
+        }
         let Counts { fragments, good, failed, bad } = self.counts;
         let mut text = format!(
             "frags seen total:    {fragments}\ngood reassemblies:   {good}\nfailed reassemblies: {failed}\nbad fragments seen:  {bad}\ncached chunk data:\n"
         );
-        let mut sets: Vec<_> = self.sets.iter().collect();
-        sets.sort_unstable_by_key(|(key, _)| **key);
-        for (key, set) in sets {
+        let mut sets: Vec<_> = self.store.iter().collect();
+        sets.sort_unstable_by_key(|(key, _)| (key.source, key.destination, key.id, key.protocol, key.vlans));
+        for (key, pieces) in sets {
             let [source, destination] = [key.source, key.destination].map(Ipv4Addr::from_bits);
             text += &format!(" ({source}, 0, {destination}, 0) {}", key.id);
-            for (from, to) in &set.collected.parts {
+            let mut pieces = pieces.map(|piece| (piece.from, piece.to)).peekable();
+            while let Some((from, mut to)) = pieces.next() {
+                while let Some((_, end)) = pieces.next_if(|(start, _)| *start == to) {
+                    to = end;
+                }
                 text += &format!(" ({from},{to})");
             }
             text.push('\n');
         }
         Ok(text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        /// Against one flag per byte.
-        #[test]
-        fn parts_are_what_has_come(parts in prop::collection::vec((0usize..60, 1usize..20), 0..12)) {
-            let mut collected = Collected::default();
-            let mut model = [None; 80];
-            for (number, &(from, length)) in parts.iter().enumerate() {
-                collected.add(from, &vec![number as u8; length]);
-                model[from..from + length].fill(Some(number as u8));
-            }
-            for (place, expected) in model.iter().enumerate() {
-                let covered = collected.parts.iter().any(|(from, to)| (*from..*to).contains(&place));
-                prop_assert_eq!(covered, expected.is_some());
-                if let Some(number) = expected {
-                    prop_assert_eq!(collected.bytes[place], *number);
-                }
-            }
-            prop_assert!(collected.parts.windows(2).all(|pair| pair[0].1 < pair[1].0));
-        }
     }
 }

@@ -24,6 +24,7 @@ pub mod lookup;
 pub mod mark_ip6_header;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;
+mod reassembly;
 mod service_type;
 pub mod set_ip6_dscp;
 pub mod set_ip6_ecn;

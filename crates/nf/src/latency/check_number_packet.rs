@@ -31,6 +31,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::{DEFAULT_OFFSET, number_at, number_field};
 use crate::editing::refused;
+use crate::memory::{refusal, zeros};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -61,7 +62,9 @@ pub static CLASS: Class = Class {
             args.error(format!("COUNT: out of range, bound {MOST}"));
         }
         args.finish()?;
-        let seen = vec![0; count as usize];
+        let seen = zeros(count as usize).map_err(|error| args.error(refusal("COUNT", "numbers", &error)));
+        args.finish()?;
+        let seen = seen.map_err(|()| element::Invalid)?;
         Ok(Box::new(CheckNumberPacket { offset: offset as usize, net_order, seen }))
     },
     ..Class::DEFAULT
@@ -127,7 +130,10 @@ impl Element for CheckNumberPacket {
 
     fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
         let count = u32::parse(value, &cx.place()).ok().filter(|&n| n <= MOST);
-        self.seen.resize(count.ok_or("invalid number")? as usize, 0);
+        let count = count.ok_or("invalid number")? as usize;
+        let more = self.seen.try_reserve_exact(count.saturating_sub(self.seen.len()));
+        more.map_err(|error| refusal("count", "numbers", &error))?;
+        self.seen.resize(count, 0);
         Ok(())
     }
 }

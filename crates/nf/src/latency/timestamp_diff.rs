@@ -41,6 +41,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use super::record_timestamp::Times;
 use super::{DEFAULT_OFFSET, number_at, number_field};
 use crate::editing::refused;
+use crate::memory::{refusal, reserved};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -95,7 +96,9 @@ pub static CLASS: Class = Class {
         }
         args.finish()?;
         let (Some(times), Some(offset)) = (times, offset) else { return Err(element::Invalid) };
-        let delays = Vec::with_capacity(room);
+        let delays = reserved(room).map_err(|error| args.error(refusal("N", "delays", &error)));
+        args.finish()?;
+        let delays = delays.map_err(|()| element::Invalid)?;
         Ok(Box::new(TimestampDiff { times, offset, net_order, max_delay, verbose, delays }))
     },
     ..Class::DEFAULT

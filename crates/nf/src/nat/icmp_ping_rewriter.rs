@@ -15,7 +15,8 @@
 //! - `GUARANTEE`: for so many seconds after each packet a mapping does not give way to others; 0 for not at all.
 //! - `REAP_INTERVAL`: seconds between two searches for mappings that are over; 0 for never. They hold until then.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
-//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity.
+//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes about 310
+//!   bytes, from the time when it is needed on; packets for which there is no memory are treated as above this number.
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.

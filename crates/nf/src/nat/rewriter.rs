@@ -51,8 +51,8 @@ const COMMON: [ArgInfo; 7] = [
     seconds("GUARANTEE", "5"),
     seconds("REAP_INTERVAL", "900"),
     seconds("REAP_TIME", "900"),
-    ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "2147483647"),
-    ArgInfo::keyword("CAPACITY", "int or element", "2147483647"),
+    ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "1048576"),
+    ArgInfo::keyword("CAPACITY", "int or element", "1048576"),
     ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
 ];
 
@@ -115,6 +115,9 @@ pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<
     }
     last
 }
+
+/// Most mappings, where nothing else is said.
+const CAPACITY: i32 = 1 << 20;
 
 /// The capacity, by number or by the name of another translator.
 fn capacity(args: &mut Args<'_>) -> (Option<i32>, Option<ElementId>) {
@@ -431,7 +434,7 @@ impl Element for Rewriter {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
             store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
-            store.set_capacity(part(self.capacity.unwrap_or(i32::MAX), cx.worker()));
+            store.set_capacity(part(self.capacity.unwrap_or(CAPACITY), cx.worker()));
         }
         if cx.now().is_set() {
             locked(&self.home.store).catch_up(cx.now());

@@ -475,6 +475,9 @@ impl Store {
                 return Err(DropReason::TableFull);
             }
         }
+        if !self.has_memory_for_another() {
+            return Err(DropReason::TableFull);
+        }
         // Whoever has the reply's tuple so far gives way, as in Click.
         if let Some(other) = self.find(reply, space) {
             self.remove(other.session);
@@ -545,6 +548,14 @@ impl Store {
             tally.mappings += 1;
         }
         Ok((first.unwrap_or(second), forward))
+    }
+
+    /// Whether there is memory for another mapping beside its keys. What grows here grows as it would by itself.
+    fn has_memory_for_another(&mut self) -> bool {
+        self.sessions.try_reserve(1).is_ok()
+            && self.turns.try_reserve()
+            && self.used.try_reserve()
+            && self.endpoints.try_reserve()
     }
 
     fn insert_key(&mut self, key: &MappedKey, now: Timestamp) -> Result<FlowId, DropReason> {

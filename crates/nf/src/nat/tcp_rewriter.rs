@@ -35,7 +35,8 @@
 //! - `GUARANTEE`: the same as TCP_GUARANTEE, and counts if both are given.
 //! - `REAP_INTERVAL`: seconds between two searches for mappings that are over; 0 for never. They hold until then.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
-//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity.
+//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes about 310
+//!   bytes, from the time when it is needed on; packets for which there is no memory are treated as above this number.
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
 //! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.

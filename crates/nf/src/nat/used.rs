@@ -78,6 +78,11 @@ impl Used {
         self.words.get(&key(pool, level, place)).copied().unwrap_or(0)
     }
 
+    /// Makes room for what another number needs, if there is memory for it.
+    pub(super) fn try_reserve(&mut self) -> bool {
+        self.words.try_reserve(LEVELS as usize).is_ok()
+    }
+
     /// A number is taken.
     pub(super) fn set(&mut self, pool: Pool, number: u32) {
         let mut at = u64::from(number);

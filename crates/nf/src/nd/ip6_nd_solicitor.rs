@@ -4,12 +4,15 @@
 //! Packets come in on input 0 with their next hop in the destination address annotation. Those for whom it is not known
 //! yet wait, and a solicitation is sent instead, once a second and at most three times: packets that have waited in vain
 //! leave by output 2 as they came, for an ICMP6Error that says so (type 1, code 3), or are dropped. Advertisements, with
-//! their Ethernet headers, come in on input 1; those that are not valid (section 7.1.2) or that nobody has asked for
-//! are of no effect. Solicitations leave by output 1 if there is one.
+//! their Ethernet headers, come in on input 1; those that are not valid (section 7.1.2), that nobody has asked for, or that
+//! name an address that no other host can have (`::`, `::1`, groups and this host's own; an Ethernet address of a group, of
+//! zeros, or this host's own) are of no effect. Solicitations leave by output 1 if there is one.
 //!
 //! Addresses of groups need no solicitation (RFC 2464). Packets for the address `::` are dropped. An address holds for
 //! TIMEOUT after the last answer to a solicitation; some time before, or when somebody else has said that it has changed
-//! (section 7.2.5), its holder is asked while packets go on, and forgotten after three questions without an answer.
+//! (section 7.2.5), its holder is asked while packets go on, and forgotten after three questions without an answer. So nobody
+//! takes the place of a neighbour that answers. RFC 4861 has an advertisement that says so (the flag Override) replace what is
+//! known at once: UNSOLICITED has that done.
 //!
 //! ## Usage
 //! `IP6NDSolicitor(IP, ETH [, KEYWORDS])`
@@ -23,6 +26,7 @@
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; the last ones stay; 0 for no bound.
 //! - `TIMEOUT`: how long an address holds after the last answer; 0 for ever.
 //! - `POLL_TIMEOUT`: how long after the last answer solicitations start to ask whether an address still holds; 0 for never.
+//! - `UNSOLICITED`: whether advertisements that nobody has asked for replace an address that is known.
 //!
 //! ## Handlers
 //! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0, Ethernet address.
@@ -51,7 +55,7 @@ use element::effects::{
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmpv6::kind;
-use wire::neighbor::{flag, multicast_mac, option, solicited_node};
+use wire::neighbor::{Message, flag, multicast_mac, option, solicited_node};
 use wire::{LinkType, MacAddr, ether_type, ethernet};
 
 use super::{frame, message};
@@ -75,12 +79,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ENTRY_PACKET_CAPACITY", "unsigned", "1"),
         ArgInfo::keyword("TIMEOUT", "seconds", "120"),
         ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
+        ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ],
     handlers: &[HandlerInfo::read("table"), HandlerInfo::read("stats")],
     samples: &[
         "2001:db8::1, 2:0:0:0:0:1",
         "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",
-        "fe80::1, 2:0:0:0:0:1, TIMEOUT 1, POLL_TIMEOUT 0 -> 2/3",
+        "fe80::1, 2:0:0:0:0:1, TIMEOUT 1, POLL_TIMEOUT 0, UNSOLICITED true -> 2/3",
     ],
     build: |args| {
         let ip: Option<Ipv6Addr> = args.get("IP");
@@ -91,6 +96,7 @@ pub static CLASS: Class = Class {
         let per_address = number("ENTRY_PACKET_CAPACITY", 1);
         let timeout = table::milliseconds(args.or("TIMEOUT", Timestamp::from_secs(120)));
         let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
+        let unsolicited = args.or("UNSOLICITED", false);
         let Some(ip) = ip else { return missing(args, "IP") };
         args.finish()?;
         // The bound for one address is kept here, where the packets are.
@@ -109,6 +115,7 @@ pub static CLASS: Class = Class {
             mac,
             per_address,
             poll_timeout,
+            unsolicited,
             outputs: args.outputs(),
             solicitations: 0,
             drops: 0,
@@ -134,6 +141,8 @@ struct Ip6NdSolicitor {
     per_address: usize,
     /// In milliseconds; zero for never.
     poll_timeout: i64,
+    /// Whether advertisements replace what is known.
+    unsolicited: bool,
     outputs: usize,
     solicitations: u64,
     /// Packets dropped that the table does not count.
@@ -306,9 +315,17 @@ impl Ip6NdSolicitor {
         cx.emit_one(self.outputs.saturating_sub(1).min(1), solicitation, DropReason::NoOutput);
     }
 
+    /// Whether another host can have the addresses of an advertisement.
+    fn may_be_of_another(&self, message: &Message<'_>) -> bool {
+        let target = message.target();
+        let is_host = !target.is_unspecified() && !target.is_loopback() && target != self.ip;
+        is_host && message.link_address(option::TARGET) != Some(self.mac)
+    }
+
     /// A packet on input 1.
     fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        let Some((_, found)) = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT) else {
+        let found = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT);
+        let Some((_, found)) = found.filter(|(_, found)| self.may_be_of_another(found)) else {
             return cx.drop(packet, DropReason::Unsuitable);
         };
         let (address, told) = (found.target().to_bits(), found.link_address(option::TARGET));
@@ -322,7 +339,7 @@ impl Ip6NdSolicitor {
         let old = self.known.table.known(address, table::now(cx));
         let mac = match (old, told) {
             (None, None) => return,
-            (Some(old), Some(new)) if old != new && !overrides => {
+            (Some(old), Some(new)) if old != new && !(overrides && self.unsolicited) => {
                 return self.known.table.doubt(address);
             }
             (Some(old), None) => old,

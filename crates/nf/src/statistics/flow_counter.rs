@@ -66,6 +66,7 @@ use packet::{BATCH_CAPACITY, prefetch_line};
 
 use super::record::{Form, Layout, Record, Row, Wanted};
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
+use crate::memory::{refusal, reserved};
 use crate::report_file::ReportFile;
 
 /// The class.
@@ -107,7 +108,9 @@ pub static CLASS: Class = Class {
         let flows = Flows::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
         args.finish()?;
         let flows = flows.map_err(|()| element::Invalid)?;
-        let records = Vec::with_capacity(capacity);
+        let records = reserved(capacity).map_err(|error| args.error(refusal("CAPACITY", "flows", &error)));
+        args.finish()?;
+        let records = records.map_err(|()| element::Invalid)?;
         let counts = Counts::default();
         let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
         let (notes, marked) = (Notes::default(), Vec::with_capacity(BATCH_CAPACITY));

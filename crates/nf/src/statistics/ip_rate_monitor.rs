@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("TYPE", "PACKETS or BYTES"),
         ArgInfo::required("RATIO", "real"),
         ArgInfo::required("THRESH", "int"),
-        ArgInfo::positional("MEMORY", "unsigned", "0"),
+        ArgInfo::positional("MEMORY", "unsigned", "65536"),
         ArgInfo::positional("ANNO", "bool", "true"),
     ],
     handlers: &[
@@ -81,7 +81,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let kind: String = args.required("TYPE");
     let ratio: f64 = args.required("RATIO");
     let threshold: i32 = args.required("THRESH");
-    let memory: usize = args.or("MEMORY", 0);
+    let memory: usize = args.or("MEMORY", 65_536);
     let marks = args.or("ANNO", true);
     args.finish()?;
     let packets = match kind.to_ascii_uppercase().as_str() {

@@ -325,7 +325,17 @@ fn rfc4291_2_5_and_2_7_packets_stay_in_their_scope() {
 fn cache_after(right: &Arrivals, packets: i64) -> (Routed, String) {
     let packet = from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8));
     let left = (0..packets).map(|i| (1_000_000 * i, packet.clone())).collect();
-    let routed = run("router6.click", &left, right, &["right_nd.table"]);
+    cache_of(run("router6.click", &left, right, &["right_nd.table"]))
+}
+
+/// The same where advertisements that nobody has asked for count.
+fn credulous_cache_after(right: &Arrivals) -> String {
+    let left = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];
+    let credulous = |text: String| text.replace("(right, right)", "(right, right, UNSOLICITED true)");
+    cache_of(run_changed("router6.click", &left, right, &["right_nd.table"], credulous)).1
+}
+
+fn cache_of(routed: Routed) -> (Routed, String) {
     let line = routed.value(0).lines().next().unwrap_or_default().replace("2001:db8:2::1 ", "");
     (routed, line)
 }
@@ -349,10 +359,24 @@ fn rfc4861_7_2_5_what_is_known_changes_only_where_it_may() {
     let answer = (2_000, advertisement(RIGHT, ROUTER_RIGHT));
     let (old, new) = ("1 02-00-00-00-02-01", "1 02-00-00-00-02-09");
     let after = |flags, to| cache_after(&vec![answer.clone(), (4_000, moved(flags, to))], 1).1;
-    assert_eq!(after(flag::OVERRIDE, all), new);
-    assert_eq!(after(flag::OVERRIDE | flag::SOLICITED, ROUTER_RIGHT.ip6), new);
+    // Who answers is not replaced, without UNSOLICITED.
+    assert_eq!(after(flag::OVERRIDE, all), old);
+    assert_eq!(after(flag::OVERRIDE | flag::SOLICITED, ROUTER_RIGHT.ip6), old);
+    let credulous = |flags, to| credulous_cache_after(&vec![answer.clone(), (4_000, moved(flags, to))]);
+    assert_eq!(credulous(flag::OVERRIDE, all), new);
+    assert_eq!(credulous(flag::OVERRIDE | flag::SOLICITED, ROUTER_RIGHT.ip6), new);
+    assert_eq!(credulous(0, all), old);
     assert_eq!(after(0, all), old);
     assert_eq!(after(flag::SOLICITED, ROUTER_RIGHT.ip6), old);
+}
+
+#[test]
+fn advertisements_of_what_no_host_has_are_of_no_effect() {
+    for mac in [MacAddr([0; 6]), MacAddr([0xff; 6]), ROUTER_RIGHT.mac] {
+        let addresses = [RIGHT.ip6, ROUTER_RIGHT.ip6, RIGHT.ip6];
+        let frame = advertised(mac, addresses, flag::SOLICITED | flag::OVERRIDE, ROUTER_RIGHT.mac);
+        assert!(!cache_after(&vec![(2_000, frame)], 1).1.starts_with("1 "), "{mac}");
+    }
 }
 
 #[test]

@@ -64,6 +64,13 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
+    /// Makes room for what another mapping needs, if there is memory for it.
+    pub(super) fn try_reserve(&mut self) -> bool {
+        self.inside.try_reserve(1).is_ok()
+            && self.outside.try_reserve(1).is_ok()
+            && self.subscribers.try_reserve(1).is_ok()
+    }
+
     pub(super) fn give_memory_back(&mut self) {
         self.inside.shrink_to_fit();
         self.outside.shrink_to_fit();

@@ -43,6 +43,11 @@ impl Turns {
         }
     }
 
+    /// Makes room for another turn in each queue, if there is memory for it.
+    pub(super) fn try_reserve(&mut self) -> bool {
+        self.guaranteed.try_reserve(1).is_ok() && self.open.try_reserve(1).is_ok()
+    }
+
     pub(super) fn push(&mut self, queue: Queue, turn: Turn) {
         self.queue(queue).push(Reverse(turn));
     }

@@ -1,0 +1,157 @@
+//! Who holds how much, and who gives way when there is no room.
+//!
+//! Sources are ranked by the slots that they hold, in powers of two, and each completed packet ranks its source one lower,
+//! down to [`TRUST`] ranks; each one that is given up takes that back. Whoever ranks highest gives way, of several who do
+//! the one that has come to this rank first. So a source that floods gives way to all others, among as many sources as one
+//! likes those whose packets are completed stay, and finding who gives way takes a constant number of steps.
+
+use element::Timestamp;
+use flow::{AddressKey, FlowId, FlowTable, Inserted, KeyHasher};
+
+use super::Refusal;
+use super::links::{Links, List, NONE, put};
+use crate::memory::reserved;
+
+/// By how many ranks completed packets can lower a source's: it may then hold 64 times what others hold.
+const TRUST: u8 = 6;
+/// Ranks that there are.
+const RANKS: usize = 32 + TRUST as usize;
+
+struct Source {
+    id: FlowId,
+    /// What it has begun and not completed, the oldest first.
+    sets: List,
+    slots: u32,
+    trust: u8,
+    /// The list that it is in; `None` among those that hold nothing.
+    rank: Option<u8>,
+}
+
+impl Source {
+    fn due_rank(&self) -> Option<u8> {
+        let slots = self.slots.checked_ilog2()? as u8;
+        Some(slots + TRUST - self.trust)
+    }
+}
+
+/// All sources that hold something, and those that have completed packets lately.
+pub(super) struct Sources {
+    table: FlowTable<AddressKey>,
+    all: Vec<Source>,
+    links: Links,
+    ranks: [List; RANKS],
+    /// Which ranks have sources, as bits.
+    taken: u64,
+    /// Those that hold nothing, in the order of their last packets.
+    idle: List,
+    idle_count: usize,
+    most_idle: usize,
+    /// The links of sets in the lists of their sources.
+    of_source: Links,
+}
+
+/// Bytes that a source takes beside what it holds.
+pub(super) const BYTES: usize = super::TABLE_BYTES + size_of::<Source>() + size_of::<[u32; 2]>();
+
+impl Sources {
+    /// For so many sets, and so many sources that hold nothing.
+    pub(super) fn new(sets: usize, most_idle: usize) -> Result<Sources, Refusal> {
+        let most = sets + most_idle + 1;
+        Ok(Sources {
+            table: FlowTable::new(most)?,
+            all: reserved(most)?,
+            links: Links::new(most)?,
+            ranks: [List::EMPTY; RANKS],
+            taken: 0,
+            idle: List::EMPTY,
+            idle_count: 0,
+            most_idle,
+            of_source: Links::new(sets)?,
+        })
+    }
+
+    /// The number of a source, which gets another set.
+    pub(super) fn open(&mut self, hasher: &KeyHasher, key: &AddressKey, set: u32) -> Option<u32> {
+        let source = match self.table.insert(key, hasher.hash(key), Timestamp::ZERO).ok()? {
+            Inserted::Present(id) => id.index(),
+            Inserted::New(id) => {
+                let new = Source { id, sets: List::EMPTY, slots: 0, trust: 0, rank: None };
+                put(&mut self.all, id.index(), new);
+                self.links.push(&mut self.idle, id.index());
+                self.idle_count += 1;
+                id.index()
+            }
+        };
+        self.of_source.push(&mut self.all[source as usize].sets, set);
+        Some(source)
+    }
+
+    /// Takes a set from its source. Whether it was completed decides how soon the source gives way in future.
+    pub(super) fn close(&mut self, source: u32, set: u32, is_complete: bool) {
+        let of = &mut self.all[source as usize];
+        self.of_source.remove(&mut of.sets, set);
+        of.trust = if is_complete { (of.trust + 1).min(TRUST) } else { of.trust.saturating_sub(1) };
+        // Who completes packets goes behind others of the same rank.
+        self.place(source, is_complete);
+        if self.all[source as usize].sets.is_empty() && self.all[source as usize].trust == 0 {
+            self.forget(source);
+        }
+        while self.idle_count > self.most_idle && self.idle.first != NONE {
+            self.forget(self.idle.first);
+        }
+    }
+
+    /// Notes that a source holds more slots than before, or fewer.
+    pub(super) fn hold(&mut self, source: u32, slots: i64) {
+        let of = &mut self.all[source as usize];
+        of.slots = of.slots.saturating_add_signed(slots as i32);
+        self.place(source, false);
+    }
+
+    /// Puts a source where it belongs, at the end there if it moves.
+    fn place(&mut self, source: u32, always: bool) {
+        let of = &mut self.all[source as usize];
+        let (was, due) = (of.rank, of.due_rank());
+        if was == due && !always {
+            return;
+        }
+        of.rank = due;
+        self.unlink(source, was);
+        match due {
+            None => {
+                self.links.push(&mut self.idle, source);
+                self.idle_count += 1;
+            }
+            Some(rank) => {
+                self.links.push(&mut self.ranks[rank as usize], source);
+                self.taken |= 1 << rank;
+            }
+        }
+    }
+
+    fn unlink(&mut self, source: u32, rank: Option<u8>) {
+        let Some(rank) = rank else {
+            self.idle_count -= 1;
+            return self.links.remove(&mut self.idle, source);
+        };
+        let list = &mut self.ranks[rank as usize];
+        self.links.remove(list, source);
+        if list.is_empty() {
+            self.taken &= !(1 << rank);
+        }
+    }
+
+    /// Forgets a source that holds nothing.
+    fn forget(&mut self, source: u32) {
+        self.unlink(source, None);
+        self.table.remove(self.all[source as usize].id);
+    }
+
+    /// The set that gives way: the oldest one of the source that ranks highest.
+    pub(super) fn victim(&self) -> Option<u32> {
+        let rank = self.taken.checked_ilog2()?;
+        let source = self.ranks[rank as usize].first;
+        let set = self.all.get(source as usize)?.sets.first;
+        (set != NONE).then_some(set)
+    }
+}
