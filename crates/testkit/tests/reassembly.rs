@@ -27,7 +27,7 @@ impl Fragment<'_> {
     /// The frame, with these bytes between the addresses and the network header.
     fn behind(self, types: &[u8]) -> Vec<u8> {
         let length = (20 + self.payload.len() as u16).to_be_bytes();
-        let flags = (self.from / 8 | (u16::from(self.more) << 13)).to_be_bytes();
+        let flags = ((self.from / 8) | (u16::from(self.more) << 13)).to_be_bytes();
         let mut header = [0x45, 0, length[0], length[1], 0, 0, flags[0], flags[1], 64, 17, 0, 0].to_vec();
         header[4..6].copy_from_slice(&self.id.to_be_bytes());
         header.extend(self.source);

@@ -513,3 +513,15 @@ fn ids_of_a_following_table_differ_from_those_before() {
         table = FlowTable::new(64).unwrap().with_generations_from(table.next_generation());
     }
 }
+
+#[test]
+fn iteration_shows_what_look_ups_find() {
+    let mut table = FlowTable::new(8).unwrap();
+    let ids: Vec<FlowId> = (0..6).map(|n| insert(&mut table, n, 0)).collect();
+    table.remove(ids[1]);
+    // Removed, and still held.
+    assert!(table.retain(ids[3]));
+    table.remove(ids[3]);
+    let shown: Vec<_> = table.iter().map(|(id, key)| (id, key.0[0])).collect();
+    assert_eq!(shown, [(ids[0], 0), (ids[2], 2), (ids[4], 4), (ids[5], 5)]);
+}

@@ -595,9 +595,12 @@ impl Element for AggregateIpFlows {
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        let mut left: Vec<Flow> = self.flows.drain(..).flatten().collect();
-        left.sort_unstable_by_key(|flow| flow.aggregate);
-        left.iter().for_each(|flow| self.report(flow));
+        // In place: there need not be memory for them twice.
+        let mut left = std::mem::take(&mut self.flows);
+        if self.info.is_some() {
+            left.sort_unstable_by_key(|flow| flow.as_ref().map(|flow| flow.aggregate));
+            left.iter().flatten().for_each(|flow| self.report(flow));
+        }
         self.info.take().map_or(Ok(()), TraceInfo::close)
     }
 

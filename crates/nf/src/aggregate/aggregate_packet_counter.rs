@@ -10,8 +10,8 @@
 //! ## Arguments
 //! - `NOTIFIER`: accepted; aggregates are never forgotten.
 //! - `ANNO`: the annotation with the packet's number, or `NONE` to number the packets of an aggregate by their order.
-//! - `CAPACITY`: most aggregates and numbers of packets together, each of which takes some 100 bytes. Packets that need more are
-//!   not counted.
+//! - `CAPACITY`: most numbers of packets in all aggregates together, or most aggregates with ANNO `NONE`; memory for them is
+//!   reserved at the start. Packets for which there is no room are not counted.
 //!
 //! ## Handlers
 //! - `clear`: forgets everything.
@@ -28,7 +28,7 @@
 //! ## See also
 //! AggregateCounter, AggregateIPFlows
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Raw, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
@@ -36,6 +36,7 @@ use element::effects::{Access, Case, Counts, Field, Filter, State, Target};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::{AGGREGATE, aggregate_of, for_capacity};
+use crate::memory::{reserved, reserved_map};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -68,14 +69,19 @@ pub static CLASS: Class = Class {
         if anno.is_none() {
             args.error("bad ANNO");
         }
-        let capacity = for_capacity(args, 1 << 20, Ok)?;
+        let ports = args.inputs();
+        let make = |capacity: usize| {
+            Ok((reserved_map(capacity)?, reserved(capacity.saturating_mul(ports))?, capacity))
+        };
+        let (places, counts, capacity) = for_capacity(args, 1 << 20, make)?;
+        let anno = anno.flatten();
         Ok(Box::new(AggregatePacketCounter {
-            anno: anno.flatten(),
-            ports: args.inputs(),
+            anno,
+            ports,
             packets: 0,
-            flows: HashMap::new(),
+            places,
+            counts,
             capacity,
-            entries: 0,
             overflows: 0,
         }))
     },
@@ -86,20 +92,14 @@ struct AggregatePacketCounter {
     anno: Option<usize>,
     ports: usize,
     packets: u64,
-    /// By aggregate: how often each number has passed each port.
-    flows: HashMap<u32, Flow>,
-    /// Most aggregates and numbers together, and how many there are.
+    /// By aggregate and number, or by aggregate alone and 0: where the counts are.
+    places: HashMap<(u32, u32), u32>,
+    /// How often each has passed each port.
+    counts: Vec<u32>,
+    /// Most places.
     capacity: usize,
-    entries: usize,
     /// Packets that found no room.
     overflows: u64,
-}
-
-#[derive(Default)]
-struct Flow {
-    /// Packets per port; without an annotation these are their numbers, too.
-    packets: Vec<u32>,
-    numbers: BTreeMap<u32, Vec<u32>>,
 }
 
 impl AggregatePacketCounter {
@@ -109,27 +109,34 @@ impl AggregatePacketCounter {
             if aggregate == 0 {
                 continue;
             }
-            let number = self.anno.map(|anno| packet.annotations().u32(anno));
-            let known = self.flows.get(&aggregate);
-            let has_number = |flow: &Flow| number.is_none_or(|number| flow.numbers.contains_key(&number));
-            let missing = match known {
-                Some(flow) => usize::from(!has_number(flow)),
-                None => 1 + usize::from(number.is_some()),
+            let key = (aggregate, self.anno.map_or(0, |anno| packet.annotations().u32(anno)));
+            let has_room = self.places.len() < self.capacity;
+            let place = match self.places.get(&key) {
+                Some(&place) => place,
+                None if has_room => {
+                    let place = self.places.len() as u32;
+                    self.places.insert(key, place);
+                    self.counts.resize(self.counts.len() + self.ports, 0);
+                    place
+                }
+                None => {
+                    self.overflows += 1;
+                    continue;
+                }
             };
-            if self.entries + missing > self.capacity {
-                self.overflows += 1;
-                continue;
-            }
-            self.entries += missing;
             self.packets += 1;
-            let flow = self.flows.entry(aggregate).or_default();
-            flow.packets.resize(self.ports, 0);
-            let Some(passed) = flow.packets.get_mut(port) else { continue };
-            *passed = passed.saturating_add(1);
-            let Some(number) = number else { continue };
-            let counts = flow.numbers.entry(number).or_insert_with(|| vec![0; self.ports]);
-            counts[port] = counts[port].saturating_add(1);
+            if let Some(count) = self.counts.get_mut(place as usize * self.ports + port) {
+                *count = count.saturating_add(1);
+            }
         }
+    }
+
+    /// How often packets of a place have passed each port.
+    fn at(&self, place: u32) -> &[u32] {
+        self.counts
+            .get(place as usize * self.ports..)
+            .and_then(|rest| rest.get(..self.ports))
+            .unwrap_or_default()
     }
 }
 
@@ -176,23 +183,27 @@ impl Element for AggregatePacketCounter {
                 number.ok_or("argument should be aggregate number")?
             }
         };
-        let Some(flow) = self.flows.get(&aggregate) else { return Ok(String::new()) };
         let lost = |counts: &[u32]| counts.first() > counts.get(1).or(Some(&0));
-        let port = |port: usize| flow.packets.get(port).copied().unwrap_or(0);
         let line = |number: u32| format!("{number}\n");
-        Ok(match (self.anno, name) {
-            (None, "undelivered") => (port(1)..port(0)).map(line).collect(),
-            (None, _) => (0..flow.packets.iter().copied().max().unwrap_or(0)).map(line).collect(),
-            (Some(_), name) => {
-                let wanted = flow.numbers.iter().filter(|(_, counts)| name != "undelivered" || lost(counts));
-                wanted.map(|(&number, _)| line(number)).collect()
-            }
-        })
+        if self.anno.is_none() {
+            let counts = self.places.get(&(aggregate, 0)).map_or(&[][..], |&place| self.at(place));
+            let port = |port: usize| counts.get(port).copied().unwrap_or(0);
+            return Ok(match name {
+                "undelivered" => (port(1)..port(0)).map(line).collect(),
+                _ => (0..counts.iter().copied().max().unwrap_or(0)).map(line).collect(),
+            });
+        }
+        let wanted = |place| name != "undelivered" || lost(self.at(place));
+        let of_aggregate = self.places.iter().filter(|(key, place)| key.0 == aggregate && wanted(**place));
+        let mut numbers: Vec<u32> = of_aggregate.map(|(&(_, number), _)| number).collect();
+        numbers.sort_unstable();
+        Ok(numbers.into_iter().map(line).collect())
     }
 
     fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        (self.packets, self.overflows, self.entries) = (0, 0, 0);
-        self.flows.clear();
+        (self.packets, self.overflows) = (0, 0);
+        self.places.clear();
+        self.counts.clear();
         Ok(())
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! ## Memory
 //! HIMEM bounds all that is kept: a fragment takes the slots of its packet, whatever its length or offset, and its share of the
-//! tables. One of up to 2,112 bytes takes about 3,000 bytes, so that the default holds about 2,400. All but the slots is
+//! tables. One of up to 2,112 bytes takes about 3,000 bytes, so that the default holds about 2,500. All but the slots is
 //! reserved at the start. Each worker has this memory for itself. Where few slots are left for packets at all, fragments are
 //! given up as if HIMEM were reached.
 //!
@@ -28,7 +28,7 @@
 //! is completed lets its source hold twice as much as others, up to 64 times as much; each one that is given up takes this
 //! back. An eighth of HIMEM is for remembering sources that hold nothing at the moment. So a flood from other addresses, one or
 //! many, leaves those alone that complete packets. A source that has not completed any has, in a flood from many addresses, as
-//! much time between its first and last fragment as the flood takes to fill the memory: 24 ms at 100,000 fragments per second.
+//! much time between its first and last fragment as the flood takes to fill the memory: 25 ms at 100,000 fragments per second.
 //!
 //! ## Forged fragments
 //! Fragments have nothing that shows who sent them. A sender who forges the addresses of another one and guesses

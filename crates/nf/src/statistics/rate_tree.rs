@@ -44,16 +44,15 @@ impl Counter {
     }
 }
 
+/// No counter.
+const NONE: u32 = u32::MAX;
+
 /// All addresses that start with the same bytes, by their next byte.
 struct Network {
-    counters: Vec<Option<Box<Counter>>>,
+    /// Places of counters; [`NONE`] where there is none.
+    counters: [u32; 256],
     /// The network and the byte that it is a part of.
     parent: Option<(u32, u8)>,
-}
-
-/// No counters yet.
-fn empty() -> Vec<Option<Box<Counter>>> {
-    (0..256).map(|_| None).collect()
 }
 
 /// The tree of networks.
@@ -61,6 +60,9 @@ pub(super) struct RateTree {
     networks: Vec<Option<Network>>,
     /// Places of networks that are not there any more.
     free: Vec<u32>,
+    counters: Vec<Counter>,
+    /// Places of counters that are not there any more.
+    free_counters: Vec<u32>,
     /// Networks other than the first, the oldest first.
     ages: Vec<u32>,
     pub(super) threshold: u64,
@@ -83,6 +85,8 @@ impl RateTree {
         let mut tree = RateTree {
             networks: Vec::new(),
             free: Vec::new(),
+            counters: Vec::new(),
+            free_counters: Vec::new(),
             ages: Vec::new(),
             threshold,
             limit,
@@ -95,19 +99,42 @@ impl RateTree {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        let all = Network { counters: empty(), parent: None };
+        let all = Network { counters: [NONE; 256], parent: None };
+        self.counters.clear();
+        self.free_counters.clear();
         self.networks = vec![Some(all)];
         self.free.clear();
         self.ages.clear();
         self.used = NETWORK;
     }
 
-    fn counter(&mut self, network: u32, byte: u8) -> Option<&mut Option<Box<Counter>>> {
-        self.networks.get_mut(network as usize)?.as_mut()?.counters.get_mut(usize::from(byte))
+    fn counter(&mut self, network: u32, byte: u8) -> Option<&mut Counter> {
+        let place = self.networks.get(network as usize)?.as_ref()?.counters[usize::from(byte)];
+        self.counters.get_mut(place as usize)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
         self.limit == 0 || self.used + bytes <= self.limit
+    }
+
+    /// Adds a counter to a network. `None` where there is no memory for it.
+    fn add_counter(&mut self, network: u32, byte: u8, counter: Counter) -> Option<()> {
+        if !self.has_room(COUNTER) {
+            return None;
+        }
+        // Each counter may become free without asking for memory then.
+        self.counters.try_reserve(1).ok()?;
+        self.free_counters.try_reserve(self.counters.len() + 1 - self.free_counters.len()).ok()?;
+        let place = self.free_counters.pop().unwrap_or(self.counters.len() as u32);
+        match self.counters.get_mut(place as usize) {
+            Some(old) => *old = counter,
+            None => self.counters.push(counter),
+        }
+        if let Some(Some(network)) = self.networks.get_mut(network as usize) {
+            network.counters[usize::from(byte)] = place;
+        }
+        self.used += COUNTER;
+        Some(())
     }
 
     /// Adds to the rates from (0) or to (1) an address, or only looks; both rates of the smallest network that is looked
@@ -123,18 +150,15 @@ impl RateTree {
         self.folded_at.get_or_insert(now_epoch);
         let (mut network, mut level) = (ALL, 0);
         let counter = loop {
-            let has_room = self.has_room(COUNTER);
-            let place = self.counter(network, byte(address, level))?;
-            let is_new = place.is_none();
-            if is_new && !has_room {
-                return None;
+            let part = byte(address, level);
+            if self.counter(network, part).is_none() {
+                self.add_counter(network, part, Counter::default())?;
             }
-            let counter = place.get_or_insert_default();
+            let counter = self.counter(network, part)?;
             if let Some(amount) = amount {
                 counter.add(direction, amount, now);
             }
-            let counter = **counter;
-            self.used += if is_new { COUNTER } else { 0 };
+            let counter = *counter;
             match counter.split {
                 Some(split) => (network, level) = (split, level + 1),
                 None => break counter,
@@ -156,9 +180,14 @@ impl RateTree {
     /// of it.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
-        let mut counters = empty();
-        counters[usize::from(next)] = Some(Box::new(Counter { split: None, whole_until: 0, ..counter }));
-        let fresh = Some(Network { counters, parent: Some((network, byte)) });
+        // Where there is no memory, it stays whole. Each network may become free without asking for memory then.
+        let count = self.networks.len();
+        let has_memory = self.networks.try_reserve(1).is_ok()
+            && self.ages.try_reserve(1).is_ok()
+            && self.free.try_reserve(count + 1 - self.free.len()).is_ok();
+        if !has_memory {
+            return;
+        }
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
@@ -166,12 +195,15 @@ impl RateTree {
                 (self.networks.len() - 1) as u32
             }
         };
-        self.networks[place as usize] = fresh;
+        self.networks[place as usize] =
+            Some(Network { counters: [NONE; 256], parent: Some((network, byte)) });
         self.ages.push(place);
-        self.used += NETWORK + COUNTER;
-        if let Some(Some(counter)) = self.counter(network, byte) {
+        self.used += NETWORK;
+        if let Some(counter) = self.counter(network, byte) {
             counter.split = Some(place);
         }
+        // Without memory for it, the counter comes with a later packet.
+        let _ = self.add_counter(place, next, Counter { split: None, whole_until: 0, ..counter });
     }
 
     /// Forgets a network and all below it.
@@ -179,14 +211,17 @@ impl RateTree {
         let Some(gone) = self.networks.get_mut(network as usize).and_then(Option::take) else { return };
         self.free.push(network);
         self.used -= NETWORK;
-        for counter in gone.counters.into_iter().flatten() {
+        for place in gone.counters {
+            let Some(counter) = self.counters.get(place as usize) else { continue };
+            let split = counter.split;
             self.used -= COUNTER;
-            if let Some(split) = counter.split {
+            self.free_counters.push(place);
+            if let Some(split) = split {
                 self.forget(split);
             }
         }
         if let Some((parent, byte)) = gone.parent
-            && let Some(Some(counter)) = self.counter(parent, byte)
+            && let Some(counter) = self.counter(parent, byte)
         {
             counter.split = None;
         }
@@ -204,11 +239,11 @@ impl RateTree {
                 continue;
             };
             let is_little = parent.is_none_or(|(parent, byte)| match self.counter(parent, byte) {
-                Some(Some(counter)) => {
+                Some(counter) => {
                     counter.add(0, 0, now);
                     counter.rates.iter().all(|rate| rate.average() < threshold)
                 }
-                _ => true,
+                None => true,
             });
             if !is_little {
                 at += 1;
@@ -243,7 +278,7 @@ impl RateTree {
     pub(super) fn keep_whole(&mut self, address: u32, level: usize, until: i64) {
         let mut network = ALL;
         for at in 0..=level {
-            let Some(Some(counter)) = self.counter(network, byte(address, at)) else { return };
+            let Some(counter) = self.counter(network, byte(address, at)) else { return };
             let split = counter.split;
             if at == level {
                 counter.whole_until = until;
@@ -267,7 +302,7 @@ impl RateTree {
 
     fn show_network(&mut self, text: &mut String, network: u32, prefix: &str, now: Timestamp) {
         for byte in 0..=u8::MAX {
-            let Some(Some(counter)) = self.counter(network, byte) else { continue };
+            let Some(counter) = self.counter(network, byte) else { continue };
             // What was only looked at is not shown.
             if counter.rates.iter().all(|rate| rate.average() == 0) {
                 continue;
@@ -289,7 +324,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     // Limits mean nearly what they say.
-    const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Option<Box<Counter>>>() == 8);
+    const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Network>() <= NETWORK);
 
     use super::*;
 
