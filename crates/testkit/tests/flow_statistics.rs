@@ -196,7 +196,7 @@ fn rates_of_networks() {
         let rate: f64 = line[1].parse().unwrap();
         assert!((90.0..=110.0).contains(&rate) && line[0] == "0", "{look}");
     }
-    assert_eq!((thresh, mem, memmax), ("50", (4 * 2080 + 4 * 40).to_string().as_str(), "0"));
+    assert_eq!((thresh, mem, memmax), ("50", (4 * 2080 + 4 * 40).to_string().as_str(), "67108864"));
     let bytes = "in -> m :: IPRateMonitor(BYTES, 1, 1000000, 1) -> c :: AggregateCounter -> Discard;";
     let outcome = run(bytes, &packets, &["m.look", "m.memmax"]);
     let [look, memmax] = values(&outcome)[..] else { unreachable!() };
