@@ -280,8 +280,8 @@ pub struct HostKey {
 impl HostKey {
     /// The value does not count when keys are compared.
     #[inline]
-    pub fn new(MacAddr([a, b, c, d, e, f]): MacAddr, value: u64) -> Self {
-        HostKey { address: [u64::from_be_bytes([0, 0, a, b, c, d, e, f])], value }
+    pub fn new(address: MacAddr, value: u64) -> Self {
+        HostKey { address: [address.to_bits()], value }
     }
 
     /// The address.

@@ -10,7 +10,7 @@ pub(crate) fn reserved<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
     Ok(vector)
 }
 
-/// So many zeros.
+/// A vector of `count` default values.
 pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, TryReserveError> {
     let mut vector = reserved(count)?;
     vector.resize(count, T::default());
@@ -33,7 +33,7 @@ pub(crate) fn reserved_set<K: Eq + Hash>(count: usize) -> Result<HashSet<K>, Try
     Ok(set)
 }
 
-/// What is said of memory that cannot be had.
+/// The error text where memory cannot be reserved.
 pub(crate) fn refusal(argument: &str, what: &str, error: &TryReserveError) -> String {
     format!("{argument}: cannot reserve memory for {what}: {error}; try a smaller number")
 }

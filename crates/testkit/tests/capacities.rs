@@ -2,7 +2,7 @@
 
 use tidegate_testkit::{Outcome, Run, classes};
 
-/// What bounds the tables of each class whose tables grow with what packets say.
+/// The arguments that bound the tables of each class whose tables grow with what packets say.
 const BOUNDS: [(&str, &str); 27] = [
     ("IPRewriter", "MAPPING_CAPACITY"),
     ("IPRewriter", "CAPACITY"),

@@ -9,7 +9,7 @@ use tidegate_testkit::timed::through;
 
 const SECOND: i64 = 1_000_000_000;
 const MILLISECOND: i64 = 1_000_000;
-/// Where all honest datagrams go.
+/// The destination of all honest datagrams.
 const SERVER: [u8; 4] = [192, 0, 2, 1];
 
 /// A fragment of UDP between two addresses: its first byte of payload, and its payload, in an Ethernet frame.
@@ -87,13 +87,13 @@ fn run(reassembler: &str, mut packets: Vec<(i64, Vec<u8>)>) -> (usize, Outcome) 
     (seen.iter().filter(|(_, bytes)| bytes.len() == 1034).count(), outcome)
 }
 
-/// What the reassembler has dropped.
+/// The reassembler's drops, by reason.
 fn dropped(outcome: &Outcome, reason: DropReason) -> u64 {
     let element = outcome.report.elements.iter().find(|element| element.name == "r").unwrap();
     element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
-/// What the reassembler held at the end.
+/// The packets that the reassembler held at the end.
 fn held(outcome: &Outcome) -> u64 {
     dropped(outcome, DropReason::Stop)
 }
@@ -194,7 +194,7 @@ fn any_packet_shows_that_time_has_passed() {
     assert_eq!((seen.len(), dropped(&outcome, DropReason::OutOfTime)), (1, 1));
 }
 
-/// Of fragments with these places and bytes, in their order, what comes out.
+/// The packets that come out for fragments with these offsets and bytes, in this order.
 fn joined(reassembler: &str, parts: &[(u16, &[u8], bool)]) -> (Vec<Vec<u8>>, Outcome) {
     let frame = |&(from, payload, more): &(u16, &'static [u8], bool)| {
         Fragment { source: host(1), destination: SERVER, id: 7, from, more, payload }.frame()

@@ -48,13 +48,20 @@ impl MacAddr {
     /// ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
+    /// The address as a number of 48 bits, the first byte on top.
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
     /// True for all ones.
     #[inline]
     pub fn is_broadcast(&self) -> bool {
         *self == Self::BROADCAST
     }
 
-    /// Whether one host can have it: no group, and not all zeros.
+    /// True if one host can have this address: it is no group address, and not all zeros.
     #[inline]
     pub fn is_host(&self) -> bool {
         !self.is_group() && self.0 != [0; 6]

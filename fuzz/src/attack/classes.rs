@@ -144,9 +144,9 @@ pub(super) struct Context {
     pub(super) six: bool,
     /// The byte of the IP header that the element before has written without its checksum.
     pub(super) spoiled: Option<i32>,
-    /// Whether somebody has kept the checksum of the IP header right.
+    /// True if an element has kept the checksum of the IP header right.
     pub(super) updated: bool,
-    /// Whether the header has been taken off since.
+    /// True if that header has been taken off since.
     pub(super) hidden: bool,
 }
 
@@ -326,7 +326,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     }
 }
 
-/// What writes a byte of the IP header and keeps the checksum right.
+/// An element that writes a byte of the IP header and keeps the checksum right.
 fn update(r: &mut Rng, byte: i32) -> Element {
     match byte {
         0 | 1 if r.bool() => one("SetIPDSCP", r.u8(..64).to_string()),

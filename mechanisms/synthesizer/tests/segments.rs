@@ -33,7 +33,7 @@ fn counts(elements: &str) -> [u64; 2] {
     values(elements, "c.count").map(|count| count.trim().parse().unwrap())
 }
 
-/// What a handler says, of the juggler `j` too.
+/// The value of a handler, also of the juggler `j`.
 fn values(elements: &str, handler: &str) -> [String; 2] {
     let text = format!("FromDump(in.pcap) -> j :: Juggler -> {elements} -> c :: Counter -> Discard;");
     as_it_is_and_composed(&text, &segments(), &[handler]).map(|outcome| outcome.values[0].clone().unwrap())

@@ -182,7 +182,7 @@ struct AggregateIpFlows {
     /// By index of their ids; `None` for those that have ended.
     flows: Vec<Option<Flow>>,
     waiting: Fragments,
-    /// How many packets may wait.
+    /// The number of packets that may wait.
     fragment_capacity: usize,
     next: u32,
     /// Time, as packets have it.

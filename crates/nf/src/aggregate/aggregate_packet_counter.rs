@@ -92,9 +92,9 @@ struct AggregatePacketCounter {
     anno: Option<usize>,
     ports: usize,
     packets: u64,
-    /// By aggregate and number, or by aggregate alone and 0: where the counts are.
+    /// Index into `counts`, by aggregate and number; without ANNO, by aggregate and 0.
     places: HashMap<(u32, u32), u32>,
-    /// How often each has passed each port.
+    /// Packets of each place by port.
     counts: Vec<u32>,
     /// Most places.
     capacity: usize,
@@ -131,7 +131,7 @@ impl AggregatePacketCounter {
         }
     }
 
-    /// How often packets of a place have passed each port.
+    /// Packets of a place by port.
     fn at(&self, place: u32) -> &[u32] {
         self.counts
             .get(place as usize * self.ports..)

@@ -29,12 +29,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// For at most so many aggregates.
+    /// Makes an empty table for `capacity` aggregates at most.
     pub(super) fn new(capacity: usize) -> Result<Counts, TryReserveError> {
         Ok(Counts { counts: reserved_map(capacity)?, capacity })
     }
 
-    /// Whether there is no room for another aggregate.
+    /// True if there is no room for another aggregate.
     pub(super) fn is_full(&self) -> bool {
         self.counts.len() >= self.capacity
     }

@@ -25,7 +25,7 @@ pub(super) struct Fragments {
     /// Empty lists, kept for their memory.
     spare: Vec<VecDeque<Waiting>>,
     packets: usize,
-    /// Who has packets waiting, by the second of the first one of a list.
+    /// Lists of waiting packets, by the second in which the first packet of each came.
     due: VecDeque<(i64, Pair)>,
 }
 

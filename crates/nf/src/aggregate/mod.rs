@@ -52,7 +52,7 @@ fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
     }
 }
 
-/// What is made for as many aggregates as the argument CAPACITY says, in memory that is reserved for them.
+/// Calls `make` with the argument CAPACITY; `make` reserves memory for that many aggregates.
 fn for_capacity<T>(
     args: &mut Args<'_>,
     default: u32,

@@ -287,7 +287,7 @@ struct Desk {
     /// In milliseconds; zero for never.
     poll_timeout: i64,
     polls_everybody: bool,
-    /// Whether replies that nobody has asked for replace a neighbour that answers.
+    /// The argument UNSOLICITED: replies without a query replace a neighbour that answers.
     unsolicited: bool,
     queries: u64,
     responses: u64,
@@ -414,7 +414,7 @@ impl Desk {
         cx.emit_one(output, query, DropReason::NoOutput);
     }
 
-    /// Whether another host can have these addresses.
+    /// True if another host can have these addresses.
     fn may_be(&self, address: u32, mac: MacAddr) -> bool {
         mac.is_host() && mac != self.mac && self.others.contains(address.into())
     }
@@ -576,16 +576,11 @@ const UNANSWERED: usize = 2;
 /// The name of the state in declarations.
 const TABLE: &str = "ARP table";
 
-/// An Ethernet address as a number.
-fn number_of([a, b, c, d, e, f]: [u8; 6]) -> u128 {
-    u64::from_be_bytes([0, 0, a, b, c, d, e, f]).into()
-}
-
 impl Element for ArpQuerier {
     fn effects(&self) -> Effects {
         let reply = is_operation(arp::REPLY);
         let unicast = within(bytes(Base::Data, 22, 1), 0x01, 0, 0);
-        let no_host = [MacAddr::default(), self.desk.mac].map(|mac| number_of(mac.0));
+        let no_host = [MacAddr::default(), self.desk.mac].map(|mac| mac.to_bits().into());
         let no_host = no_host.map(|mac| Filter::equals(bytes(Base::Data, 22, 6), mac).not());
         let others = Filter::In {
             field: bytes(Base::Data, 28, 4),

@@ -153,7 +153,7 @@ pub(crate) struct Entry<A = u32> {
     pub(crate) address: A,
     pub(crate) mac: MacAddr,
     is_known: bool,
-    /// Whether that is the answer to a question, or the user's word.
+    /// True if the address came as the answer to a query or from the user.
     is_asked: bool,
     /// Whether to ask again as soon as it is used.
     is_doubtful: bool,
@@ -383,8 +383,7 @@ impl<A: Address> Table<A> {
         entry.map_or(0, |entry| entry.queries)
     }
 
-    /// Whether a question about an address that is known is for everybody: nobody was asked so far, or who is known does not
-    /// answer.
+    /// True if the next query for a known address is to be broadcast: none was sent so far, or the known neighbour does not answer.
     pub(crate) fn asks_everybody(&self, address: A) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)

@@ -5,7 +5,7 @@
 //! LAN only, or is dropped if it came from there; others leave for all LANs but their own, that of the last port first.
 //! Time is that of the frames' time stamps: each frame has two addresses looked at, and forgotten if their time is over, so that
 //! none stays for long whether or not frames go to it. When CAPACITY addresses are noted, others are not noted until one is
-//! forgotten, and frames for them leave for all LANs. An address takes 80 bytes of memory, from the time when it is needed on.
+//! forgotten, and frames for them leave for all LANs. An address takes 80 bytes of memory from the time when it is noted.
 //!
 //! ## Usage
 //! `EtherSwitch([KEYWORDS])`
@@ -13,7 +13,7 @@
 //! ## Arguments
 //! - `TIMEOUT`: how long an address is remembered after its last frame, in whole seconds (rounded, as in
 //!   Click); with 0, and so with less than half a second, nothing is learnt, as in a hub.
-//! - `CAPACITY`: most addresses; memory for them is reserved at the start.
+//! - `CAPACITY`: most addresses. Address space for them is reserved at the start.
 //!
 //! ## Handlers
 //! - `table`: a line per address: the address, the number of its LAN.
@@ -112,7 +112,7 @@ fn everywhere_else(outputs: usize) -> Vec<Vec<bool>> {
     (0..outputs).map(|from| (0..outputs).map(|to| to != from).collect()).collect()
 }
 
-/// Where hosts were last seen.
+/// A table of the ports at which hosts were last seen.
 struct Hosts {
     /// With their LANs.
     table: FlowTable<HostKey>,
@@ -148,7 +148,7 @@ impl Hosts {
         self.unlearnt += u64::from(inserted.is_err());
     }
 
-    /// Where a host is, if it is known.
+    /// The port of a host, if it is known.
     fn find(&self, host: MacAddr, timeout: Timestamp) -> Option<usize> {
         let key = HostKey::new(host, 0);
         let id = self.table.lookup(&key, self.hasher.hash(&key))?;

@@ -87,9 +87,7 @@ impl HostEtherFilter {
 impl Element for HostEtherFilter {
     fn effects(&self) -> Effects {
         let [destination, source] = [0, 6].map(|place| bytes(Base::Data, self.offset + place, 6));
-        let is = |field: &Field, MacAddr([a, b, c, d, e, f]): MacAddr| {
-            Filter::equals(field.clone(), u64::from_be_bytes([0, 0, a, b, c, d, e, f]).into())
-        };
+        let is = |field: &Field, address: MacAddr| Filter::equals(field.clone(), address.to_bits().into());
         let group = within(destination.clone(), 0x0100_0000_0000, 0x0100_0000_0000, 0x0100_0000_0000);
         let of_kind = |kind: PacketKind| constant(Field::Kind, &[kind as u8]);
         let whole = Filter::reaches(Base::Data, self.offset as i32, ethernet::Header::LEN as u16);

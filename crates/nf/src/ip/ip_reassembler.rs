@@ -19,16 +19,17 @@
 //! the clock for packets without one; that it is over is noticed with the next packet that comes.
 //!
 //! ## Memory
-//! HIMEM bounds all that is kept: a fragment takes the slots of its packet, whatever its length or offset, and its share of the
-//! tables. One of up to 2,112 bytes takes about 3,000 bytes, so that the default holds about 2,500. All but the slots is
-//! reserved at the start. Each worker has this memory for itself. Where few slots are left for packets at all, fragments are
-//! given up as if HIMEM were reached.
+//! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or offset, and its share
+//! of the tables. A fragment of up to 2,112 bytes takes about 3,000 bytes, so that the default holds about 2,500 fragments. The
+//! tables are reserved at the start. Each worker has HIMEM bytes for itself. Where the packet pool has few slots left,
+//! fragments are given up as if HIMEM were reached.
 //!
-//! When there is no room, the source that holds most gives way, counted in powers of two, with its oldest packet. Each packet that
-//! is completed lets its source hold twice as much as others, up to 64 times as much; each one that is given up takes this
-//! back. An eighth of HIMEM is for remembering sources that hold nothing at the moment. So a flood from other addresses, one or
-//! many, leaves those alone that complete packets. A source that has not completed any has, in a flood from many addresses, as
-//! much time between its first and last fragment as the flood takes to fill the memory: 25 ms at 100,000 fragments per second.
+//! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest packet that it has not
+//! completed. Each completed packet lets its source hold twice as much before it loses any, up to 64 times as much; each packet
+//! that is given up halves this again. An eighth of HIMEM remembers sources that hold nothing at the moment. So a flood from
+//! other addresses, one or many, does not push out sources that complete packets. A source that has not completed any has as
+//! much time between its first and last fragment as a flood from many addresses takes to fill the memory: 25 ms at 100,000
+//! fragments per second.
 //!
 //! ## Forged fragments
 //! Fragments have nothing that shows who sent them. A sender who forges the addresses of another one and guesses
@@ -160,7 +161,7 @@ struct Part {
     key: Key,
     from: usize,
     to: usize,
-    /// Where its bytes start in the packet.
+    /// The offset of its payload in the packet, in bytes.
     at: usize,
     is_last: bool,
 }
@@ -360,12 +361,12 @@ impl IpReassembler {
     }
 }
 
-/// When a packet came.
+/// The time at which a packet came.
 fn time_of(cx: &Cx<'_>, packet: &Packet) -> Timestamp {
     if packet.time().is_set() { packet.time() } else { cx.now() }
 }
 
-/// How long a packet's IPv4 header says that it is.
+/// The total length in a packet's IPv4 header.
 fn total_length(packet: &Packet) -> u16 {
     ipv4_with_options(packet).map_or(0, |(ip, _)| ip.total_length.get())
 }

@@ -550,7 +550,7 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// Whether there is memory for another mapping beside its keys. What grows here grows as it would by itself.
+    /// True if there is memory for another mapping beside its keys. Vectors grow here by as much as a push would make them grow.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve()

@@ -141,7 +141,7 @@ struct Ip6NdSolicitor {
     per_address: usize,
     /// In milliseconds; zero for never.
     poll_timeout: i64,
-    /// Whether advertisements replace what is known.
+    /// The argument UNSOLICITED: advertisements without a query replace a known neighbour.
     unsolicited: bool,
     outputs: usize,
     solicitations: u64,
@@ -315,7 +315,7 @@ impl Ip6NdSolicitor {
         cx.emit_one(self.outputs.saturating_sub(1).min(1), solicitation, DropReason::NoOutput);
     }
 
-    /// Whether another host can have the addresses of an advertisement.
+    /// True if another host can have the addresses of an advertisement.
     fn may_be_of_another(&self, message: &Message<'_>) -> bool {
         let target = message.target();
         let is_host = !target.is_unspecified() && !target.is_loopback() && target != self.ip;

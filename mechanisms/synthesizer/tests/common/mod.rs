@@ -66,7 +66,7 @@ fn read_with(text: &str) -> Result<Read, String> {
     Ok(Read { graph, chain, pushed })
 }
 
-/// What becomes of packets that come to the `FromDump` of a configuration: as it is, and with programs.
+/// The outcomes of packets that come to the `FromDump` of a configuration: as it is, and with programs.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn as_it_is_and_composed(
     text: &str,

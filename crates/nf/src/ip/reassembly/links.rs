@@ -1,10 +1,10 @@
-//! Doubly linked lists of numbered things, in arrays that never grow beyond what was reserved.
+//! Doubly linked lists of table entries by their index, in arrays that never grow beyond what was reserved.
 
 use std::collections::TryReserveError;
 
 use crate::memory::reserved;
 
-/// No thing.
+/// The index of no entry.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The ends of a list.
@@ -22,46 +22,46 @@ impl List {
     }
 }
 
-/// The links of things that are each in one list at most.
+/// The links of entries, each of which is in one list at most.
 pub(super) struct Links {
-    /// The one before and the one behind.
+    /// The entry before and the entry behind.
     of: Vec<[u32; 2]>,
 }
 
 impl Links {
-    /// For things with numbers below `count`, whose first ones come one after the other.
+    /// Reserves links for entries with an index below `count`. Each new index is the next one.
     pub(super) fn new(count: usize) -> Result<Links, TryReserveError> {
         Ok(Links { of: reserved(count)? })
     }
 
-    pub(super) fn before(&self, thing: u32) -> u32 {
-        self.of[thing as usize][0]
+    pub(super) fn before(&self, entry: u32) -> u32 {
+        self.of[entry as usize][0]
     }
 
-    pub(super) fn behind(&self, thing: u32) -> u32 {
-        self.of[thing as usize][1]
+    pub(super) fn behind(&self, entry: u32) -> u32 {
+        self.of[entry as usize][1]
     }
 
-    /// Puts a thing that is in no list at the end.
-    pub(super) fn push(&mut self, list: &mut List, thing: u32) {
-        self.insert(list, thing, NONE);
+    /// Puts an entry that is in no list at the end.
+    pub(super) fn push(&mut self, list: &mut List, entry: u32) {
+        self.insert(list, entry, NONE);
     }
 
-    /// Puts a thing that is in no list in front of another one; at the end, if that is none.
-    pub(super) fn insert(&mut self, list: &mut List, thing: u32, behind: u32) {
+    /// Puts an entry that is in no list in front of another one, or at the end if that is [`NONE`].
+    pub(super) fn insert(&mut self, list: &mut List, entry: u32, behind: u32) {
         let before = if behind == NONE { list.last } else { self.before(behind) };
-        put(&mut self.of, thing, [before, behind]);
-        self.join(list, before, thing);
-        self.join(list, thing, behind);
+        put(&mut self.of, entry, [before, behind]);
+        self.join(list, before, entry);
+        self.join(list, entry, behind);
     }
 
-    /// Takes a thing out of its list.
-    pub(super) fn remove(&mut self, list: &mut List, thing: u32) {
-        let [before, behind] = self.of[thing as usize];
+    /// Takes an entry out of its list.
+    pub(super) fn remove(&mut self, list: &mut List, entry: u32) {
+        let [before, behind] = self.of[entry as usize];
         self.join(list, before, behind);
     }
 
-    /// Makes two things neighbours; one of them may be the end.
+    /// Links two entries; one of them may be the end, [`NONE`].
     fn join(&mut self, list: &mut List, before: u32, behind: u32) {
         match before {
             NONE => list.first = behind,
@@ -74,12 +74,12 @@ impl Links {
     }
 }
 
-/// Writes the value of a numbered thing; new numbers come one after the other.
-pub(super) fn put<T>(all: &mut Vec<T>, thing: u32, value: T) {
-    match all.get_mut(thing as usize) {
+/// Writes the value of an entry. A new index is the next one.
+pub(super) fn put<T>(all: &mut Vec<T>, entry: u32, value: T) {
+    match all.get_mut(entry as usize) {
         Some(old) => *old = value,
         None => {
-            debug_assert!(all.len() == thing as usize && all.len() < all.capacity());
+            debug_assert!(all.len() == entry as usize && all.len() < all.capacity());
             all.push(value);
         }
     }

@@ -24,8 +24,7 @@ use crate::memory::reserved;
 const TABLE_BYTES: usize = 64 + 4 + 10;
 /// Bytes of a packet's slot, with what describes it.
 const SLOT_BYTES: usize = packet::SLOT_STRIDE + 64 + size_of::<packet::Annotations>();
-/// Bytes of a fragment of one slot that is the only one of its packet, of its pair and of its source: of which there can be
-/// most.
+/// The most bytes that a fragment of one slot can take: those of the only fragment of its packet, pair and source.
 const FRAGMENT_BYTES: usize = SLOT_BYTES
     + size_of::<Option<Piece>>()
     + size_of::<[u32; 3]>()
@@ -37,7 +36,7 @@ const FOR_IDLE: usize = 8;
 /// The least memory: for a packet of two fragments.
 pub(crate) const LEAST_BYTES: usize = 3 * FRAGMENT_BYTES;
 
-/// What tells packets apart.
+/// The fields that fragments of one packet have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) source: u32,
@@ -70,7 +69,7 @@ impl Key {
     }
 }
 
-/// What has come of one packet.
+/// The fragments of one packet that have come.
 struct Set {
     id: FlowId,
     key: Key,
@@ -78,7 +77,7 @@ struct Set {
     source: u32,
     pair: u32,
     slots: u32,
-    /// When its first fragment came.
+    /// The time at which its first fragment came.
     began: Timestamp,
 }
 
@@ -128,12 +127,12 @@ pub(crate) struct Store {
     age: Links,
     held: usize,
     slots: usize,
-    /// How many slots may be held.
+    /// The most slots that may be held.
     limit: usize,
 }
 
 impl Store {
-    /// In so many bytes, at least [`LEAST_BYTES`].
+    /// Makes an empty store of `bytes` bytes, at least [`LEAST_BYTES`].
     pub(crate) fn new(bytes: usize, hasher: KeyHasher) -> Result<Store, Refusal> {
         let for_idle = bytes / FOR_IDLE;
         let limit = (bytes.saturating_sub(for_idle) / FRAGMENT_BYTES).max(2);
@@ -162,17 +161,17 @@ impl Store {
         self.hasher = hasher;
     }
 
-    /// How many fragments are held.
+    /// The number of fragments that are held.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// How many bytes that takes, tables included.
+    /// The bytes that held fragments take, tables included.
     pub(crate) fn memory(&self) -> usize {
         self.slots * FRAGMENT_BYTES
     }
 
-    /// Whether more is held than there is memory for.
+    /// True if more is held than there is memory for.
     pub(crate) fn is_over_full(&self) -> bool {
         self.slots > self.limit
     }
@@ -183,7 +182,7 @@ impl Store {
         self.table.lookup(&key, self.hasher.hash(&key)).map(FlowId::index)
     }
 
-    /// How many sets there are between the packet's addresses, and the oldest one.
+    /// The number of sets between the packet's addresses, and the oldest one.
     pub(crate) fn between(&self, key: &Key) -> Option<(u32, u32)> {
         let key = key.pair();
         let id = self.pairs.lookup(&key, self.hasher.hash(&key))?;
@@ -241,17 +240,17 @@ impl Store {
         fit
     }
 
-    /// How many fragments a set has.
+    /// The number of fragments of a set.
     pub(crate) fn count(&self, set: u32) -> u32 {
         self.sets[set as usize].row.count
     }
 
-    /// Whether all of a packet has come.
+    /// True if all of a packet has come.
     pub(crate) fn is_complete(&self, set: u32) -> bool {
         self.sets[set as usize].row.is_complete()
     }
 
-    /// How many bytes of a packet's payload have come.
+    /// The bytes of a packet's payload that have come.
     pub(crate) fn length(&self, set: u32) -> u32 {
         self.sets[set as usize].row.length
     }

@@ -10,15 +10,15 @@ use crate::memory::reserved;
 /// A fragment, or what later ones have left of it.
 pub(crate) struct Piece {
     pub(crate) packet: Packet,
-    /// Where its bytes belong in the whole payload.
+    /// The offset of its bytes in the whole payload.
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Where they start in the packet.
+    /// The offset of its bytes in the packet that holds them.
     pub(crate) at: u32,
 }
 
 impl Piece {
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub(crate) fn length(&self) -> u32 {
         self.to - self.from
     }
@@ -28,7 +28,7 @@ impl Piece {
         self.packet.chunks().count() as u32
     }
 
-    /// Its bytes, slot by slot.
+    /// The bytes, slot by slot.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = &[u8]> {
         let (mut skip, mut left) = (self.at as usize, self.length() as usize);
         self.packet.chunks().map_while(move |chunk| {
@@ -54,32 +54,32 @@ impl Piece {
     }
 }
 
-/// What is held of one packet.
+/// The fragments that are held of one packet.
 pub(super) struct Row {
     pieces: List,
     pub(super) count: u32,
     /// Bytes that have come.
     pub(super) length: u32,
-    /// Where the payload ends, once that is known.
+    /// The end of the payload, once it is known.
     pub(super) end: Option<u32>,
 }
 
 impl Row {
     pub(super) const EMPTY: Row = Row { pieces: List::EMPTY, count: 0, length: 0, end: None };
 
-    /// Whether there is no hole. Nothing is there twice, so that counting suffices.
+    /// True if there is no hole. No byte is held twice, so that counting bytes suffices.
     pub(super) fn is_complete(&self) -> bool {
         self.end == Some(self.length)
     }
 }
 
-/// What became of a fragment.
+/// The result of adding a fragment.
 pub(crate) enum Fit {
-    /// It is held. How many slots are held more than before, or fewer.
+    /// The fragment is held; the number is the change in held slots.
     Held(i64),
-    /// It was there before, byte for byte, or its bytes have gone into others.
+    /// The fragment was there before, byte for byte, or its bytes have gone into others.
     Known(Packet),
-    /// It contradicts what is there.
+    /// The fragment contradicts those that are held.
     Contradiction(Packet),
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// At most so many.
+    /// Makes room for `count` fragments.
     pub(super) fn new(count: usize) -> Result<Pieces, TryReserveError> {
         Ok(Pieces { all: reserved(count)?, links: Links::new(count)?, free: reserved(count)? })
     }
@@ -165,7 +165,7 @@ impl Pieces {
         Fit::Held(slots)
     }
 
-    /// What becomes of a fragment that has bytes in common with others, if that is not allowed: the same fragment may come
+    /// The result for a fragment that has bytes in common with others, where that is not allowed: the same fragment may come
     /// twice (RFC 8200, section 4.5).
     fn compare(&self, row: &Row, before: u32, new: Piece, is_last: bool) -> Fit {
         let same = self.all.get(before as usize).and_then(Option::as_ref).is_some_and(|old| {

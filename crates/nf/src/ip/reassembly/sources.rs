@@ -12,14 +12,14 @@ use super::Refusal;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// By how many ranks completed packets can lower a source's: it may then hold 64 times what others hold.
+/// The most ranks by which completed packets can lower a source's rank: such a source may hold 64 times what others hold.
 const TRUST: u8 = 6;
 /// Ranks that there are.
 const RANKS: usize = 32 + TRUST as usize;
 
 struct Source {
     id: FlowId,
-    /// What it has begun and not completed, the oldest first.
+    /// Sets of this source that are not complete, the oldest first.
     sets: List,
     slots: u32,
     trust: u8,
@@ -40,9 +40,9 @@ pub(super) struct Sources {
     all: Vec<Source>,
     links: Links,
     ranks: [List; RANKS],
-    /// Which ranks have sources, as bits.
+    /// A bit for each rank that has sources.
     taken: u64,
-    /// Those that hold nothing, in the order of their last packets.
+    /// Sources that hold nothing, in the order of their last packets.
     idle: List,
     idle_count: usize,
     most_idle: usize,
@@ -54,7 +54,7 @@ pub(super) struct Sources {
 pub(super) const BYTES: usize = super::TABLE_BYTES + size_of::<Source>() + size_of::<[u32; 2]>();
 
 impl Sources {
-    /// For so many sets, and so many sources that hold nothing.
+    /// Makes room for `sets` sets and `most_idle` sources that hold nothing.
     pub(super) fn new(sets: usize, most_idle: usize) -> Result<Sources, Refusal> {
         let most = sets + most_idle + 1;
         Ok(Sources {
