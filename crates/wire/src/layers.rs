@@ -1,7 +1,8 @@
 //! From a frame to the places of its headers.
 //!
 //! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it
-//! stopped. Captures are often cut short or malformed, so this is normal, not an error.
+//! stopped. Captures are often cut short or malformed, so this is normal, not an error. How far it looks behind extension
+//! headers, and what the answer is behind that, says [`ipv6`].
 
 use zerocopy::FromBytes;
 
@@ -46,7 +47,8 @@ pub struct Layers {
     pub end: usize,
     /// Bytes of the IP packet that its length field announces beyond the end of the frame.
     pub missing: usize,
-    /// The IP packet is a fragment (an IPv6 fragment header counts even if it holds the whole packet).
+    /// Set if the IP packet is a fragment. A fragment header of IPv6 that holds the whole packet does not make it one
+    /// (RFC 6946).
     pub fragment: Option<Fragment>,
     /// Why there is no more to be found: the first header that is cut or malformed.
     pub fault: Option<Error>,
@@ -631,6 +633,25 @@ mod tests {
         assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 16, more: false }));
         assert_eq!((layers.l4, layers.protocol, layers.fault), (None, Some(17), None));
         assert_eq!(layers.five_tuple(&later).unwrap().to_string(), "10.0.0.1:0 -> 10.0.0.2:0 udp");
+    }
+
+    #[test]
+    fn an_atomic_fragment_is_a_whole_packet() {
+        let with = |word: u16| {
+            let mut frame = ethernet(udp("[2001:db8::1]:1", "[2001:db8::2]:2")).build(&[0; 16]).unwrap();
+            frame.splice(54..54, [17, 0, (word >> 8) as u8, word as u8, 0, 0, 0, 7]);
+            frame[19] += 8;
+            frame[20] = ip_protocol::FRAGMENT;
+            let layers = locate(&frame);
+            (layers.l4, layers.fragment.map(|fragment| fragment.offset), layers.five_tuple(&frame).unwrap())
+        };
+        let tuple = "[2001:db8::1]:1 -> [2001:db8::2]:2 udp";
+        let (l4, fragment, found) = with(0);
+        assert_eq!((l4, fragment, found.to_string().as_str()), (Some(62), None, tuple));
+        let (l4, fragment, _) = with(1);
+        assert_eq!((l4, fragment), (Some(62), Some(0)));
+        let (l4, fragment, _) = with(16);
+        assert_eq!((l4, fragment), (None, Some(16)));
     }
 
     #[test]
