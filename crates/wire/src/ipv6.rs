@@ -160,6 +160,15 @@ impl<'a> Extension<'a> {
         )
     }
 
+    /// The fragment header that it is, if it is one.
+    #[inline]
+    pub fn fragment(&self) -> Option<&'a FragmentHeader> {
+        match self.kind {
+            ip_protocol::FRAGMENT => FragmentHeader::ref_from_bytes(self.bytes).ok(),
+            _ => None,
+        }
+    }
+
     fn split(kind: u8, bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Error> {
         let truncated = |need| Error::Truncated { layer: Layer::Ipv6Extension, need, have: bytes.len() };
         let &[next_header, length, ..] = bytes else { return Err(truncated(8)) };
@@ -252,7 +261,7 @@ impl<'a> Iterator for Extensions<'a> {
                 }
                 self.next_header = extension.next_header;
                 self.rest = rest;
-                self.done = fragment(&extension).is_some_and(|fragment| fragment.offset() != 0);
+                self.done = extension.fragment().is_some_and(|fragment| fragment.offset() != 0);
                 Some(Ok(extension))
             }
             Err(error) => {
@@ -288,19 +297,12 @@ pub fn upper_layer(next_header: u8, bytes: &[u8]) -> UpperLayer<'_> {
                 found.protocol = extension.next_header;
                 found.offset += extension.bytes.len();
                 found.fragment =
-                    found.fragment.or(fragment(&extension).filter(|fragment| !fragment.is_atomic()));
+                    found.fragment.or(extension.fragment().filter(|fragment| !fragment.is_atomic()));
             }
             Err(error) => found.fault = Some(error),
         }
     }
     found
-}
-
-fn fragment<'a>(extension: &Extension<'a>) -> Option<&'a FragmentHeader> {
-    match extension.kind {
-        ip_protocol::FRAGMENT => FragmentHeader::ref_from_bytes(extension.bytes).ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

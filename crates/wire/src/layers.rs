@@ -16,6 +16,11 @@ pub const MAX_VLAN_TAGS: usize = 8;
 /// A frame with more MPLS labels in a row is malformed.
 pub const MAX_MPLS_LABELS: usize = 16;
 
+/// How far the headers reach that say which flow a packet belongs to: bytes from the frame's start or from the IP header on.
+/// Link headers of all kinds, an IPv6 header, [`ipv6::MAX_EXTENSION_BYTES`] and a TCP header's flags take no more, so that
+/// whoever looks at so much finds the same as who looks at all of the packet.
+pub const FLOW_HEADERS: u16 = 512;
+
 /// Where the headers of a frame are. Offsets are bytes from the start of the frame and lie within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {

@@ -348,6 +348,8 @@ pub(crate) fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {
         ip_protocol::HOP_BY_HOP => true,
         ip_protocol::DESTINATION => !extension.bytes.contains(&HOME_ADDRESS),
+        // One that holds the whole packet.
+        ip_protocol::FRAGMENT => extension.fragment().is_some_and(ipv6::FragmentHeader::is_atomic),
         _ => false,
     };
     let mut all = ipv6::extensions(next, rest);
