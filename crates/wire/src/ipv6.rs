@@ -169,6 +169,28 @@ impl<'a> Extension<'a> {
         }
     }
 
+    /// Where a routing header leads that has segments left, in a packet that is on its way to `destination`: the last address of
+    /// types 0 and 2 (RFC 8200, RFC 6275) and of type 3 (RFC 6554, which leaves out what addresses have in common), the first
+    /// entry of a segment list (RFC 8754). `None` for other types.
+    fn last_stop(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
+        const ADDRESSES: usize = 8;
+        let addresses = self.bytes.get(ADDRESSES..)?;
+        match *self.bytes.get(2)? {
+            0 | 2 => addresses.as_chunks::<16>().0.last().copied(),
+            3 => {
+                let shared = usize::from(self.bytes[4] & 15);
+                let padding = usize::from(self.bytes[5] >> 4);
+                let end = addresses.len().checked_sub(padding)?;
+                let rest = addresses.get(end.checked_sub(16 - shared)?..end)?;
+                let mut last = destination;
+                last[shared..].copy_from_slice(rest);
+                Some(last)
+            }
+            4 => addresses.first_chunk().copied(),
+            _ => None,
+        }
+    }
+
     fn split(kind: u8, bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Error> {
         let truncated = |need| Error::Truncated { layer: Layer::Ipv6Extension, need, have: bytes.len() };
         let &[next_header, length, ..] = bytes else { return Err(truncated(8)) };
@@ -273,6 +295,29 @@ impl<'a> Iterator for Extensions<'a> {
 }
 
 impl std::iter::FusedIterator for Extensions<'_> {}
+
+/// Where a packet goes in the end, of which this is the header and what follows it: transport checksums are about that address
+/// (RFC 8200, section 8.1). It is not the destination in the header as long as a routing header has segments left. `None` if
+/// nobody can know: the routing header is of another type, or malformed.
+#[inline]
+pub fn final_destination(header: &Header, rest: &[u8]) -> Option<Ipv6Addr> {
+    match Extension::is(header.next_header) {
+        true => routed_destination(header, rest),
+        false => Some(header.destination_addr()),
+    }
+}
+
+#[inline(never)]
+fn routed_destination(header: &Header, rest: &[u8]) -> Option<Ipv6Addr> {
+    let mut destination = header.destination;
+    for extension in extensions(header.next_header, rest).flatten() {
+        // Segments left.
+        if extension.kind == ip_protocol::ROUTING && extension.bytes.get(3) > Some(&0) {
+            destination = extension.last_stop(destination)?;
+        }
+    }
+    Some(Ipv6Addr::from_octets(destination))
+}
 
 /// What lies behind the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -399,6 +444,11 @@ mod tests {
             let own = upper_layer(next, &bytes);
             prop_assert!(own.offset <= bytes.len());
             let _ = jumbo_length(next, &bytes);
+            let fixed = Header::read_from_bytes(&[next; Header::LEN]).unwrap();
+            let _ = final_destination(&fixed, &bytes);
+            let routed = [&[17, 1][..], &bytes].concat();
+            let fixed = Header { next_header: ip_protocol::ROUTING, ..fixed };
+            let _ = final_destination(&fixed, &routed);
             let _ = parse(&bytes);
             prop_assert!(extensions(next, &bytes).count() <= MAX_EXTENSIONS + 1);
         }

@@ -327,14 +327,7 @@ impl Segment {
     }
 
     fn pseudo_header(&self, headers: &[u8]) -> Option<PseudoHeader> {
-        let ip = headers.get(self.l3.into()..self.l4.into())?;
-        Some(match self.network {
-            Network::Ipv4 => {
-                let (header, options) = ipv4::Header::ref_from_prefix(ip).ok()?;
-                PseudoHeader::routed(header, options)
-            }
-            _ => ipv6::Header::ref_from_prefix(ip).ok()?.0.into(),
-        })
+        PseudoHeader::of(headers.get(self.l3.into()..self.l4.into())?)
     }
 
     /// What lies in front of the IP header, and what goes on from there up to the data.

@@ -312,11 +312,7 @@ impl Headers {
 
     fn pseudo(&self, data: &[u8]) -> PseudoHeader {
         let ip = data.get(self.l3.into()..).unwrap_or_default();
-        match self.is_ipv6 {
-            true => ipv6::Header::ref_from_prefix(ip).map(|(header, _)| header.into()).ok(),
-            false => ipv4::Header::ref_from_prefix(ip).map(|(header, _)| header.into()).ok(),
-        }
-        .unwrap_or(PseudoHeader::V4 { source: 0.into(), destination: 0.into() })
+        PseudoHeader::of(ip).unwrap_or(PseudoHeader::V4 { source: 0.into(), destination: 0.into() })
     }
 }
 
