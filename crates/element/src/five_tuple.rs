@@ -15,7 +15,7 @@ pub const READS: [Field; 4] = [
 ];
 
 /// Addresses, protocol and ports of a packet: from its network header annotation on or, without one, behind its link
-/// header. Ports are 0 where there are none, also in fragments behind the first and behind more extension headers than are
+/// header. Ports are 0 where there are none, also in fragments and behind more extension headers than are
 /// walked over ([`wire::ipv6`]). `None` if it is not IP.
 #[inline]
 pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {

@@ -82,6 +82,8 @@ pub struct Fragment {
     pub offset: usize,
     /// True in all fragments but the last.
     pub more: bool,
+    /// The protocol that all fragments of the datagram name: what stands first in what was cut.
+    pub protocol: u8,
 }
 
 impl Layers {
@@ -110,12 +112,13 @@ impl Layers {
 
     /// Addresses, ports and protocol; `None` if it is not IP or its header is cut.
     ///
-    /// Ports are 0 where there are none: protocols without ports, later fragments, cut headers.
+    /// Ports are 0 where there are none: protocols without ports, cut headers, fragments. The first fragment has some, but those
+    /// behind it have not, and all fragments of a datagram have the same five-tuple.
     #[inline]
     pub fn five_tuple(&self, frame: &[u8]) -> Option<FiveTuple> {
-        let protocol = self.protocol?;
+        let protocol = self.fragment.map(|fragment| fragment.protocol).or(self.protocol)?;
         let ports = match self.l4 {
-            Some(l4) if ip_protocol::has_ports(protocol) => frame
+            Some(l4) if self.fragment.is_none() && ip_protocol::has_ports(protocol) => frame
                 .get(l4..self.end)
                 .and_then(|bytes| <[U16; 2]>::read_from_prefix(bytes).ok())
                 .map_or((0, 0), |([source, destination], _)| (source.get(), destination.get())),
@@ -263,6 +266,7 @@ impl Layers {
                 id: header.id.get().into(),
                 offset: header.fragment_offset(),
                 more: header.more_fragments(),
+                protocol: header.protocol,
             });
         }
         match usize::from(header.total_length.get()) {
@@ -304,6 +308,7 @@ impl Layers {
             id: fragment.id.get(),
             offset: fragment.offset(),
             more: fragment.more_fragments(),
+            protocol: fragment.next_header,
         });
         if let Some(fault) = upper.fault {
             return Err(fault);
@@ -631,11 +636,12 @@ mod tests {
         let first =
             ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).id(9).fragment(0x2000).build(&[0; 8]).unwrap();
         let layers = locate(&first);
-        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 0, more: true }));
+        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 0, more: true, protocol: 17 }));
         assert_eq!(layers.l4, Some(34));
+        assert_eq!(layers.five_tuple(&first).unwrap().to_string(), "10.0.0.1:0 -> 10.0.0.2:0 udp");
         let later = ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).id(9).fragment(2).build(&[0; 8]).unwrap();
         let layers = locate(&later);
-        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 16, more: false }));
+        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 16, more: false, protocol: 17 }));
         assert_eq!((layers.l4, layers.protocol, layers.fault), (None, Some(17), None));
         assert_eq!(layers.five_tuple(&later).unwrap().to_string(), "10.0.0.1:0 -> 10.0.0.2:0 udp");
     }
