@@ -178,7 +178,8 @@ pub fn layers(data: &[u8]) {
         let tuple = layers.five_tuple(data);
         if let Some(tuple) = tuple {
             assert_eq!(tuple.reversed().reversed(), tuple);
-            assert_eq!(Some(tuple.protocol()), layers.protocol);
+            let protocol = layers.fragment.map(|fragment| fragment.protocol).or(layers.protocol);
+            assert_eq!(Some(tuple.protocol()), protocol);
         }
         if let Some(fault) = &layers.fault {
             assert!(!fault.to_string().is_empty());

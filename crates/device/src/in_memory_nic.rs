@@ -154,9 +154,8 @@ fn queue_of(packet: &Packet, queues: usize) -> usize {
 /// spread packets by.
 fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     let layers = Layers::locate(frame, link);
-    let is_whole = layers.fragment.is_none_or(|fragment| fragment.offset == 0 && !fragment.more);
-    let segment =
-        frame.get(layers.l4.filter(|_| is_whole && layers.protocol == Some(ip_protocol::TCP))?..)?;
+    let is_segment = layers.fragment.is_none() && layers.protocol == Some(ip_protocol::TCP);
+    let segment = frame.get(layers.l4.filter(|_| is_segment)?..)?;
     let (header, _) = tcp::Header::ref_from_prefix(segment).ok()?;
     let is_regular = header.flags & (tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST) == 0;
     is_regular.then(|| header.checksum.get())

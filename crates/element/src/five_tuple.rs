@@ -1,24 +1,22 @@
 //! Which flow a packet belongs to: its addresses, protocol and ports.
 
 use packet::{Base, Packet};
+use wire::layers::FLOW_HEADERS;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ipv4};
 
 use crate::effects::Field;
 
-/// How far headers are looked for: bytes from the network header on, or from the packet's start without its annotation.
-const HEADERS: u16 = 128;
-
 /// What [`five_tuple`] looks at.
 pub const READS: [Field; 4] = [
-    Field::Bytes { base: Base::Network, offset: 0, length: HEADERS },
-    Field::Bytes { base: Base::Data, offset: 0, length: HEADERS },
+    Field::Bytes { base: Base::Network, offset: 0, length: FLOW_HEADERS },
+    Field::Bytes { base: Base::Data, offset: 0, length: FLOW_HEADERS },
     Field::Length,
     Field::HeaderOffset(Base::Network),
 ];
 
 /// Addresses, protocol and ports of a packet: from its network header annotation on or, without one, behind its link
-/// header. Ports are 0 where there are none, also in fragments behind the first and behind more than so many bytes of
-/// headers. `None` if it is not IP.
+/// header. Ports are 0 where there are none, also in fragments and behind more extension headers than are
+/// walked over ([`wire::ipv6`]). `None` if it is not IP.
 #[inline]
 pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     match packet.offset(Base::Network) {
@@ -33,7 +31,7 @@ pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
 /// As much as is looked at.
 #[inline]
 fn first(bytes: &[u8]) -> &[u8] {
-    bytes.get(..usize::from(HEADERS)).unwrap_or(bytes)
+    bytes.get(..usize::from(FLOW_HEADERS)).unwrap_or(bytes)
 }
 
 /// The flow that an ICMP or ICMPv6 error is about: that of the packets that go where it goes, if the one that it quotes
@@ -134,6 +132,64 @@ mod tests {
         arp[13] = 6;
         assert_eq!(of(&arp, None), None);
         assert_eq!(of(&[], Some(0)), None);
+    }
+
+    /// UDP over IPv6 in Ethernet behind extension headers of these kinds, each of so many bytes.
+    fn behind(kinds: &[u8], length: usize) -> Vec<u8> {
+        let udp = Builder::udp(end("[2001:db8::1]:5"), end("[2001:db8::2]:53"));
+        let mut frame = udp.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[7; 30]).unwrap();
+        for &kind in kinds.iter().rev() {
+            let next = std::mem::replace(&mut frame[20], kind);
+            let mut header = vec![0; if kind == ip_protocol::FRAGMENT { 8 } else { length }];
+            header[0] = next;
+            header[1] = if kind == ip_protocol::FRAGMENT { 0 } else { (length / 8 - 1) as u8 };
+            frame.splice(54..54, header);
+        }
+        let payload = (frame.len() - 54) as u16;
+        frame[18..20].copy_from_slice(&payload.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn extension_headers_have_one_bound_for_flows_and_for_workers() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        // How many of which size, and whether their ports are looked for.
+        for (number, length, is_seen) in [
+            (1, 8, true),
+            (12, 8, true),
+            (16, 8, true),
+            (17, 8, false),
+            (2, 128, true),
+            (1, 256, true),
+            (1, 264, false),
+        ] {
+            let frame = behind(&vec![ip_protocol::DESTINATION; number], length);
+            let ports = if is_seen { (5, 53) } else { (0, 0) };
+            for network in [None, Some(14)] {
+                let mut packet = pool.packet(&frame).unwrap();
+                packet.set_offset(Base::Network, network);
+                let tuple = five_tuple(&packet).unwrap();
+                assert_eq!((tuple.source_port(), tuple.destination_port()), ports, "{number} of {length}");
+                let ends = |ports: (u16, u16)| ((tuple.source(), ports.0), (tuple.destination(), ports.1));
+                let (a, b) = ends(ports);
+                assert_eq!(crate::steering::hash(&packet), Some(flow::rss::hash_ends(a, b)));
+                assert_eq!(crate::steering::transport(&packet).is_some(), is_seen);
+                pool.free(packet);
+            }
+        }
+    }
+
+    #[test]
+    fn an_atomic_fragment_has_the_flow_of_whole_packets() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut of = |frame: &[u8]| {
+            let packet = pool.packet(frame).unwrap();
+            let found = (five_tuple(&packet), crate::steering::hash(&packet));
+            let is_whole = crate::steering::transport(&packet).is_some();
+            pool.free(packet);
+            (found, is_whole)
+        };
+        assert_eq!(of(&behind(&[ip_protocol::FRAGMENT], 8)), of(&behind(&[], 8)));
     }
 
     proptest! {

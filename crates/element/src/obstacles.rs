@@ -8,6 +8,7 @@ use crate::effects::{
 };
 use packet::{Annotations, Base};
 use wire::ip_protocol;
+use wire::layers::FLOW_HEADERS;
 
 /// Bytes of headers that stay with a sliced packet; what lies behind is payload.
 const HEADERS: i64 = 128;
@@ -269,7 +270,9 @@ impl Place {
             Field::Payload => Some("payload"),
             Field::Length => (!self.knows_length).then_some("length"),
             Field::Bytes { base, offset, length } => {
-                if i64::from(offset) + i64::from(length) > HEADERS {
+                // Who reads from a header's start walks over headers, and a sliced packet has no more than these.
+                let walks = offset == 0 && length <= FLOW_HEADERS;
+                if i64::from(offset) + i64::from(length) > HEADERS && !walks {
                     return Some("payload");
                 }
                 let network = match base {

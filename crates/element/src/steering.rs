@@ -175,15 +175,17 @@ fn is_part(header: &[u8; 20]) -> bool {
 #[inline(never)]
 fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
     let layers = wire::Layers::locate(bytes, link);
-    let is_part = layers.fragment.is_some_and(|fragment| fragment.offset > 0 || fragment.more);
-    Some((layers.protocol.filter(|_| !is_part)?, bytes.get(layers.l4?..)?))
+    Some((layers.protocol.filter(|_| layers.fragment.is_none())?, bytes.get(layers.l4?..)?))
 }
 
 /// Receive-side scaling: by the Toeplitz hash of addresses and ports, the same in both directions ([`rss`]), which an
 /// interface can do too.
 ///
 /// An ICMP query goes by its addresses and identifier, an ICMP error by the packet that it quotes, which is of the flow
-/// that the error is about; fragments, which may have no ports, by addresses alone. What is not IP is worker 0's.
+/// that the error is about. Fragments, which may have no ports, go by addresses alone, as does what has more extension
+/// headers than are walked over ([`wire::ipv6`]): all fragments of a datagram are at one worker, in whatever order they
+/// come, but not at the one of the flow's whole datagrams, so that between these and them no order is kept. What is not IP
+/// is worker 0's.
 #[derive(Clone, Copy, Debug)]
 pub struct Rss {
     workers: usize,
@@ -316,9 +318,8 @@ fn hash_elsewhere(bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
     if layers.network == wire::layers::Network::Ipv4 {
         return hash_v4(&bytes[layers.l3?..], depth);
     }
-    let is_part = layers.fragment.is_some_and(|fragment| fragment.offset > 0 || fragment.more);
     let ports = match (layers.protocol, layers.l4) {
-        _ if is_part => [0; 2],
+        _ if layers.fragment.is_some() => [0; 2],
         (Some(ip_protocol::ICMPV6), Some(l4)) => match look_into_icmpv6(bytes.get(l4..)?) {
             Icmp::Error(quote) if depth < DEEPEST => match hash_ip(quote, depth + 1) {
                 Some(hash) => return Some(hash),

@@ -152,6 +152,28 @@ fn connections_keep_their_server_when_servers_come_and_go() {
 }
 
 #[test]
+fn all_fragments_of_a_datagram_go_to_one_server() {
+    let packets: Vec<(f64, Vec<u8>)> = (0..60u16)
+        .flat_map(|n| {
+            let whole = Builder::udp(client(n), server()).build(b"data").unwrap();
+            let [first, last] = [(0x2000, 16), (3, 40)].map(|(word, length)| {
+                let builder = match word {
+                    0x2000 => Builder::udp(client(n), server()),
+                    _ => Builder::ip(client(n).ip(), server().ip(), 17),
+                };
+                builder.id(n).fragment(word).build(&vec![1; length]).unwrap()
+            });
+            [(0.0, whole), (0.1, first), (0.1, last)]
+        })
+        .collect();
+    for mode in ["rr", "hash", "hash_ip", "maglev", "pow2", "least"] {
+        let seen = servers(&balancer(&format!(", LB_MODE {mode}"), 5), &packets);
+        assert_eq!(seen.len(), 180);
+        assert!(seen.chunks(3).all(|of| of[1] == of[2]), "{mode}: {seen:?}");
+    }
+}
+
+#[test]
 fn a_server_that_has_failed_loses_its_connections_and_others_keep_theirs() {
     let groups = [flows(1000, SYN), flows(1000, ACK), flows(1000, ACK)];
     let mut trial = Trial::new(&balancer(", LB_MODE maglev", 5), 1, &groups, false);

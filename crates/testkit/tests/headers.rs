@@ -1,7 +1,7 @@
 //! Elements that check, edit and build headers: messages, counts, errors and handlers in Click's words.
 
 use tidegate_testkit::Run;
-use tidegate_testkit::elements::{collect, offer};
+use tidegate_testkit::elements::{Input, collect, offer};
 
 /// An IPv4 header with a TCP segment of 20 bytes behind it; the header is right, the segment's checksum is not.
 const TCP: &str =
@@ -15,6 +15,91 @@ fn values(config: &str, handlers: &[&str]) -> (String, Vec<Result<String, String
 
 fn ok(text: &str) -> Result<String, String> {
     Ok(text.to_string())
+}
+
+/// UDP over IPv6 behind an extension header, with the checksum that RFC 8200, section 8.1, gives it.
+fn routed(header: &[u8], destination: &str, last: &str) -> Vec<u8> {
+    let [from, to] = ["2001:db8::1", destination].map(|text| text.parse::<std::net::Ipv6Addr>().unwrap());
+    let last: std::net::Ipv6Addr = last.parse().unwrap();
+    let mut datagram = vec![0, 1, 0, 2, 0, 11, 0, 0, b'a', b'b', b'c'];
+    let pseudo = wire::checksum::PseudoHeader::V6 { source: from, destination: last };
+    wire::checksum::fill_udp(&pseudo, &mut datagram).unwrap();
+    let mut packet = vec![0x60, 0, 0, 0, 0, (header.len() + datagram.len()) as u8, 43, 64];
+    packet.extend(from.octets().into_iter().chain(to.octets()));
+    packet.extend_from_slice(header);
+    packet.extend(datagram);
+    packet
+}
+
+/// A routing header of a type whose addresses these are, with so many segments left.
+fn route(kind: u8, left: u8, addresses: &[&str]) -> Vec<u8> {
+    let mut header = vec![17, 2 * addresses.len() as u8, kind, left, 0, 0, 0, 0];
+    for text in addresses {
+        header.extend(text.parse::<std::net::Ipv6Addr>().unwrap().octets());
+    }
+    header
+}
+
+#[test]
+fn rfc8200_8_1_checksums_are_about_the_final_destination() {
+    const END: &str = "2001:db8::99";
+    const STOP: &str = "2001:db8::2";
+    let elsewhere = "2001:db8::55";
+    let mut compressed = vec![17, 1, 3, 2, 0xef, 0, 0, 0];
+    // Two addresses: the first without its 14 first bytes, the last without 15, and five bytes of padding.
+    compressed[5] = 5 << 4;
+    compressed.extend([0, 0x55, 0x99, 0, 0, 0, 0, 0]);
+    let ends = [
+        (route(0, 2, &[elsewhere, END]), END),
+        (route(2, 1, &[END]), END),
+        // The first one of a segment list is the last stop (RFC 8754).
+        (route(4, 2, &[END, elsewhere, STOP]), END),
+        (compressed, END),
+        (route(4, 0, &[STOP, elsewhere]), STOP),
+        (route(2, 0, &[elsewhere]), STOP),
+        // With nothing left, it does not matter what type it is.
+        (route(77, 0, &[elsewhere]), STOP),
+    ];
+    for (header, last) in ends {
+        let right = routed(&header, STOP, last);
+        let mut wrong = right.clone();
+        let at = right.len() - 5;
+        wrong[at..at + 2].copy_from_slice(&[0x12, 0x34]);
+        for sent in [&right, &wrong] {
+            let number = offer(vec![vec![input(sent)]]);
+            let text = format!(
+                "TestSource({number}, 0) -> CheckIP6Header(PROCESS_EH true) -> SetTransportChecksumIP6
+                    -> TestSink({number}, 0)"
+            );
+            values(&text, &[]);
+            let seen = collect(number);
+            assert_eq!(seen.len(), 1);
+            assert_eq!(seen[0].bytes, right, "{header:?}");
+        }
+    }
+    // Nobody knows where a route of another type leads.
+    let number = offer(vec![vec![input(&routed(&route(77, 1, &[END]), STOP, END))]]);
+    let text = format!(
+        "TestSource({number}, 0) -> CheckIP6Header(PROCESS_EH true) -> SetTransportChecksumIP6 -> TestSink({number}, 0)"
+    );
+    values(&text, &[]);
+    assert!(collect(number).is_empty());
+}
+
+#[test]
+fn an_atomic_fragment_gets_its_checksum() {
+    let mut packet = routed(&[17, 0, 0, 0, 0, 0, 0, 9], "2001:db8::2", "2001:db8::2");
+    packet[6] = 44;
+    let number = offer(vec![vec![input(&packet)]]);
+    let text = format!(
+        "TestSource({number}, 0) -> CheckIP6Header(PROCESS_EH true) -> SetTransportChecksumIP6 -> TestSink({number}, 0)"
+    );
+    values(&text, &[]);
+    assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
+}
+
+fn input(bytes: &[u8]) -> Input {
+    Input { bytes: bytes.to_vec(), time: element::Timestamp(1), annotations: [0; 48], headers: [None; 3] }
 }
 
 #[test]

@@ -85,6 +85,13 @@ pub enum Error {
         /// The bound.
         limit: usize,
     },
+    /// Headers that follow one another take more bytes than the bound allows.
+    TooLong {
+        /// Which headers.
+        layer: Layer,
+        /// The bound in bytes.
+        limit: usize,
+    },
 }
 
 impl Error {
@@ -94,7 +101,8 @@ impl Error {
             Error::Truncated { layer, .. }
             | Error::Format { layer, .. }
             | Error::Length { layer, .. }
-            | Error::TooMany { layer, .. } => layer,
+            | Error::TooMany { layer, .. }
+            | Error::TooLong { layer, .. } => layer,
         }
     }
 }
@@ -113,6 +121,9 @@ impl fmt::Display for Error {
             }
             Error::TooMany { layer, limit } => {
                 write!(f, "{layer}: more than {limit} in a row (malformed packet)")
+            }
+            Error::TooLong { layer, limit } => {
+                write!(f, "{layer}: more than {limit} bytes in a row (malformed packet)")
             }
         }
     }

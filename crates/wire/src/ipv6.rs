@@ -1,4 +1,8 @@
 //! IPv6 header and extension headers (RFC 8200; AH RFC 4302, mobility RFC 6275, jumbograms RFC 2675).
+//!
+//! [`extensions`] is the only loop over extension headers; [`upper_layer`] says what it leads to. Both look at no more than
+//! [`MAX_EXTENSIONS`] headers of [`MAX_EXTENSION_BYTES`] bytes in all. What lies behind has one answer everywhere: there is
+//! no transport header, and so there are no ports; the packet is told apart by its addresses alone, as a later fragment is.
 
 use std::net::Ipv6Addr;
 
@@ -8,6 +12,9 @@ use crate::{Error, Layer, U16, U32, ip_protocol};
 
 /// A packet with more extension headers in a row is malformed; RFC 8200 allows each kind once or twice.
 pub const MAX_EXTENSIONS: usize = 16;
+
+/// A packet with more bytes of extension headers is malformed; a segment routing header (RFC 8754) of 15 segments fits.
+pub const MAX_EXTENSION_BYTES: usize = 256;
 
 /// The fixed 40 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -153,6 +160,37 @@ impl<'a> Extension<'a> {
         )
     }
 
+    /// The fragment header that it is, if it is one.
+    #[inline]
+    pub fn fragment(&self) -> Option<&'a FragmentHeader> {
+        match self.kind {
+            ip_protocol::FRAGMENT => FragmentHeader::ref_from_bytes(self.bytes).ok(),
+            _ => None,
+        }
+    }
+
+    /// Where a routing header leads that has segments left, in a packet that is on its way to `destination`: the last address of
+    /// types 0 and 2 (RFC 8200, RFC 6275) and of type 3 (RFC 6554, which leaves out what addresses have in common), the first
+    /// entry of a segment list (RFC 8754). `None` for other types.
+    fn last_stop(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
+        const ADDRESSES: usize = 8;
+        let addresses = self.bytes.get(ADDRESSES..)?;
+        match *self.bytes.get(2)? {
+            0 | 2 => addresses.as_chunks::<16>().0.last().copied(),
+            3 => {
+                let shared = usize::from(self.bytes[4] & 15);
+                let padding = usize::from(self.bytes[5] >> 4);
+                let end = addresses.len().checked_sub(padding)?;
+                let rest = addresses.get(end.checked_sub(16 - shared)?..end)?;
+                let mut last = destination;
+                last[shared..].copy_from_slice(rest);
+                Some(last)
+            }
+            4 => addresses.first_chunk().copied(),
+            _ => None,
+        }
+    }
+
     fn split(kind: u8, bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Error> {
         let truncated = |need| Error::Truncated { layer: Layer::Ipv6Extension, need, have: bytes.len() };
         let &[next_header, length, ..] = bytes else { return Err(truncated(8)) };
@@ -195,14 +233,21 @@ impl FragmentHeader {
     pub fn more_fragments(&self) -> bool {
         self.offset_more.get() & 1 != 0
     }
+
+    /// True if it holds the whole packet: such a packet is treated as one without a fragment header (RFC 6946; RFC 8200,
+    /// section 4.5).
+    #[inline]
+    pub fn is_atomic(&self) -> bool {
+        self.offset_more.get() & 0xfff9 == 0
+    }
 }
 
 /// Iterates over the extension headers at the start of `bytes`, given what the header before says of them.
 ///
 /// Ends before the first header that is not an extension, after the header of a fragment other than the first
-/// (data follow), and after a fault: truncation or more than [`MAX_EXTENSIONS`].
+/// (data follow), and after a fault: truncation, more than [`MAX_EXTENSIONS`], or more than [`MAX_EXTENSION_BYTES`].
 pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
-    Extensions { next_header, rest: bytes, seen: 0, done: false }
+    Extensions { next_header, rest: bytes, seen: 0, length: 0, done: false }
 }
 
 /// Iterator made by [`extensions`].
@@ -211,6 +256,8 @@ pub struct Extensions<'a> {
     next_header: u8,
     rest: &'a [u8],
     seen: usize,
+    /// Bytes of the headers so far.
+    length: usize,
     done: bool,
 }
 
@@ -228,9 +275,15 @@ impl<'a> Iterator for Extensions<'a> {
         match Extension::split(self.next_header, self.rest) {
             Ok((extension, rest)) => {
                 self.seen += 1;
+                self.length += extension.bytes.len();
+                if self.length > MAX_EXTENSION_BYTES {
+                    self.done = true;
+                    let limit = MAX_EXTENSION_BYTES;
+                    return Some(Err(Error::TooLong { layer: Layer::Ipv6Extension, limit }));
+                }
                 self.next_header = extension.next_header;
                 self.rest = rest;
-                self.done = fragment(&extension).is_some_and(|fragment| fragment.offset() != 0);
+                self.done = extension.fragment().is_some_and(|fragment| fragment.offset() != 0);
                 Some(Ok(extension))
             }
             Err(error) => {
@@ -243,6 +296,29 @@ impl<'a> Iterator for Extensions<'a> {
 
 impl std::iter::FusedIterator for Extensions<'_> {}
 
+/// Where a packet goes in the end, of which this is the header and what follows it: transport checksums are about that address
+/// (RFC 8200, section 8.1). It is not the destination in the header as long as a routing header has segments left. `None` if
+/// nobody can know: the routing header is of another type, or malformed.
+#[inline]
+pub fn final_destination(header: &Header, rest: &[u8]) -> Option<Ipv6Addr> {
+    match Extension::is(header.next_header) {
+        true => routed_destination(header, rest),
+        false => Some(header.destination_addr()),
+    }
+}
+
+#[inline(never)]
+fn routed_destination(header: &Header, rest: &[u8]) -> Option<Ipv6Addr> {
+    let mut destination = header.destination;
+    for extension in extensions(header.next_header, rest).flatten() {
+        // Segments left.
+        if extension.kind == ip_protocol::ROUTING && extension.bytes.get(3) > Some(&0) {
+            destination = extension.last_stop(destination)?;
+        }
+    }
+    Some(Ipv6Addr::from_octets(destination))
+}
+
 /// What lies behind the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpperLayer<'a> {
@@ -250,7 +326,7 @@ pub struct UpperLayer<'a> {
     pub protocol: u8,
     /// Bytes from the end of the fixed header to it.
     pub offset: usize,
-    /// The fragment header, if there is one.
+    /// The fragment header, if the packet is a fragment: none that holds the whole packet ([`FragmentHeader::is_atomic`]).
     pub fragment: Option<&'a FragmentHeader>,
     /// Why the walk ended early.
     pub fault: Option<Error>,
@@ -265,19 +341,13 @@ pub fn upper_layer(next_header: u8, bytes: &[u8]) -> UpperLayer<'_> {
             Ok(extension) => {
                 found.protocol = extension.next_header;
                 found.offset += extension.bytes.len();
-                found.fragment = found.fragment.or(fragment(&extension));
+                found.fragment =
+                    found.fragment.or(extension.fragment().filter(|fragment| !fragment.is_atomic()));
             }
             Err(error) => found.fault = Some(error),
         }
     }
     found
-}
-
-fn fragment<'a>(extension: &Extension<'a>) -> Option<&'a FragmentHeader> {
-    match extension.kind {
-        ip_protocol::FRAGMENT => FragmentHeader::ref_from_bytes(extension.bytes).ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -358,7 +428,7 @@ mod tests {
                 prop_assert_eq!(own.offset, bytes.len() - rest.len());
             }
             prop_assert_eq!((own.protocol, own.offset, own.fault), (ip_protocol::UDP, length, None));
-            prop_assert_eq!(own.fragment.is_some(), kinds.iter().any(|k| k.0 == 44));
+            prop_assert_eq!(own.fragment, None, "the fragment headers hold whole packets");
 
             // Any shorter prefix is a truncation that says how far it got.
             for cut in 0..length {
@@ -374,6 +444,11 @@ mod tests {
             let own = upper_layer(next, &bytes);
             prop_assert!(own.offset <= bytes.len());
             let _ = jumbo_length(next, &bytes);
+            let fixed = Header::read_from_bytes(&[next; Header::LEN]).unwrap();
+            let _ = final_destination(&fixed, &bytes);
+            let routed = [&[17, 1][..], &bytes].concat();
+            let fixed = Header { next_header: ip_protocol::ROUTING, ..fixed };
+            let _ = final_destination(&fixed, &routed);
             let _ = parse(&bytes);
             prop_assert!(extensions(next, &bytes).count() <= MAX_EXTENSIONS + 1);
         }
@@ -387,6 +462,37 @@ mod tests {
         let found = upper_layer(next, &bytes);
         assert_eq!(found.fault, Some(Error::TooMany { layer: Layer::Ipv6Extension, limit: MAX_EXTENSIONS }));
         assert_eq!(found.offset, MAX_EXTENSIONS * 8);
+    }
+
+    #[test]
+    fn so_are_the_bytes_of_the_chain() {
+        // Headers of 128 bytes each.
+        let (next, bytes) = chain(&[(60, 15); 2]);
+        assert_eq!(bytes.len(), MAX_EXTENSION_BYTES);
+        let found = upper_layer(next, &bytes);
+        assert_eq!((found.protocol, found.offset, found.fault), (ip_protocol::UDP, 256, None));
+        let (next, bytes) = chain(&[(60, 15), (60, 15), (60, 0)]);
+        let found = upper_layer(next, &bytes);
+        assert_eq!(found.fault, Some(Error::TooLong { layer: Layer::Ipv6Extension, limit: 256 }));
+        assert_eq!((found.protocol, found.offset), (60, 256));
+    }
+
+    #[test]
+    fn a_fragment_that_is_the_whole_packet_is_none() {
+        let with = |word: u16| {
+            let (next, mut bytes) = chain(&[(60, 0), (44, 0)]);
+            bytes[10..12].copy_from_slice(&word.to_be_bytes());
+            let found = upper_layer(next, &bytes);
+            (found.protocol, found.offset, found.fragment.map(|fragment| fragment.more_fragments()))
+        };
+        // Reserved bits do not count.
+        assert_eq!([with(0), with(6)], [(17, 16, None); 2]);
+        assert_eq!(with(1), (17, 16, Some(true)));
+        assert_eq!(with(8), (17, 16, Some(false)));
+        // The first one that says that there is more counts.
+        let (next, mut bytes) = chain(&[(44, 0), (44, 0)]);
+        bytes[11] = 1;
+        assert!(upper_layer(next, &bytes).fragment.is_some());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! From a frame to the places of its headers.
 //!
 //! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it
-//! stopped. Captures are often cut short or malformed, so this is normal, not an error.
+//! stopped. Captures are often cut short or malformed, so this is normal, not an error. How far it looks behind extension
+//! headers, and what the answer is behind that, says [`ipv6`].
 
 use zerocopy::FromBytes;
 
@@ -14,6 +15,11 @@ use crate::{
 pub const MAX_VLAN_TAGS: usize = 8;
 /// A frame with more MPLS labels in a row is malformed.
 pub const MAX_MPLS_LABELS: usize = 16;
+
+/// How far the headers reach that say which flow a packet belongs to: bytes from the frame's start or from the IP header on.
+/// Link headers of all kinds, an IPv6 header, [`ipv6::MAX_EXTENSION_BYTES`] and a TCP header's flags take no more, so that
+/// whoever looks at so much finds the same as who looks at all of the packet.
+pub const FLOW_HEADERS: u16 = 512;
 
 /// Where the headers of a frame are. Offsets are bytes from the start of the frame and lie within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +52,8 @@ pub struct Layers {
     pub end: usize,
     /// Bytes of the IP packet that its length field announces beyond the end of the frame.
     pub missing: usize,
-    /// The IP packet is a fragment (an IPv6 fragment header counts even if it holds the whole packet).
+    /// Set if the IP packet is a fragment. A fragment header of IPv6 that holds the whole packet does not make it one
+    /// (RFC 6946).
     pub fragment: Option<Fragment>,
     /// Why there is no more to be found: the first header that is cut or malformed.
     pub fault: Option<Error>,
@@ -75,6 +82,8 @@ pub struct Fragment {
     pub offset: usize,
     /// True in all fragments but the last.
     pub more: bool,
+    /// The protocol that all fragments of the datagram name: what stands first in what was cut.
+    pub protocol: u8,
 }
 
 impl Layers {
@@ -103,12 +112,13 @@ impl Layers {
 
     /// Addresses, ports and protocol; `None` if it is not IP or its header is cut.
     ///
-    /// Ports are 0 where there are none: protocols without ports, later fragments, cut headers.
+    /// Ports are 0 where there are none: protocols without ports, cut headers, fragments. The first fragment has some, but those
+    /// behind it have not, and all fragments of a datagram have the same five-tuple.
     #[inline]
     pub fn five_tuple(&self, frame: &[u8]) -> Option<FiveTuple> {
-        let protocol = self.protocol?;
+        let protocol = self.fragment.map(|fragment| fragment.protocol).or(self.protocol)?;
         let ports = match self.l4 {
-            Some(l4) if ip_protocol::has_ports(protocol) => frame
+            Some(l4) if self.fragment.is_none() && ip_protocol::has_ports(protocol) => frame
                 .get(l4..self.end)
                 .and_then(|bytes| <[U16; 2]>::read_from_prefix(bytes).ok())
                 .map_or((0, 0), |([source, destination], _)| (source.get(), destination.get())),
@@ -256,6 +266,7 @@ impl Layers {
                 id: header.id.get().into(),
                 offset: header.fragment_offset(),
                 more: header.more_fragments(),
+                protocol: header.protocol,
             });
         }
         match usize::from(header.total_length.get()) {
@@ -297,6 +308,7 @@ impl Layers {
             id: fragment.id.get(),
             offset: fragment.offset(),
             more: fragment.more_fragments(),
+            protocol: fragment.next_header,
         });
         if let Some(fault) = upper.fault {
             return Err(fault);
@@ -624,13 +636,33 @@ mod tests {
         let first =
             ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).id(9).fragment(0x2000).build(&[0; 8]).unwrap();
         let layers = locate(&first);
-        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 0, more: true }));
+        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 0, more: true, protocol: 17 }));
         assert_eq!(layers.l4, Some(34));
+        assert_eq!(layers.five_tuple(&first).unwrap().to_string(), "10.0.0.1:0 -> 10.0.0.2:0 udp");
         let later = ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).id(9).fragment(2).build(&[0; 8]).unwrap();
         let layers = locate(&later);
-        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 16, more: false }));
+        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 16, more: false, protocol: 17 }));
         assert_eq!((layers.l4, layers.protocol, layers.fault), (None, Some(17), None));
         assert_eq!(layers.five_tuple(&later).unwrap().to_string(), "10.0.0.1:0 -> 10.0.0.2:0 udp");
+    }
+
+    #[test]
+    fn an_atomic_fragment_is_a_whole_packet() {
+        let with = |word: u16| {
+            let mut frame = ethernet(udp("[2001:db8::1]:1", "[2001:db8::2]:2")).build(&[0; 16]).unwrap();
+            frame.splice(54..54, [17, 0, (word >> 8) as u8, word as u8, 0, 0, 0, 7]);
+            frame[19] += 8;
+            frame[20] = ip_protocol::FRAGMENT;
+            let layers = locate(&frame);
+            (layers.l4, layers.fragment.map(|fragment| fragment.offset), layers.five_tuple(&frame).unwrap())
+        };
+        let tuple = "[2001:db8::1]:1 -> [2001:db8::2]:2 udp";
+        let (l4, fragment, found) = with(0);
+        assert_eq!((l4, fragment, found.to_string().as_str()), (Some(62), None, tuple));
+        let (l4, fragment, _) = with(1);
+        assert_eq!((l4, fragment), (Some(62), Some(0)));
+        let (l4, fragment, _) = with(16);
+        assert_eq!((l4, fragment), (None, Some(16)));
     }
 
     #[test]

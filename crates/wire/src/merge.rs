@@ -8,6 +8,7 @@
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
 use crate::checksum::{self, PseudoHeader, Sum};
+use crate::ipv6::FragmentHeader;
 use crate::layers::Network;
 use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 
@@ -111,6 +112,10 @@ fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
             ip_protocol::ROUTING if extension.bytes.get(SEGMENTS_LEFT) == Some(&0) => {}
             // A home address in it may stand in place of the source in the checksum (RFC 6275, section 6.3).
             ip_protocol::DESTINATION => behind.is_plain = false,
+            // It holds the whole packet. Cutting would give all segments its identification.
+            ip_protocol::FRAGMENT if extension.fragment().is_some_and(FragmentHeader::is_atomic) => {
+                behind.is_plain = false;
+            }
             _ => return None,
         }
         behind.protocol = extension.next_header;
@@ -230,7 +235,8 @@ pub struct Segment {
 impl Segment {
     /// Looks at a packet of `length` bytes, of which `head` are the first, and whose IP header starts at `l3`. `None` if it is
     /// neither TCP nor UDP, is a fragment, or does not have all the bytes that it says. Of IPv6 extension headers, hop-by-hop
-    /// and destination options may be in front, and a routing header whose last stop is reached.
+    /// and destination options may be in front, a routing header whose last stop is reached, and a fragment header that holds the
+    /// whole packet.
     #[inline]
     pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
         Segment::plain(head, l3, length).or_else(|| Segment::of_any(head, l3, length))
@@ -321,14 +327,7 @@ impl Segment {
     }
 
     fn pseudo_header(&self, headers: &[u8]) -> Option<PseudoHeader> {
-        let ip = headers.get(self.l3.into()..self.l4.into())?;
-        Some(match self.network {
-            Network::Ipv4 => {
-                let (header, options) = ipv4::Header::ref_from_prefix(ip).ok()?;
-                PseudoHeader::routed(header, options)
-            }
-            _ => ipv6::Header::ref_from_prefix(ip).ok()?.0.into(),
-        })
+        PseudoHeader::of(headers.get(self.l3.into()..self.l4.into())?)
     }
 
     /// What lies in front of the IP header, and what goes on from there up to the data.
@@ -477,6 +476,7 @@ mod tests {
             // Padding, and no routing segments left.
             let extension = match kind {
                 ip_protocol::ROUTING => [next, 0, 4, 0, 0, 0, 0, 0],
+                ip_protocol::FRAGMENT => [next, 0, 0, 0, 0, 0, 0, 9],
                 _ => [next, 0, 1, 4, 0, 0, 0, 0],
             };
             frame.splice(L3 + 40..L3 + 40, extension);
@@ -630,16 +630,22 @@ mod tests {
         ) {
             prop_assume!(![ip_protocol::TCP, ip_protocol::UDP].contains(&kind));
             let frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (&[kind], false)).remove(0);
-            let is_known = [ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING, ip_protocol::DESTINATION].contains(&kind);
+            const KNOWN: [u8; 4] =
+                [ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING, ip_protocol::DESTINATION, ip_protocol::FRAGMENT];
+            let is_known = KNOWN.contains(&kind);
             let found = Segment::of(&frame, L3, frame.len());
             let place = found.map(|segment| (usize::from(segment.l4), segment.length, segment.is_plain));
-            let is_plain = kind != ip_protocol::DESTINATION;
+            let is_plain = ![ip_protocol::DESTINATION, ip_protocol::FRAGMENT].contains(&kind);
             prop_assert_eq!(place, is_known.then_some((L3 + 48, 100, is_plain)), "{}", kind);
             prop_assert!(found.is_none_or(|segment| segment.verify([&frame[..]]).is_some()));
             // A routing header on the way has another destination than the checksum.
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (EXTENSIONS[2], false)).remove(0);
             frame[L3 + 43] = left;
             prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left == 0);
+            // A fragment header that says that there is more.
+            let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (&[ip_protocol::FRAGMENT], false)).remove(0);
+            frame[L3 + 43] = left & 1;
+            prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left & 1 == 0);
         }
 
         #[test]

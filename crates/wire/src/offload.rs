@@ -96,7 +96,8 @@ impl Segments {
     /// `size` bytes.
     ///
     /// # Errors
-    /// Where it is neither TCP nor UDP over IP, is a fragment already, or its headers are not all in `head`.
+    /// Where it is neither TCP nor UDP over IP, is a fragment already, its headers are not all in `head`, or nobody can know which
+    /// destination its checksum is about ([`PseudoHeader::of`]).
     pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
         let layers = Layers::locate(head, link);
         let fault = |found| Error::Format { layer: Layer::Link, found };
@@ -108,6 +109,9 @@ impl Segments {
         let is_tcp = protocol == ip_protocol::TCP;
         if !is_tcp && protocol != ip_protocol::UDP {
             return Err(fault(protocol.into()));
+        }
+        if PseudoHeader::of(head.get(l3..l4).unwrap_or_default()).is_none() {
+            return Err(fault(ip_protocol::ROUTING.into()));
         }
         let end = (layers.end + layers.missing).min(length);
         // Where nothing says how long the packet is, the frame does.
@@ -218,18 +222,17 @@ pub(crate) fn jumbo(ip: &[u8]) -> usize {
 /// Puts the IPv4 header in front of so many bytes right, and counts the identification up by a number.
 fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
     let whole = ip.len() + length;
-    let (header, options) = ipv4::Header::mut_from_prefix(ip).ok()?;
+    let (header, _) = ipv4::Header::mut_from_prefix(ip).ok()?;
     header.total_length.set(whole as u16);
     header.id.set(header.id.get().wrapping_add(number as u16));
-    let pseudo = PseudoHeader::routed(header, options);
     checksum::fill_ipv4(ip).ok()?;
-    Some(pseudo)
+    PseudoHeader::of(ip)
 }
 
 fn finish_ipv6(ip: &mut [u8], length: usize) -> Option<PseudoHeader> {
     let (header, extensions) = ipv6::Header::mut_from_prefix(ip).ok()?;
     header.payload_length.set((extensions.len() + length) as u16);
-    Some(PseudoHeader::from(&*header))
+    PseudoHeader::of(ip)
 }
 
 /// The sum of the pseudo header of the TCP segment or UDP datagram of a frame, as it stands in the field of a checksum
@@ -239,13 +242,8 @@ fn finish_ipv6(ip: &mut [u8], length: usize) -> Option<PseudoHeader> {
 /// As [`Segments::of`].
 pub fn start_checksum(head: &mut [u8], link: LinkType, length: usize) -> Result<(usize, usize), Error> {
     let parts = Segments::of(head, link, length, usize::MAX)?;
-    let ip = &head[parts.l3..];
-    let pseudo = match parts.network {
-        Network::Ipv4 => ipv4::Header::ref_from_prefix(ip).map(|(header, _)| PseudoHeader::from(header)).ok(),
-        _ => ipv6::Header::ref_from_prefix(ip).map(|(header, _)| PseudoHeader::from(header)).ok(),
-    };
     let (protocol, offset) = if parts.is_tcp { (ip_protocol::TCP, 16) } else { (ip_protocol::UDP, 6) };
-    if let Some(pseudo) = pseudo {
+    if let Some(pseudo) = PseudoHeader::of(&head[parts.l3..]) {
         let sum = pseudo.sum(protocol, parts.end - parts.l4).folded();
         set_checksum(head, parts.l4, offset, sum)?;
     }
@@ -378,6 +376,50 @@ mod tests {
             }
             let _ = complete(&mut bytes.clone(), length, size);
         }
+    }
+
+    /// A frame of TCP over IPv6 on its way with a routing header of this type, or over IPv4 with a source route, whose
+    /// last stop is another host; and the pseudo header of that.
+    fn on_the_way(v6: bool, kind: u8, payload: &[u8]) -> (Vec<u8>, PseudoHeader) {
+        let [a, b] = addresses(v6);
+        let mut frame =
+            framed(Builder::tcp(a, b, flags::ACK), &[], LinkType::Ethernet).build(payload).unwrap();
+        let pseudo = match a.ip() {
+            IpAddr::V6(source) => {
+                let last = [0x20, 1, 13, 184, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99];
+                frame[20] = ip_protocol::ROUTING;
+                frame[19] += 24;
+                frame.splice(54..54, [&[ip_protocol::TCP, 2, kind, 1, 0, 0, 0, 0][..], &last].concat());
+                PseudoHeader::V6 { source, destination: last.into() }
+            }
+            IpAddr::V4(source) => {
+                frame[14] = 0x47;
+                frame[17] += 8;
+                frame.splice(34..34, [131, 7, 4, 10, 9, 8, 0x99, 0]);
+                checksum::fill_ipv4(&mut frame[14..42]).unwrap();
+                PseudoHeader::V4 { source, destination: [10, 9, 8, 0x99].into() }
+            }
+        };
+        (frame, pseudo)
+    }
+
+    #[test]
+    fn checksums_are_about_the_final_destination() {
+        for (v6, l4) in [(true, 78), (false, 42)] {
+            let (mut large, pseudo) = on_the_way(v6, 2, &[7; 90]);
+            checksum::fill_tcp(&pseudo, &mut large[l4..]).unwrap();
+            assert!(checksum::tcp_packet_valid(&large[14..], l4 - 14));
+            let frames = segment(&large, LinkType::Ethernet, large.len(), 40);
+            assert_eq!(frames.len(), 3);
+            assert!(frames.iter().all(|frame| checksum::tcp_valid(&pseudo, &frame[l4..])));
+            let mut partial = large.clone();
+            let (start, offset) = start_checksum(&mut partial, LinkType::Ethernet, large.len()).unwrap();
+            complete(&mut partial, start, offset).unwrap();
+            assert_eq!(partial, large);
+        }
+        // Nobody knows where that leads.
+        let (frame, _) = on_the_way(true, 77, &[7; 90]);
+        assert!(Segments::of(&frame, LinkType::Ethernet, frame.len(), 40).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
 //! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
 //! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so. IPv6 extension
-//! headers have to be the same; segments with destination options, or with more than 8 bytes of extension headers and VLAN tags,
+//! headers have to be the same; segments with destination options, with a fragment header that holds the whole packet, or with more than 8 bytes of extension headers and VLAN tags,
 //! are not merged. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
 //! (KernelTap, ToHost, ToDevice) as it is, and elements on the way count it as one. Where an element behind this one looks at
 //! lengths, payload or what tells segments apart, or sends packets to where they do not fit, segments leave one by one, in
@@ -22,7 +22,8 @@
 //! whose segments wait in sequence, then one whose segments wait behind a gap, and last one of which a segment has been lost.
 //! A new flow of UDP evicts no flow of which segments of TCP wait: its datagrams pass. Nothing is dropped for want of room.
 //! Fragments, other protocols and segments with wrong checksums pass. TCP is found behind hop-by-hop and destination options
-//! of IPv6 and routing headers whose last stop is reached; with other extension headers packets pass.
+//! of IPv6, routing headers whose last stop is reached and fragment headers that hold the whole packet, up to 16 headers of 256
+//! bytes in all; with other extension headers packets pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -91,14 +92,14 @@ use element::{
 use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
 use wire::checksum::Sum;
-use wire::layers::Network;
+use wire::layers::{FLOW_HEADERS, Network};
 use wire::merge::Segment;
 use wire::tcp::flags;
 use wire::{FromBytes, ipv4};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
-use crate::key::{self, FlowKey, HEADERS, WRITTEN};
+use crate::key::{self, FlowKey, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, Run};
 use crate::settings::{AutoMicros, Pattern, Settings};
@@ -539,7 +540,7 @@ impl Juggler {
 
     /// What flows are found from, and what decides about them.
     fn reads(&self) -> Vec<Field> {
-        let bytes = |base| Field::Bytes { base, offset: 0, length: HEADERS };
+        let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads =
             vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length, Field::Payload];
         reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));

@@ -1,13 +1,11 @@
 //! Which flow a packet belongs to: addresses, ports, TCP or UDP, and the VLANs around it.
 
 use element::{Base, Packet};
-use wire::layers::Network;
+use wire::layers::{FLOW_HEADERS, Network};
 use wire::merge::Segment;
 use wire::{Layers, LinkType, ether_type, tcp, vlan};
 use zerocopy::FromZeros;
 
-/// How far headers reach that are read.
-pub const HEADERS: u16 = 128;
 /// How far the first ones of large segments are written: to TCP's checksum behind IPv6 and an Ethernet header with two tags.
 pub const WRITTEN: u16 = 80;
 /// How far TCP's header is written.
@@ -106,8 +104,8 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         None => outer(data, packet.link())?,
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
-    // Behind many extension headers nothing is looked for.
-    if usize::from(segment.l4) + tcp::Header::LEN > HEADERS.into() {
+    // No link header is so long that this happens, but only so far may be read.
+    if usize::from(segment.l4) + tcp::Header::LEN > FLOW_HEADERS.into() {
         return None;
     }
     // What lies in a tunnel has headers in front that say its length, too; and only so many bytes may be written.

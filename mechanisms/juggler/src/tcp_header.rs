@@ -2,13 +2,11 @@
 
 use element::effects::Field;
 use element::{Base, Packet, five_tuple};
+use wire::layers::FLOW_HEADERS;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, ip_protocol, tcp};
 
 /// What [`locate`] looks at.
 pub const READS: [Field; 4] = five_tuple::READS;
-
-/// How far headers are looked for: as far as [`READS`] says.
-const HEADERS: usize = 128;
 
 /// A packet of some flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +37,7 @@ pub fn locate(packet: &Packet) -> Option<Located> {
         Some(_) => (packet.header(Base::Network)?, LinkType::RawIp),
         None => (packet.data(), LinkType::from_number(packet.link())),
     };
-    let bytes = bytes.get(..HEADERS).unwrap_or(bytes);
+    let bytes = bytes.get(..FLOW_HEADERS.into()).unwrap_or(bytes);
     let layers = Layers::locate(bytes, link);
     let flow = layers.five_tuple(bytes)?;
     let end = layers.end + layers.missing;
@@ -67,10 +65,10 @@ mod tests {
     #[test]
     fn as_much_is_read_as_is_declared() {
         let lengths = READS.iter().filter_map(|field| match field {
-            Field::Bytes { length, .. } => Some(usize::from(*length)),
+            Field::Bytes { length, .. } => Some(*length),
             _ => None,
         });
-        assert_eq!(lengths.collect::<Vec<_>>(), [HEADERS; 2]);
+        assert_eq!(lengths.collect::<Vec<_>>(), [FLOW_HEADERS; 2]);
     }
 
     #[test]

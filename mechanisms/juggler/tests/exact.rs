@@ -280,7 +280,7 @@ fn extended(number: u32, kinds: &[u8], tags: usize, left: u8) -> Vec<u8> {
         let next = std::mem::replace(&mut bytes[l3 + 6], kind);
         let header = match kind {
             43 => [next, 0, 4, left, 0, 0, 0, 0],
-            44 => [next, 0, 0, 0, 0, 0, 0, 9],
+            44 => [next, 0, 0, left, 0, 0, 0, 9],
             _ => [next, 0, 1, 4, 0, 0, 0, 0],
         };
         bytes.splice(l3 + 40..l3 + 40, header);
@@ -303,6 +303,9 @@ fn extension_headers_do_not_hide_order() {
         (&[0, 43], 0, NONE),
         // A home address would be part of the checksum.
         (&[60], 0, NONE),
+        // A fragment header that holds the whole packet; a long chain.
+        (&[44], 0, NONE),
+        (&[60; 16], 0, NONE),
         (&[0, 60, 43, 60, 60, 60], 0, NONE),
     ] {
         let frame_of = |number| extended(number, kinds, tags, 0);
@@ -314,7 +317,7 @@ fn extension_headers_do_not_hide_order() {
         }
     }
     // Fragments, authenticated packets, stops on the way, and more headers than are looked at: they pass.
-    for (kinds, left) in [(&[44][..], 0), (&[51], 0), (&[43], 1), (&[60; 9], 0)] {
+    for (kinds, left) in [(&[44][..], 1), (&[51], 0), (&[43], 1), (&[60; 17], 0)] {
         let frame_of = |number| extended(number, kinds, 0, left);
         let (left, values) = in_this_order("", &ORDER, frame_of);
         assert_eq!((left[1] == frame_of(2), &values[0][..]), (true, "8"), "{kinds:?}");

@@ -1,13 +1,14 @@
 //! Which flow a packet belongs to.
 //!
 //! TCP, UDP and SCTP by addresses and ports, ICMP queries by identifier, ESP by destination and SPI (RFC 4301,
-//! section 4.1), fragments by what all fragments of a datagram have in common. VLAN identifiers count, both of them
-//! where there are two. Everything else has no key.
+//! section 4.1). VLAN identifiers count, both of them where there are two. Everything else has no key, but for packets
+//! whose flow cannot be known although it may be one of these: fragments, and what has more IPv6 extension headers than are
+//! walked over ([`wire::ipv6`]). Their key is that of their pair of addresses.
 
 use classify::filter::Headers;
 use element::{Base, Packet};
-use wire::layers::Network;
-use wire::{Layers, LinkType, ether_type, ip_protocol, vlan};
+use wire::layers::{FLOW_HEADERS, Network};
+use wire::{Layer, Layers, LinkType, ether_type, ip_protocol, vlan};
 use zerocopy::FromZeros;
 
 /// Names a flow in one direction: two addresses, and a word of ports (or what stands for them), kind and VLANs.
@@ -48,15 +49,12 @@ pub enum Kind {
     Icmp,
     /// Destination and SPI.
     Esp,
-    /// Addresses, protocol and identification.
-    Fragment,
+    /// Addresses alone: what is said of all packets between two hosts.
+    Pair,
 }
 
-/// How far a flow is looked for: bytes behind the packet's start, the link header and the IP header.
-pub const HEADERS: usize = 128;
-
 fn first(bytes: &[u8]) -> &[u8] {
-    bytes.get(..HEADERS).unwrap_or(bytes)
+    bytes.get(..FLOW_HEADERS.into()).unwrap_or(bytes)
 }
 
 /// What there is to know of a packet: its flow, and where its headers are.
@@ -137,7 +135,7 @@ fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
 /// The identifiers in the tags of an Ethernet header that ends where IP starts.
 #[inline]
 fn vlans_in_front((bytes, length): (&[u8], isize)) -> u32 {
-    if length < 18 { 0 } else { bytes.get(..length.min(HEADERS as isize) as usize).map_or(0, tags) }
+    if length < 18 { 0 } else { bytes.get(..length.min(FLOW_HEADERS as isize) as usize).map_or(0, tags) }
 }
 
 #[inline(never)]
@@ -192,30 +190,44 @@ fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     Some(Located { key: FlowKey::new(addresses, word(20), kind, 4, vlans), kind, flags })
 }
 
+/// The key of all packets between the two hosts of a packet; `None` if it is not IP.
+#[inline(never)]
+pub fn pair(packet: &Packet) -> Option<FlowKey> {
+    let frame = frame(packet)?;
+    let (version, addresses) = addresses(frame.ip)?;
+    Some(FlowKey::new(addresses, 0, Kind::Pair, version, frame.vlans))
+}
+
+/// The IP version, and both addresses.
+fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
+    let address = |at: usize, length: usize| {
+        let mut bytes = [0; 16];
+        bytes.get_mut(..length)?.copy_from_slice(ip.get(at..at + length)?);
+        let all = u128::from_le_bytes(bytes);
+        Some([all as u64, (all >> 64) as u64])
+    };
+    let version = ip.first()? >> 4;
+    let ([a, b], [c, d]) = match version {
+        4 => (address(12, 4)?, address(16, 4)?),
+        6 => (address(8, 16)?, address(24, 16)?),
+        _ => return None,
+    };
+    Some((version, [a, b, c, d]))
+}
+
 /// The general case.
 #[inline(never)]
 fn inner(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);
     let number = |at: usize| Some(u32::from_le_bytes(*frame.ip.get(at..layers.end)?.first_chunk()?));
-    let address = |at: usize, length: usize| {
-        let mut bytes = [0; 16];
-        bytes.get_mut(..length)?.copy_from_slice(frame.ip.get(at..at + length)?);
-        let all = u128::from_le_bytes(bytes);
-        Some([all as u64, (all >> 64) as u64])
-    };
-    let (version, [a, b], [c, d]) = match layers.network {
-        Network::Ipv4 => (4, address(12, 4)?, address(16, 4)?),
-        Network::Ipv6 => (6, address(8, 16)?, address(24, 16)?),
-        Network::Arp | Network::Other => return None,
-    };
+    let (version, [a, b, c, d]) = addresses(frame.ip)?;
     let located = |addresses, number, kind, flags| {
         Some(Located { key: FlowKey::new(addresses, number, kind, version, frame.vlans), kind, flags })
     };
     let protocol = layers.protocol?;
-    if let Some(fragment) = layers.fragment {
-        // IPv6's identification has 32 bits, and the protocol does not count (RFC 8200, section 4.5).
-        let number = if version == 4 { fragment.id | u32::from(protocol) << 16 } else { fragment.id };
-        return located([a, b, c, d], number, Kind::Fragment, 0);
+    let is_hidden = layers.fault.is_some_and(|fault| fault.layer() == Layer::Ipv6Extension);
+    if layers.fragment.is_some() || is_hidden {
+        return located([a, b, c, d], 0, Kind::Pair, 0);
     }
     let l4 = layers.l4?;
     match protocol {
@@ -326,8 +338,8 @@ mod tests {
             built(echo(3)),
             built(echo(4)),
             built(plain.clone().id(5).fragment(0x2000)),
-            built(plain.clone().id(6).fragment(0x2000)),
-            built(tcp.id(5).fragment(0x2000)),
+            built(plain.clone().id(5).fragment(0x2000).vlan(7)),
+            built(Builder::ip(ip("10.0.0.2"), ip("10.0.0.1"), 17).id(5).fragment(0x2000)),
             built(Builder::ip(ip("10.0.0.1"), ip("10.0.0.2"), 132)),
             built(Builder::ip(ip("10.0.0.1"), ip("10.0.0.2"), 50)),
         ];
@@ -337,11 +349,13 @@ mod tests {
                 assert_eq!(a == b, i == j, "{i} and {j}");
             }
         }
-        // The same flow: another payload, priority bits of the tag, a later fragment, ESP from elsewhere.
+        // The same flow: another payload, priority bits of the tag, fragments between the same hosts, ESP from elsewhere.
         let same = [
             (0, ether(plain.clone()).build(&[9; 900]).unwrap()),
             (5, built(plain.clone().vlan(7 | 5 << 13))),
             (11, built(plain.clone().id(5).fragment(3))),
+            (11, built(plain.clone().id(6).fragment(0x2000))),
+            (11, built(tcp.id(5).fragment(0x2000))),
             (15, built(Builder::ip(ip("10.9.9.9"), ip("10.0.0.2"), 50))),
         ];
         for (number, frame) in same {
@@ -398,7 +412,9 @@ mod tests {
             if marked {
                 packet.set_offset(Base::Network, Some(network));
             }
-            let _ = (locate(&packet), headers(&packet));
+            // Whatever has a key is between two hosts.
+            prop_assert!(locate(&packet).is_none() || pair(&packet).is_some());
+            let _ = headers(&packet);
             pool.free(packet);
         }
     }

@@ -13,7 +13,11 @@ use std::collections::TryReserveError;
 use element::Timestamp;
 
 /// Most classes of flows with a delay of their own.
-pub const LANES: usize = 2;
+pub const LANES: usize = 3;
+
+/// The class of flows that leave when they are due, behind all others that leave together, and not before. So nothing that came
+/// in front of one of their values leaves behind it, provided that no other class has a longer delay.
+pub const APART: usize = 2;
 
 /// Which of the flows that leave together goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -282,6 +286,18 @@ impl<T> Lists<T> {
         }
     }
 
+    /// Whether a flow holds something.
+    #[inline]
+    pub fn holds(&self, flow: u32) -> bool {
+        self.flows.get(flow as usize).is_some_and(|flow| flow.length > 0)
+    }
+
+    /// Whether any flow of [`APART`] holds something.
+    #[inline(always)]
+    pub fn waits_apart(&self) -> bool {
+        self.lanes[APART].length() > 0
+    }
+
     /// The owner's notes of a flow.
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
@@ -367,6 +383,7 @@ impl<T> Lists<T> {
     fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
         let key = match priority {
+            _ if flow.note.lane as usize == APART => i64::MAX,
             Priority::ShortestFlow => i64::from(flow.sent),
             Priority::OldestFlow => i64::from(flow.seen),
             Priority::LongestWait => first.0,
@@ -399,7 +416,7 @@ impl<T> Lists<T> {
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for lane in 0..LANES {
             let latest = now - self.lanes[lane].delay;
-            let longest = self.longest.max(4 * self.held);
+            let longest = if lane == APART { usize::MAX } else { self.longest.max(4 * self.held) };
             let end = self.lanes[lane].back;
             let mut number = self.lanes[lane].front;
             while number != end {
@@ -418,9 +435,9 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Lets the flows go that hold so many values or more.
+    /// Lets the flows go that hold so many values or more, but for those that do not leave before they are due.
     pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
-        for lane in 0..LANES {
+        for lane in 0..if length == 0 { LANES } else { APART } {
             let (front, length_of_ring) = (self.lanes[lane].front, self.lanes[lane].length() as u32);
             for offset in 0..length_of_ring {
                 if let Some(flow) = self.heads(lane, front.wrapping_add(offset))
@@ -439,7 +456,8 @@ impl<T> Lists<T> {
 
     /// Lets that flow go whose oldest value has waited longest.
     pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
-        if let Some((_, flow)) = (0..LANES).filter_map(|lane| self.front(lane)).min() {
+        let front = |lane| self.front(lane).map(|(came, flow)| (came, lane == APART, flow));
+        if let Some((.., flow)) = (0..LANES).filter_map(front).min() {
             self.release(flow, reason, priority);
         }
     }
@@ -449,7 +467,8 @@ impl<T> Lists<T> {
     #[inline]
     pub fn let_go_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
         // Most lists leave like this: all because they are due, and one ring has them in order already.
-        if self.leaving.is_empty() && priority == Priority::LongestWait && self.lanes[1].length() == 0 {
+        let is_plain = self.lanes[1..].iter().all(|lane| lane.length() == 0);
+        if self.leaving.is_empty() && priority == Priority::LongestWait && is_plain {
             let latest = now - self.lanes[0].delay;
             while self.lanes[0].front != self.lanes[0].back {
                 let number = self.lanes[0].front;
@@ -508,286 +527,4 @@ impl<T> Lists<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// What leaves, as (flow, values).
-    #[derive(Default)]
-    struct Gone(Vec<(u32, Vec<u32>)>);
-
-    impl Output<u32> for Gone {
-        fn begin(&mut self, leaving: Leaving, _: &mut Note) {
-            self.0.push((leaving.flow, Vec::new()));
-        }
-
-        fn value(&mut self, item: u32, _: Timestamp) {
-            self.0.last_mut().unwrap().1.push(item);
-        }
-
-        fn end(&mut self, leaving: Leaving, _: &mut Note, _: Timestamp) {
-            assert_eq!(self.0.last().unwrap().1.len(), leaving.length as usize);
-        }
-    }
-
-    fn gone(lists: &mut Lists<u32>) -> Vec<(u32, Vec<u32>)> {
-        let mut out = Gone::default();
-        lists.let_go(&mut out);
-        out.0
-    }
-
-    const GREEN: u32 = 0;
-    const BLUE: u32 = 1;
-    const BROWN: u32 = 2;
-
-    /// Arrivals as in the paper's figure 10: green's first packet comes at 0, blue's fourth at 7.
-    const ARRIVALS: [(i64, u32); 7] =
-        [(0, GREEN), (1, GREEN), (2, BLUE), (3, BLUE), (4, BROWN), (5, BLUE), (7, BLUE)];
-
-    /// Time, flow and number of values of each list that leaves, with up to four values and a delay of 6.
-    fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
-        let mut lists = Lists::new(3, Timestamp(6)).unwrap();
-        // Brown was seen before blue, and blue before green.
-        for flow in [BROWN, BLUE, GREEN] {
-            lists.open(flow, Note::default(), 0);
-        }
-        let mut events = Vec::new();
-        for (time, flow) in ARRIVALS {
-            if timers {
-                while let Some(due) = lists.next_due().filter(|due| due.0 <= time) {
-                    lists.release_due(due, priority);
-                    events.extend(gone(&mut lists).iter().map(|(flow, all)| (due.0, *flow, all.len())));
-                }
-            }
-            let now = Timestamp(time);
-            if lists.hold(flow, time as u32, now) == 4 {
-                lists.release(flow, Reason::Full, priority);
-            }
-            lists.release_due(now, priority);
-            events.extend(gone(&mut lists).iter().map(|(flow, all)| (time, *flow, all.len())));
-        }
-        assert_eq!((lists.held(), lists.flows[BROWN as usize].length), (1, 1), "brown stays");
-        events
-    }
-
-    #[test]
-    fn figure_10_with_arrivals_alone() {
-        let (green, blue) = ((7, GREEN, 2), (7, BLUE, 4));
-        assert_eq!(figure_10(false, Priority::LongestWait), [green, blue]);
-        assert_eq!(figure_10(false, Priority::OldestFlow), [blue, green]);
-        // Neither has sent anything so far: the one that has waited longer is first.
-        assert_eq!(figure_10(false, Priority::ShortestFlow), [green, blue]);
-    }
-
-    #[test]
-    fn figure_10_with_timers() {
-        for priority in [Priority::LongestWait, Priority::OldestFlow, Priority::ShortestFlow] {
-            assert_eq!(figure_10(true, priority), [(6, GREEN, 2), (7, BLUE, 4)]);
-        }
-    }
-
-    #[test]
-    fn priorities() {
-        let order = |priority| {
-            let mut lists = Lists::new(3, Timestamp(100)).unwrap();
-            // Flow 0 was seen last and has sent nothing, flow 1 first, flow 2 has waited longest.
-            for flow in [1, 2, 0] {
-                lists.open(flow, Note::default(), 0);
-            }
-            for (flow, n) in [(1, 5), (2, 3)] {
-                for _ in 0..n {
-                    lists.hold(flow, 0, Timestamp(9));
-                }
-                lists.release(flow, Reason::Full, priority);
-                gone(&mut lists);
-            }
-            for (time, flow) in [(10, 2), (11, 0), (12, 1), (13, 2)] {
-                lists.hold(flow, 0, Timestamp(time));
-            }
-            lists.release_all(Reason::Drain, priority);
-            gone(&mut lists).iter().map(|(flow, _)| *flow).collect::<Vec<_>>()
-        };
-        assert_eq!(order(Priority::ShortestFlow), [0, 2, 1]);
-        assert_eq!(order(Priority::OldestFlow), [1, 2, 0]);
-        assert_eq!(order(Priority::LongestWait), [2, 0, 1]);
-    }
-
-    #[test]
-    fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
-        let mut lists = Lists::new(2, Timestamp(1_000_000)).unwrap();
-        lists.longest = 20;
-        (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
-        lists.hold(0, 0, Timestamp(0));
-        for time in 1..20 {
-            lists.hold(1, 1, Timestamp(time));
-            lists.release(1, Reason::Full, Priority::LongestWait);
-            lists.release_due(Timestamp(time), Priority::LongestWait);
-            assert_eq!(gone(&mut lists), [(1, vec![1])]);
-        }
-        lists.hold(1, 2, Timestamp(20));
-        lists.release_due(Timestamp(20), Priority::LongestWait);
-        assert_eq!(gone(&mut lists), [(0, vec![0])]);
-        assert_eq!(lists.next_due(), Some(Timestamp(1_000_020)));
-        assert_eq!(lists.lanes[0].length(), 1);
-    }
-
-    #[test]
-    fn places_that_are_empty_are_passed_over_once() {
-        let mut lists = Lists::new(2, Timestamp(100)).unwrap();
-        (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
-        // Of what leaves together most is not due yet, so that the places behind its first one become empty.
-        (0..50).for_each(|time| {
-            lists.hold(0, 0, Timestamp(time));
-        });
-        lists.hold(1, 1, Timestamp(60));
-        lists.let_go_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
-        let lane = &lists.lanes[0];
-        assert_eq!((lists.held(), lane.length()), (1, 1));
-        assert!(lane.slot(lane.front).item.is_some());
-        lists.let_go_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
-        assert_eq!(lists.lanes[0].length(), 0);
-    }
-
-    /// The same with vectors, searched from front to back.
-    #[derive(Default)]
-    struct Slow {
-        /// Flow, time of the first, values.
-        lists: Vec<(u32, i64, Vec<u32>)>,
-        sent: [u32; 6],
-        leaving: Vec<((i64, i64), u32, Vec<u32>)>,
-    }
-
-    /// Half of the flows are in each class.
-    fn lane(flow: u32) -> usize {
-        flow as usize / 3
-    }
-
-    const DELAYS: [i64; LANES] = [5, 9];
-
-    impl Slow {
-        fn release(&mut self, place: usize, priority: Priority) {
-            let (flow, first, values) = self.lists.remove(place);
-            let key = match priority {
-                Priority::ShortestFlow => self.sent[flow as usize].into(),
-                Priority::OldestFlow => flow.into(),
-                Priority::LongestWait => first,
-            };
-            self.sent[flow as usize] += values.len() as u32;
-            self.leaving.push(((key, first), flow, values));
-        }
-
-        /// Lets those go that `choose` says, one class after the other.
-        fn release_those(&mut self, priority: Priority, choose: impl Fn(&(u32, i64, Vec<u32>)) -> bool) {
-            for class in 0..LANES {
-                while let Some(place) =
-                    self.lists.iter().position(|list| lane(list.0) == class && choose(list))
-                {
-                    self.release(place, priority);
-                }
-            }
-        }
-
-        fn due(&self) -> Option<i64> {
-            self.lists.iter().map(|&(flow, first, _)| first + DELAYS[lane(flow)]).min()
-        }
-    }
-
-    #[derive(Clone, Copy, Debug)]
-    enum Op {
-        Hold(u32),
-        Release(u32),
-        Due,
-        LetGoDue,
-        Long(usize),
-        Oldest,
-        LetGo,
-        All,
-    }
-
-    fn any_op() -> impl Strategy<Value = Op> {
-        prop_oneof![
-            12 => (0u32..6).prop_map(Op::Hold),
-            4 => (0u32..6).prop_map(Op::Release),
-            2 => Just(Op::Due),
-            2 => Just(Op::LetGoDue),
-            1 => (1usize..4).prop_map(Op::Long),
-            1 => Just(Op::Oldest),
-            3 => Just(Op::LetGo),
-            1 => Just(Op::All),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn lists_do_what_vectors_do(
-            ops in proptest::collection::vec((any_op(), 0i64..3), 0..300), which in 0usize..3, one_class: bool,
-        ) {
-            let priority = [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait][which];
-            let (mut lists, mut slow) = (Lists::new(6, Timestamp(0)).unwrap(), Slow::default());
-            (0..LANES).for_each(|lane| lists.set_delay(lane, Timestamp(DELAYS[lane])));
-            for flow in 0..6 {
-                lists.open(flow, Note::default(), lane(flow) as u8);
-            }
-            let mut now = 100;
-            for (number, (op, passes)) in ops.into_iter().enumerate() {
-                now += passes;
-                // All flows of one class take a shorter way out.
-                let op = match op {
-                    Op::Hold(flow) if one_class => Op::Hold(flow % 3),
-                    op => op,
-                };
-                match op {
-                    Op::Hold(flow) => {
-                        let value = number as u32;
-                        let length = lists.hold(flow, value, Timestamp(now));
-                        let place = slow.lists.iter().position(|list| list.0 == flow);
-                        let place = place.unwrap_or_else(|| {
-                            slow.lists.push((flow, now, Vec::new()));
-                            slow.lists.len() - 1
-                        });
-                        slow.lists[place].2.push(value);
-                        prop_assert_eq!(length, slow.lists[place].2.len());
-                    }
-                    Op::Release(flow) => {
-                        lists.release(flow, Reason::Full, priority);
-                        slow.release_those(priority, |list| list.0 == flow);
-                    }
-                    Op::Due => {
-                        lists.release_due(Timestamp(now), priority);
-                        slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
-                    }
-                    Op::Long(length) => {
-                        lists.release_long(length, Reason::Full, priority);
-                        slow.release_those(priority, |list| list.2.len() >= length);
-                    }
-                    Op::Oldest => {
-                        lists.release_oldest(Reason::Capacity, priority);
-                        // The one in front of each class.
-                        let front = |class| slow.lists.iter().find(|list| lane(list.0) == class);
-                        let oldest = (0..LANES).filter_map(front).map(|list| (list.1, list.0)).min();
-                        slow.release_those(priority, |list| Some((list.1, list.0)) == oldest);
-                    }
-                    Op::All => {
-                        lists.release_all(Reason::Drain, priority);
-                        slow.release_those(priority, |_| true);
-                    }
-                    Op::LetGo | Op::LetGoDue => {
-                        let mut out = Gone::default();
-                        if matches!(op, Op::LetGoDue) {
-                            slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
-                            lists.let_go_due(Timestamp(now), priority, &mut out);
-                        } else {
-                            lists.let_go(&mut out);
-                        }
-                        slow.leaving.sort_by_key(|leaving| leaving.0);
-                        let expected: Vec<_> = slow.leaving.drain(..).map(|(_, f, v)| (f, v)).collect();
-                        prop_assert_eq!(out.0, expected);
-                    }
-                }
-                let held: usize = slow.lists.iter().map(|list| list.2.len()).sum();
-                prop_assert_eq!((lists.held(), lists.active()), (held, slow.lists.len()));
-                prop_assert_eq!(lists.next_due().map(|due| due.0), slow.due());
-            }
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! What becomes of packets that leave: statistics, TCP's part, and batches.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
+use flow::KeyHasher;
 
-use crate::key::Kind;
+use crate::key::{self, Kind};
 use crate::lists::{Leaving, Note, Output};
 use crate::settings::Settings;
 use crate::statistics::Statistics;
@@ -22,8 +23,12 @@ pub struct Outgoing<'a, 'c> {
     pub statistics: &'a mut Statistics,
     /// Bursts whose packets are looked at, and what sorts them.
     pub sorting: &'a mut Sorting,
+    /// Gives each flow its name.
+    pub hasher: &'a KeyHasher,
     /// Whether packets of the current burst are collected to be looked at.
     pub collects: bool,
+    /// Whether they are of several flows.
+    pub mixed: bool,
 }
 
 /// Memory for bursts whose packets are looked at.
@@ -77,6 +82,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
             // Held in vain, or not.
             note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
+        self.mixed = note.kind == Kind::Pair as u8;
         let sorts = self.settings.reorder && leaving.length > 1;
         self.collects = (sorts || self.settings.compress) && note.kind == Kind::Tcp as u8;
         if !self.collects && counts(note.kind) {
@@ -87,6 +93,9 @@ impl Output<Packet> for Outgoing<'_, '_> {
     #[inline(always)]
     fn value(&mut self, packet: Packet, came: Timestamp) {
         self.statistics.holds.see(since(came, self.now));
+        if self.mixed {
+            see_alone(self.statistics, self.hasher, &packet);
+        }
         if self.collects { self.sorting.burst.push(packet) } else { self.push(packet) }
     }
 
@@ -113,16 +122,24 @@ pub struct Legacy<'s> {
     pub bursts: Vec<(u32, Timestamp)>,
     /// Counts their runs.
     pub statistics: &'s mut Statistics,
+    /// Gives each flow its name.
+    pub hasher: &'s KeyHasher,
+    /// Whether the current burst is of several flows.
+    pub mixed: bool,
 }
 
 impl Output<Packet> for Legacy<'_> {
     fn begin(&mut self, leaving: Leaving, note: &mut Note) {
+        self.mixed = note.kind == Kind::Pair as u8;
         if counts(note.kind) {
             self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
     }
 
     fn value(&mut self, packet: Packet, came: Timestamp) {
+        if self.mixed {
+            see_alone(self.statistics, self.hasher, &packet);
+        }
         self.packets.push((packet, came));
     }
 
@@ -141,6 +158,14 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
     // There is room: the limit is at most a batch's capacity.
     if let Err(packet) = batch.push(packet) {
         cx.drop(packet, DropReason::NoBuffer);
+    }
+}
+
+/// Counts a packet that leaves with those of other flows.
+#[inline(never)]
+fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
+    if let Some(located) = key::locate(packet).filter(|located| counts(located.kind as u8)) {
+        statistics.locality_out.see(hasher.hash(&located.key).into(), 1);
     }
 }
 

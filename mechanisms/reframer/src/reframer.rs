@@ -3,9 +3,16 @@
 //!
 //! Packets wait in a list of their flow until there are MAX_BURST of them or the first one has waited DELAY. What
 //! leaves together leaves in the order of PRIORITY. Flows are TCP, UDP and SCTP by addresses and ports over IPv4 and
-//! IPv6, ICMP queries by identifier, ESP by SPI and fragments by datagram, each in its VLANs; other packets pass at
-//! once. The order of packets within a flow is kept, and at the end of a run nothing is lost. Where there is no
-//! room for a flow or a packet, it passes.
+//! IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs; other packets pass at once. The order of packets
+//! within a flow is kept, and at the end of a run nothing is lost. Where there is no room for a flow or a packet, it
+//! passes.
+//!
+//! Of two kinds of packets the flow is not known: fragments, and IPv6 packets with more than 16 extension headers or 256
+//! bytes of them. Such a packet waits for DELAY, and all packets that come between the same two addresses in the same
+//! VLANs wait with it and leave with it, in the order in which they came: also those that MAX_BURST, BYPASS, ELEPHANTS or
+//! SLO would let go sooner. So fragments keep their place in their flow, in whatever order they come, and packets
+//! overtake none. Other hosts' packets are not concerned. An IPv6 fragment that is the whole packet (RFC 6946) is a
+//! packet of its flow as any other.
 //!
 //! Flows that have not been seen for ten seconds are forgotten, sooner where there is no room for new ones.
 //!
@@ -70,9 +77,10 @@ use element::{
 };
 use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use packet::BATCH_CAPACITY;
+use wire::layers::FLOW_HEADERS;
 
-use crate::key::{self, Brief, FlowKey, HEADERS};
-use crate::lists::{LANES, Lists, Note, Reason};
+use crate::key::{self, Brief, FlowKey, Kind};
+use crate::lists::{APART, LANES, Lists, Note, Reason};
 use crate::outgoing::{Legacy, Outgoing, Sorting, send};
 use crate::settings::{Bypass, Count, Elephants, HOPEFUL, HOPELESS, Micros, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
@@ -286,6 +294,13 @@ impl Reframer {
     #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
+        let packet = match brief.kind == Kind::Pair || self.lists.waits_apart() {
+            true => match self.take_apart(cx, out, Some(brief), packet, now) {
+                Some(packet) => packet,
+                None => return,
+            },
+            false => packet,
+        };
         let mut bypasses = self.asks && self.asks_about(&packet, (hash, known.id), now)
             || brief.flags & self.bypassed_flags != 0;
         let flow = match known.id.filter(|&id| self.table.touch(id, now)) {
@@ -309,6 +324,54 @@ impl Reframer {
             () => return,
         };
         self.lists.release(flow, reason, self.settings.priority);
+    }
+
+    /// Holds a packet whose flow is not known, or one between the same hosts as one that is held, so that neither overtakes the
+    /// other. All others are handed back.
+    #[inline(never)]
+    fn take_apart(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        brief: Option<Brief>,
+        packet: Packet,
+        now: Timestamp,
+    ) -> Option<Packet> {
+        let is_hidden = brief.is_some_and(|brief| brief.kind == Kind::Pair);
+        let Some(key) = key::pair(&packet) else { return Some(packet) };
+        let hash = self.hasher.hash(&key);
+        let found = self.table.lookup(&key, hash);
+        let flow = match found {
+            Some(id) if is_hidden || self.lists.holds(id.index()) => {
+                // Else it could be forgotten with what it holds.
+                self.table.touch(id, now);
+                Some(id.index())
+            }
+            None if is_hidden => {
+                let known = Known { brief: Brief { kind: Kind::Pair, flags: 0 }, key: &key, hash, id: None };
+                self.find_or_open(cx, out, known, now, &mut false)
+            }
+            _ => return Some(packet),
+        };
+        let overflows = flow.is_none() || self.lists.held() >= self.settings.max_held;
+        let left = match flow {
+            Some(flow) => {
+                self.lists.hold(flow, packet, now);
+                None
+            }
+            None => Some(packet),
+        };
+        if overflows {
+            // It may leave now if all that came in front of it does.
+            self.statistics.overflows += u64::from(flow.is_some());
+            self.lists.release_all(Reason::Capacity, self.settings.priority);
+            self.let_go(cx, out);
+        }
+        if let Some(packet) = left {
+            let counted = brief.filter(|brief| brief.counts()).and_then(|_| key::locate(&packet));
+            self.pass(cx, out, packet, counted.map(|located| self.hasher.hash(&located.key)));
+        }
+        None
     }
 
     /// Whether a packet is not to be held, for reasons that most configurations do not have.
@@ -379,7 +442,11 @@ impl Reframer {
             Ok(Inserted::New(id)) => {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO there is hope for each new flow.
-                let lane = if self.settings.slo.is_set() { HOPEFUL } else { HOPELESS };
+                let lane = match self.settings.slo.is_set() {
+                    _ if brief.kind == Kind::Pair => APART,
+                    true => HOPEFUL,
+                    false => HOPELESS,
+                };
                 self.lists.open(id.index(), note, lane as u8);
                 *bypasses |= self.settings.first_passes;
                 Some(id.index())
@@ -389,6 +456,18 @@ impl Reframer {
                 self.statistics.overflows += 1;
                 None
             }
+        }
+    }
+
+    /// Lets a packet through that belongs to no flow, unless one between its hosts waits of which that is not known.
+    #[inline]
+    fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
+        let left = match self.lists.waits_apart() {
+            true => self.take_apart(cx, out, None, packet, now),
+            false => Some(packet),
+        };
+        if let Some(packet) = left {
+            self.pass(cx, out, packet, None);
         }
     }
 
@@ -406,10 +485,11 @@ impl Reframer {
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        let Reframer { settings, lists, statistics, sorting, .. } = self;
+        let Reframer { settings, lists, statistics, sorting, hasher, .. } = self;
         let (_, before) = statistics.waiting();
         let priority = settings.priority;
-        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, collects: false };
+        let (collects, mixed) = (false, false);
+        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, hasher, collects, mixed };
         lists.let_go_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
@@ -521,7 +601,7 @@ impl Reframer {
 
     /// What the flow of a packet is found from.
     fn reads(&self) -> Vec<Field> {
-        let bytes = |base| Field::Bytes { base, offset: 0, length: HEADERS as u16 };
+        let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads = vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length];
         reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
         if self.settings.reorder || self.settings.compress || self.settings.bypass.looks_anywhere() {
@@ -580,7 +660,7 @@ impl Element for Reframer {
         let known = located.iter().zip(keys).zip(hashes).zip(ids);
         batch.drain().zip(known).for_each(|(packet, (((brief, key), &hash), &id))| match *brief {
             Some(brief) => self.take(cx, &mut out, Known { brief, key, hash, id }, packet, now),
-            None => self.pass(cx, &mut out, packet, None),
+            None => self.take_foreign(cx, &mut out, packet, now),
         });
         self.scratch = Some(scratch);
         cx.recycle(batch);
@@ -656,7 +736,8 @@ impl Element for Reframer {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(Reason::Drain, self.settings.priority);
-        let mut legacy = Legacy { packets: Vec::new(), bursts: Vec::new(), statistics: &mut self.statistics };
+        let (statistics, hasher) = (&mut self.statistics, &self.hasher);
+        let mut legacy = Legacy { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
         self.lists.let_go(&mut legacy);
         let Legacy { packets, bursts, .. } = legacy;
         Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))

@@ -85,7 +85,8 @@ impl Slo {
 
 impl Settings {
     /// How long flows of a class wait: under an SLO those of which no packet is expected in time, and the others.
-    /// An eighth of the SLO is left for the round in which they leave.
+    /// An eighth of the SLO is left for the round in which they leave. Flows of [`crate::lists::APART`] wait as long as the others
+    /// do at most.
     pub fn delay_of(&self, lane: usize) -> Timestamp {
         match (self.slo.0, lane) {
             (0, _) => self.delay,

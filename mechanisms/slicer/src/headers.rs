@@ -312,11 +312,7 @@ impl Headers {
 
     fn pseudo(&self, data: &[u8]) -> PseudoHeader {
         let ip = data.get(self.l3.into()..).unwrap_or_default();
-        match self.is_ipv6 {
-            true => ipv6::Header::ref_from_prefix(ip).map(|(header, _)| header.into()).ok(),
-            false => ipv4::Header::ref_from_prefix(ip).map(|(header, _)| header.into()).ok(),
-        }
-        .unwrap_or(PseudoHeader::V4 { source: 0.into(), destination: 0.into() })
+        PseudoHeader::of(ip).unwrap_or(PseudoHeader::V4 { source: 0.into(), destination: 0.into() })
     }
 }
 
@@ -348,6 +344,8 @@ pub(crate) fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {
         ip_protocol::HOP_BY_HOP => true,
         ip_protocol::DESTINATION => !extension.bytes.contains(&HOME_ADDRESS),
+        // One that holds the whole packet.
+        ip_protocol::FRAGMENT => extension.fragment().is_some_and(ipv6::FragmentHeader::is_atomic),
         _ => false,
     };
     let mut all = ipv6::extensions(next, rest);

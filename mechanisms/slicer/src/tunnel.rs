@@ -483,10 +483,7 @@ impl<'a> Walk<'a> {
                 let mut protocol = header.next_header;
                 for extension in ipv6::extensions(protocol, rest) {
                     let extension = extension.ok()?;
-                    let part = match extension.kind {
-                        ip_protocol::FRAGMENT => ipv6::FragmentHeader::ref_from_bytes(extension.bytes).ok(),
-                        _ => None,
-                    };
+                    let part = extension.fragment();
                     (part.is_none_or(|part| part.offset() == 0)).then_some(())?;
                     self.outer.is_sealed |= part.is_some_and(|part| part.more_fragments());
                     self.outer.is_sealed |= extension.kind == ip_protocol::AH;

@@ -202,11 +202,12 @@ pub(super) struct Balancer<P> {
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
 
-/// TCP's flags, where a transport header is marked that has them.
+/// TCP's flags, where a transport header is marked that has them. Fragments, which have no ports, may have data there.
 #[inline]
-pub(super) fn tcp_flags(packet: &Packet, protocol: u8) -> u8 {
+pub(super) fn tcp_flags(packet: &Packet, flow: &FiveTuple) -> u8 {
     let flags = || packet.header(Base::Transport)?.get(13).copied();
-    if protocol == ip_protocol::TCP { flags().unwrap_or(0) } else { 0 }
+    let has_ports = (flow.source_port(), flow.destination_port()) != (0, 0);
+    if flow.protocol() == ip_protocol::TCP && has_ports { flags().unwrap_or(0) } else { 0 }
 }
 
 /// Whether a TCP segment has data: what the link has added behind the IP packet is none.
@@ -341,7 +342,7 @@ impl<P: Place> Balancer<P> {
                 None => self.pick(&known.key, packet, false, now)?,
             },
             false => {
-                let seen = tcp_flags(packet, known.key.tuple().protocol());
+                let seen = tcp_flags(packet, &known.key.tuple());
                 match self.find(&known, packet, seen, now) {
                     Some(server) => server,
                     None => self.open(&known, packet, seen, now)?,

@@ -87,6 +87,6 @@ impl Elsewhere {
 }
 
 fn opens_or_closes(packet: &Packet) -> bool {
-    let protocol = five_tuple(packet).map_or(0, |tuple| tuple.protocol());
-    tcp_flags(packet, protocol) & (flags::SYN | flags::FIN | flags::RST) != 0
+    let seen = five_tuple(packet).map_or(0, |tuple| tcp_flags(packet, &tuple));
+    seen & (flags::SYN | flags::FIN | flags::RST) != 0
 }

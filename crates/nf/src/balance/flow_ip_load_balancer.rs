@@ -18,8 +18,9 @@
 //!
 //! All packets are balanced: those for other addresses than VIP have to go another way before. The network header
 //! annotation must be set, and the transport header annotation for ports to count; packets without the first or an IPv4
-//! header there are dropped, and so are those of new flows while no server is active. Put IPReassembler in front, since
-//! fragments have no ports.
+//! header there are dropped, and so are those of new flows while no server is active. Fragments
+//! count as a flow of their addresses and protocol, without ports: those of a datagram go to one server, but not always to the
+//! one of the flow that they are of. Put IPReassembler in front where they have to.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancer(VIP ADDRESS, DST ADDRESS, ... [, KEYWORDS])`
@@ -135,7 +136,8 @@ fn marked(packet: &Packet) -> Option<FiveTuple> {
     if ip.version() != 4 {
         return None;
     }
-    let has_ports = ip_protocol::has_ports(ip.protocol) && ip.fragment_offset() == 0;
+    // All fragments of a datagram go to one server, and only the first one has ports.
+    let has_ports = ip_protocol::has_ports(ip.protocol) && !ip.is_fragment();
     let ports = packet.header(Base::Transport).filter(|_| has_ports).and_then(|bytes| bytes.first_chunk());
     let (source, destination) = match ports {
         Some(&[a, b, c, d]) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),

@@ -3,7 +3,8 @@
 //!
 //! Packets are not changed. A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network
 //! header annotation on or, without it, behind the link header; all packets of a flow leave by the output that its first
-//! one has chosen. How outputs are chosen and remembered is that of FlowIPLoadBalancer, with outputs for servers; that
+//! one has chosen. Fragments have no ports: those of a datagram leave by one output, but not always by that of the flow that
+//! they are of. How outputs are chosen and remembered is that of FlowIPLoadBalancer, with outputs for servers; that
 //! connections are closed is noticed where the transport header annotation is set. ICMP errors leave where the flow does
 //! that they are about.
 //!

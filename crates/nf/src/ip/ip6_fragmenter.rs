@@ -7,8 +7,9 @@
 //!
 //! Hop-by-hop options and a routing header, with the destination options in front of it, are repeated in each fragment.
 //! Packets that cannot be split go to output 1, or are dropped: fragments, jumbograms, and those whose headers cannot be
-//! read or do not fit into the first fragment (RFC 7112). The first fragment leaves last, as in Click. Identifications
-//! are random. The network header annotation must be set.
+//! read (there are more than 16 extension headers, or 256 bytes of them) or do not fit into the first fragment (RFC 7112). Fragments leave in order, the first one first. Identifications
+//! are random; a packet whose fragment header says that it is whole (RFC 6946) keeps that header and its identification.
+//! The network header annotation must be set.
 //!
 //! ## Usage
 //! `IP6Fragmenter(MTU [, KEYWORDS])`
@@ -37,7 +38,9 @@ use wire::ipv6::{self, FragmentHeader};
 use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
 
 use super::fragmenting::{Choice, Fragmenting, Marks};
-use crate::editing::{annotation, aside, bytes, length_from, needs, otherwise, pure, refused, rest_from};
+use crate::editing::{
+    annotation, aside, bytes, length_from, needs, otherwise, pure, refused, rest_from, when,
+};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -77,6 +80,8 @@ struct Plan {
     /// Where the last of them says what follows it, and what that is.
     next_header_at: usize,
     next_header: u8,
+    /// The identification in the fragment header behind them, if there is one already.
+    id: Option<u32>,
     /// Where the packet ends.
     total: usize,
     /// How much of what is split goes into each fragment.
@@ -91,6 +96,8 @@ struct Headers {
     /// Where the last of them says what follows it, and what that is.
     next_header_at: usize,
     next_header: u8,
+    /// The identification in the fragment header behind them, if there is one already.
+    id: Option<u32>,
     /// Where those end that have to stand in the first fragment.
     first_end: usize,
 }
@@ -99,16 +106,25 @@ struct Headers {
 fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
     let mut at = ipv6::Header::LEN;
     let (mut repeated, mut next_header_at, mut next_header) = (at, 6, ip.next_header);
-    let mut protocol = ip.next_header;
+    let (mut protocol, mut named_at, mut id) = (ip.next_header, 6, None);
     for extension in ipv6::extensions(ip.next_header, rest) {
         let extension = extension.ok()?;
-        if extension.kind == ip_protocol::FRAGMENT {
-            return None;
+        match extension.fragment() {
+            Some(fragment) if !fragment.is_atomic() => return None,
+            // Nothing behind it is repeated.
+            Some(fragment) if id.is_none() => {
+                (next_header_at, next_header) = (named_at, extension.next_header);
+                (repeated, id) = (at, Some(fragment.id.get()));
+            }
+            None if id.is_none()
+                && matches!(extension.kind, ip_protocol::HOP_BY_HOP | ip_protocol::ROUTING) =>
+            {
+                (next_header_at, next_header) = (at, extension.next_header);
+                repeated = at + extension.bytes.len();
+            }
+            _ => {}
         }
-        if matches!(extension.kind, ip_protocol::HOP_BY_HOP | ip_protocol::ROUTING) {
-            (next_header_at, next_header) = (at, extension.next_header);
-            repeated = at + extension.bytes.len();
-        }
+        named_at = at;
         at += extension.bytes.len();
         protocol = extension.next_header;
     }
@@ -118,7 +134,7 @@ fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
         ip_protocol::ICMPV6 => icmpv6::Header::LEN,
         _ => 0,
     };
-    Some(Headers { repeated, next_header_at, next_header, first_end: at + upper })
+    Some(Headers { repeated, next_header_at, next_header, id, first_end: at + upper })
 }
 
 impl Fragmenting for Ip6Fragmenter {
@@ -141,18 +157,19 @@ impl Fragmenting for Ip6Fragmenter {
         if self.honors || ip.payload_length.get() == 0 || told > available {
             return Ok(Choice::Refuse);
         }
-        let Some(Headers { repeated, next_header_at, next_header, first_end }) = headers(ip, rest) else {
+        let Some(Headers { repeated, next_header_at, next_header, id, first_end }) = headers(ip, rest) else {
             return Ok(Choice::Refuse);
         };
         let room = self.mtu.saturating_sub(repeated + FragmentHeader::LEN) & !7;
-        if room < 8 || first_end > repeated + room || repeated >= total {
+        let start = repeated + present(id);
+        if room < 8 || first_end > start + room || start >= total {
             return Ok(Choice::Refuse);
         }
         // Long headers in each of many fragments would make much of little.
         if repeated > ipv6::Header::LEN && room < self.mtu / 4 {
             return Ok(Choice::Refuse);
         }
-        Ok(Choice::Split(Plan { repeated, next_header_at, next_header, total, room }))
+        Ok(Choice::Split(Plan { repeated, next_header_at, next_header, id, total, room }))
     }
 
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
@@ -165,8 +182,9 @@ impl Fragmenting for Ip6Fragmenter {
         // A stripped IPv6 header makes the distance negative.
         let network = packet.offset(Base::Network).map(usize::try_from);
         let Some(Ok(network)) = network else { return cx.drop(packet, DropReason::NoHeader) };
-        self.payload.resize(plan.total - repeated, 0);
-        packet.read_at(network + repeated, &mut self.payload);
+        let start = repeated + present(plan.id);
+        self.payload.resize(plan.total - start, 0);
+        packet.read_at(network + start, &mut self.payload);
         let id = cx.random().u32(..);
         let mac = packet.offset(Base::Mac);
         if !make_first(&mut packet, network, plan, id) {
@@ -176,33 +194,40 @@ impl Fragmenting for Ip6Fragmenter {
         packet.set_headers(network, network + repeated + FragmentHeader::LEN);
         let headers = network..network + repeated + FragmentHeader::LEN;
         let marks = Marks::of(&packet);
+        self.fragment.clear();
+        self.fragment.extend_from_slice(packet.data().get(headers.clone()).unwrap_or_default());
+        self.fragments += 1;
+        cx.emit_one(0, packet, DropReason::NoOutput);
         let mut offset = room;
         for part in self.payload[room.min(self.payload.len())..].chunks(room) {
-            let Some(shared) = packet.data().get(headers.clone()) else { break };
-            self.fragment.clear();
-            self.fragment.extend_from_slice(shared);
+            self.fragment.truncate(headers.len());
             self.fragment.extend_from_slice(part);
             let is_last = offset + part.len() == self.payload.len();
             write_lengths(&mut self.fragment, repeated, part.len(), offset, is_last);
             offset += part.len();
             self.fragments += u64::from(marks.send(cx, &self.fragment, headers.len()));
         }
-        self.fragments += 1;
-        cx.emit_one(0, packet, DropReason::NoOutput);
     }
+}
+
+/// Bytes of a fragment header that is there already.
+fn present(id: Option<u32>) -> usize {
+    id.map_or(0, |_| FragmentHeader::LEN)
 }
 
 /// Makes a packet its first fragment; false, and the packet as it was, where there is no room in front of it.
 fn make_first(packet: &mut Packet, network: usize, plan: &Plan, id: u32) -> bool {
     let Plan { repeated, room, .. } = *plan;
-    if !packet.prepend(&[0; FragmentHeader::LEN]) {
-        return false;
+    let end = network + repeated;
+    if plan.id.is_none() {
+        if !packet.prepend(&[0; FragmentHeader::LEN]) {
+            return false;
+        }
+        packet.data_mut().copy_within(FragmentHeader::LEN..end + FragmentHeader::LEN, 0);
     }
     let data = packet.data_mut();
-    let end = network + repeated;
-    data.copy_within(FragmentHeader::LEN..end + FragmentHeader::LEN, 0);
     data[network + plan.next_header_at] = ip_protocol::FRAGMENT;
-    let next_header = plan.next_header;
+    let (next_header, id) = (plan.next_header, plan.id.unwrap_or(id));
     let header = FragmentHeader { next_header, reserved: 0, offset_more: U16::new(0), id: U32::new(id) };
     data[end..end + FragmentHeader::LEN].copy_from_slice(header.as_bytes());
     write_lengths(&mut data[network..], repeated, room, 0, false);
@@ -244,14 +269,18 @@ impl Element for Ip6Fragmenter {
             when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         let at = |base| pure(Field::HeaderOffset(base), "in front of the fragment header", &reads);
-        cases.push(otherwise(vec![
-            Action::Strip(-(FragmentHeader::LEN as i32)),
+        let first = [
             pure(Field::Payload, "first fragment", &reads),
             pure(Field::HeaderOffset(Base::Mac), "as before", &[Field::HeaderOffset(Base::Mac)]),
             at(Base::Network),
             at(Base::Transport),
             Action::Resize(reads.to_vec()),
-        ]));
+        ];
+        let longer = Action::Strip(-(FragmentHeader::LEN as i32));
+        cases.push(
+            first.iter().cloned().fold(when("has a fragment header", &reads, Target::Output(0)), Case::with),
+        );
+        cases.push(otherwise([longer].into_iter().chain(first).collect()));
         let effects = Effects { emits: vec![later], ..Effects::cases(cases) };
         effects.depending_on(Depends::Random)
     }
@@ -277,7 +306,7 @@ mod tests {
         bytes[6] = follows(0);
         (1..=kinds.len()).for_each(|i| bytes.extend_from_slice(&[follows(i), 0, 0, 0, 0, 0, 0, 0]));
         let (ip, rest) = ipv6::Header::ref_from_prefix(&bytes).unwrap();
-        let Headers { repeated, next_header_at, next_header, first_end } = headers(ip, rest)?;
+        let Headers { repeated, next_header_at, next_header, first_end, .. } = headers(ip, rest)?;
         Some((repeated, next_header_at, next_header, first_end))
     }
 
@@ -296,7 +325,7 @@ mod tests {
             Some((64, 56, 60, 80)),
             "and those in front of a route are for each hop"
         );
-        assert_eq!(found(&[44]), None, "no fragments of fragments");
+        assert_eq!(found(&[0, 60, 44, 43]), Some((56, 48, 43, 80)), "a fragment header ends them");
         assert_eq!(found(&[60; 17]), None, "too many headers");
     }
 }

@@ -3,7 +3,12 @@
 //!
 //! The network and transport header annotations must be set, the latter behind all extension headers (see CheckIP6Header
 //! and its PROCESS_EH). Packets without such a header, fragments, and packets that are shorter than their header says are
-//! dropped; packets of other protocols pass unchanged.
+//! dropped; packets of other protocols pass unchanged. A fragment header that holds the whole packet makes it none
+//! (RFC 6946).
+//!
+//! The checksum is about the final destination (RFC 8200, section 8.1): as long as a routing header has segments left, that
+//! is its last address, or the first of a segment list. Packets on the way of a routing header of a type that is not known
+//! (known are 0, 2, 3 and 4) are dropped.
 //!
 //! ## Usage
 //! `SetTransportChecksumIP6`
@@ -58,7 +63,8 @@ fn set(packet: &mut Packet) -> Fate {
     if length < least || length > length_from(packet, Base::Transport).unwrap_or(0) {
         return Err(bad);
     }
-    let pseudo = PseudoHeader::from(ip).sum(upper.protocol, length);
+    let destination = ipv6::final_destination(ip, rest).ok_or(bad)?;
+    let pseudo = PseudoHeader::V6 { source: ip.source_addr(), destination }.sum(upper.protocol, length);
     let is_udp = upper.protocol == ip_protocol::UDP;
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.fill(0);

@@ -55,7 +55,9 @@ impl PlainSpaces {
             ip_protocol::TCP => (self.tcp?, PLAIN_TCP),
             _ => return None,
         };
-        let is_whole = half(6) & ipv4::FRAGMENT_OFFSET == 0 && usize::from(half(2)) >= least;
+        // A first fragment is translated, but not marked as one of its flow: to others it has no ports (`Layers::five_tuple`).
+        let is_fragment = half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) != 0;
+        let is_whole = !is_fragment && usize::from(half(2)) >= least;
         let key = EndsKey::new((word(12), half(20)), (word(16), half(22)), space);
         // Where less of TCP is there, ports stay: such a segment is not marked as one of the flow that its mapping makes.
         let is_there = least == PLAIN || packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).is_some();

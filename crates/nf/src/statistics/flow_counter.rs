@@ -2,7 +2,7 @@
 //! Counts the packets and bytes of each flow, with the time stamps of its first and last packet.
 //!
 //! A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, in one direction unless BIDIRECTIONAL is
-//! given. Ports are 0 for protocols that have none and for fragments behind the first, so that put IPReassembler in front
+//! given. Ports are 0 for protocols that have none and for fragments, so that put IPReassembler in front
 //! where fragments are to count for their flow. The network header annotation says where IP starts; without it, the
 //! packet is taken to start with a header of its link type. Bytes are those of the packet as it passes. Packets that are
 //! not IP pass and are counted by themselves.

@@ -174,7 +174,7 @@ proptest! {
     /// Fragments put together again by somebody who knows nothing of the element.
     #[test]
     fn rfc8200_4_5_fragments_are_the_packet_again(
-        payload in 0usize..6000, mtu in 100u32..1500, options: bool, route: bool, behind: bool,
+        payload in 0usize..6000, mtu in 100u32..1500, options: bool, route: bool, behind: bool, atomic: bool,
     ) {
         let mut chain: Vec<u8> = Vec::new();
         let mut kinds: Vec<u8> = Vec::new();
@@ -183,6 +183,8 @@ proptest! {
                 kinds.push(kind);
             }
         }
+        // What every fragment has: all that routers on the way look at.
+        let repeated = 40 + 8 * (usize::from(options) + usize::from(route));
         let packet = udp(LEFT.ip6, RIGHT.ip6, payload);
         for next in kinds.iter().skip(1).chain([&17]).take(kinds.len()) {
             chain.extend([*next, 0, 1, 4, 0, 0, 0, 0]);
@@ -191,28 +193,38 @@ proptest! {
         whole[6] = *kinds.first().unwrap_or(&17);
         let length = (whole.len() - 40) as u16;
         whole[4..6].copy_from_slice(&length.to_be_bytes());
-        let seen = through("MarkIP6Header -> f :: IP6Fragmenter(MTU); f[1] -> SINK1; f".replace("MTU", &mtu.to_string()).as_str(), &whole);
+        // A fragment header that holds the whole packet goes behind what is repeated, and the fragments have its identification.
+        let mut sent = whole.clone();
+        if atomic {
+            let named_at = if repeated == 40 { 6 } else { repeated - 8 };
+            let next = std::mem::replace(&mut sent[named_at], 44);
+            sent.splice(repeated..repeated, [next, 0, 0, 0, 9, 8, 7, 6]);
+            let length = (sent.len() - 40) as u16;
+            sent[4..6].copy_from_slice(&length.to_be_bytes());
+        }
+        let seen = through("MarkIP6Header -> f :: IP6Fragmenter(MTU); f[1] -> SINK1; f".replace("MTU", &mtu.to_string()).as_str(), &sent);
         prop_assert!(seen.iter().all(|seen| seen.sink == 0 && seen.bytes.len() <= mtu as usize));
-        if whole.len() <= mtu as usize {
-            prop_assert_eq!(&seen[0].bytes, &whole);
+        if sent.len() <= mtu as usize {
+            prop_assert_eq!(&seen[0].bytes, &sent);
             return Ok(());
         }
-        // What every fragment has: all that routers on the way look at.
-        let repeated = 40 + 8 * (usize::from(options) + usize::from(route)).min(kinds.len());
         let mut joined = vec![None; whole.len() - repeated];
-        for (number, Seen { bytes, .. }) in seen.iter().enumerate() {
+        let mut place = 0;
+        for Seen { bytes, .. } in &seen {
             prop_assert_eq!(usize::from(u16::from_be_bytes([bytes[4], bytes[5]])) + 40, bytes.len());
             prop_assert_eq!((&bytes[8..40], bytes[7]), (&whole[8..40], whole[7]));
             let header = &bytes[repeated..repeated + 8];
             let word = u16::from_be_bytes([header[2], header[3]]);
             let at = usize::from(word & 0xfff8);
+            prop_assert!(!atomic || header[4..] == [9, 8, 7, 6]);
             prop_assert_eq!((header[0], &header[4..]), (if behind { 60 } else { 17 }, &seen[0].bytes[repeated + 4..repeated + 8]));
-            for (place, &byte) in joined[at..].iter_mut().zip(&bytes[repeated + 8..]) {
-                prop_assert_eq!(place.replace(byte), None, "twice");
+            for (byte_there, &byte) in joined[at..].iter_mut().zip(&bytes[repeated + 8..]) {
+                prop_assert_eq!(byte_there.replace(byte), None, "twice");
             }
             let reaches_end = at + bytes.len() - repeated - 8 == joined.len();
             prop_assert_eq!(word & 1 == 0, reaches_end);
-            prop_assert_eq!(at == 0, number + 1 == seen.len(), "the first one leaves last");
+            prop_assert_eq!(at, place, "they leave in order");
+            place += bytes.len() - repeated - 8;
         }
         let joined: Option<Vec<u8>> = joined.into_iter().collect();
         prop_assert_eq!(joined.as_deref(), Some(&whole[repeated..]));
@@ -309,8 +321,11 @@ fn routers_send_right_checksums_on_every_capture() {
 
 #[test]
 fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
-    let through =
-        |packet: &[u8]| through("MarkIP6Header -> f :: IP6Fragmenter(1280); f[1] -> SINK1; f", packet);
+    let limited = |mtu: usize, packet: &[u8]| {
+        let chain = format!("MarkIP6Header -> f :: IP6Fragmenter({mtu}); f[1] -> SINK1; f");
+        through(&chain, packet)
+    };
+    let through = |packet: &[u8]| limited(1280, packet);
     let datagram = udp(LEFT.ip6, RIGHT.ip6, 3000);
     assert_eq!(through(&datagram).len(), 3);
     let cut = through(&datagram[..2000]);
@@ -330,7 +345,9 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
         packet[4..6].copy_from_slice(&total.to_be_bytes());
         packet
     };
-    assert!(through(&with_options(800)).iter().all(|seen| seen.sink == 0));
-    let long = through(&with_options(1224));
-    assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());
+    assert!(through(&with_options(256)).iter().all(|seen| seen.sink == 0));
+    // More than is walked over, and more than a quarter of each fragment leaves room for.
+    for long in [through(&with_options(264)), limited(380, &with_options(256))] {
+        assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());
+    }
 }

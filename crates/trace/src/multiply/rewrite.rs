@@ -87,8 +87,7 @@ fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) 
 fn is_routed(ip: &[u8], six: bool) -> bool {
     if six {
         let Ok((header, rest)) = ipv6::Header::ref_from_prefix(ip) else { return false };
-        let mut headers = ipv6::extensions(header.next_header, rest).flatten();
-        return headers.any(|header| header.kind == ip_protocol::ROUTING && header.bytes.get(3) > Some(&0));
+        return ipv6::final_destination(header, rest) != Some(header.destination_addr());
     }
     let Ok((header, rest)) = ipv4::Header::ref_from_prefix(ip) else { return false };
     let options = rest.get(..header.header_len().saturating_sub(ipv4::Header::LEN)).unwrap_or_default();

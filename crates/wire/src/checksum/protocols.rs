@@ -46,6 +46,25 @@ impl PseudoHeader {
 }
 
 impl PseudoHeader {
+    /// That of a packet from its IP header on, whatever its options or extension headers say of its way. `None` if it is not IP,
+    /// or nobody can know its final destination ([`ipv6::final_destination`]).
+    #[inline]
+    pub fn of(ip: &[u8]) -> Option<PseudoHeader> {
+        match ip.first()? >> 4 {
+            4 => {
+                let (header, rest) = ipv4::Header::ref_from_prefix(ip).ok()?;
+                let options = rest.get(..header.header_len().checked_sub(ipv4::Header::LEN)?)?;
+                Some(PseudoHeader::routed(header, options))
+            }
+            6 => {
+                let (header, rest) = ipv6::Header::ref_from_prefix(ip).ok()?;
+                let destination = ipv6::final_destination(header, rest)?;
+                Some(PseudoHeader::V6 { source: header.source_addr(), destination })
+            }
+            _ => None,
+        }
+    }
+
     /// That of an IPv4 packet with options: a source route's last address is the final destination.
     #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
@@ -134,13 +153,11 @@ pub fn tcp_valid(pseudo: &PseudoHeader, segment: &[u8]) -> bool {
 /// Whether the checksums of a packet that is TCP are right: that of TCP, and IPv4's. It lies in `ip`, from its IP header
 /// to its end, with TCP's header at `l4`.
 pub fn tcp_packet_valid(ip: &[u8], l4: usize) -> bool {
-    let pseudo = match ip.first().map(|byte| byte >> 4) {
-        Some(4) => ipv4::Header::ref_from_prefix(ip).ok().and_then(|(header, _)| {
-            let whole = ip.get(..header.header_len())?;
-            ipv4_valid(whole).then(|| PseudoHeader::from(header))
-        }),
-        _ => ipv6::Header::ref_from_prefix(ip).ok().map(|(header, _)| PseudoHeader::from(header)),
+    let is_sound = match ipv4::Header::ref_from_prefix(ip) {
+        Ok((header, _)) if header.version() == 4 => ip.get(..header.header_len()).is_some_and(ipv4_valid),
+        _ => true,
     };
+    let pseudo = PseudoHeader::of(ip).filter(|_| is_sound);
     let segment = ip.get(l4..);
     pseudo.zip(segment).is_some_and(|(pseudo, segment)| tcp_valid(&pseudo, segment))
 }
