@@ -40,7 +40,9 @@ impl Census {
             census.wire_bytes += u64::from(record.wire_len);
             let layers = Layers::locate(record.data, record.link);
             let has_ports = layers.l4.is_some_and(|l4| l4 + 4 <= layers.end);
-            if let (Some(tuple), true) = (layers.five_tuple(record.data), has_ports) {
+            // The index counts the ports of first fragments, too.
+            let unfragmented = Layers { fragment: None, ..layers };
+            if let (Some(tuple), true) = (unfragmented.five_tuple(record.data), has_ports) {
                 match tuple.protocol() {
                     ip_protocol::TCP => census.tcp_flows.insert(tuple),
                     ip_protocol::UDP => census.udp_flows.insert(tuple),
