@@ -105,17 +105,19 @@ fn dissect(raw: &Raw) -> Option<Seen> {
         addresses = &f[ip + 8..ip + 40];
         let length = number(f, ip + 4)?;
         let mut next = f[ip + 6];
-        let mut at = ip + 40;
+        let (mut at, mut headers) = (ip + 40, 0);
         let limit = if length == 0 { captured } else { captured.min(at + length) };
         loop {
             let size = match next {
                 0 | 43 | 60 | 135 | 139 | 140 => 8 + 8 * usize::from(*f.get(at + 1)?),
                 51 => 8 + 4 * usize::from(*f.get(at + 1)?),
-                // A fragment, even if it is all there is.
-                44 => return None,
+                // A fragment, unless it is all there is.
+                44 if number(f, at + 2)? & 0xfff9 != 0 => return None,
+                44 => 8,
                 _ => break,
             };
-            if at + size > limit {
+            headers += 1;
+            if at + size > limit || headers > 16 || at + size > ip + 40 + 256 {
                 return None;
             }
             next = f[at];
