@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use element::{ElementId, Precision, Timestamp};
+use foldhash::fast::FixedState;
 
 /// Which timer of which element.
 pub(crate) type Key = (ElementId, u32);
@@ -15,8 +16,9 @@ type Queue = BinaryHeap<Reverse<(Timestamp, u64, Key)>>;
 pub(crate) struct Timers {
     exact: Queue,
     coarse: Queue,
-    /// The setting that counts; entries of the queues with another number are out of date.
-    current: HashMap<Key, u64>,
+    /// The setting that counts; entries of the queues with another number are out of date. Several look-ups per timer, and
+    /// nobody outside chooses the keys: a quick hash.
+    current: HashMap<Key, u64, FixedState>,
     settings: u64,
 }
 
@@ -24,7 +26,8 @@ pub(crate) struct Timers {
 impl Default for Timers {
     fn default() -> Self {
         let [exact, coarse] = [64, 16].map(Queue::with_capacity);
-        Timers { exact, coarse, current: HashMap::with_capacity(64), settings: 0 }
+        let current = HashMap::with_capacity_and_hasher(64, FixedState::default());
+        Timers { exact, coarse, current, settings: 0 }
     }
 }
 
