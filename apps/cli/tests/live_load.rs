@@ -275,6 +275,33 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     assert_eq!(value(&output, "fl.kernel_drops"), 0, "{output}{messages}");
 }
 
+/// Click's default Queue takes what becomes of the large segments that have waited while the engine did not run.
+#[test]
+fn large_segments_that_are_cut_fit_into_a_queue() {
+    const SEGMENTS: usize = 4000;
+    let Some(line) = Line::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("segments.pcap");
+    std::fs::write(&file, segments(SEGMENTS, 1448)).unwrap();
+    let config = "FromDevice(left, PROMISC true) -> Truncate(1600) -> c :: Counter -> q :: Queue(1000)
+        -> d :: ToDevice(right); Script(print \"ready\")";
+    for threads in ["1", "2"] {
+        let handlers = ["c.count", "q.drops", "q.highwater_length", "d.count"];
+        let mut options = vec!["--threads", threads];
+        options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+        let mut running = run_until(&line.between, config, "c.count", SEGMENTS as u64, &options);
+        running.signal("STOP");
+        let large = format!("FromDump({}) -> j :: Juggler -> Counter", file.display());
+        // 45 of them in one frame.
+        send(&line.left, "eth0", &large, SEGMENTS as u64 / 45);
+        running.signal("CONT");
+        running.wait_for("enough").unwrap();
+        let (good, [output, messages]) = running.stop();
+        assert!(good && value(&output, "c.count") >= SEGMENTS as u64, "{output}{messages}");
+        assert_eq!(value(&output, "q.drops"), 0, "{output}{messages}");
+    }
+}
+
 #[test]
 fn what_the_machine_sends_takes_no_room() {
     let Some(line) = Line::new() else { return };

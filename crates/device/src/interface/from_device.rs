@@ -33,7 +33,8 @@
 //! - `OUTBOUND`: whether packets that the machine sends by the interface come in too.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `ENCAP`: accepted; the interface says it itself.
-//! - `BURST`: most packets per turn.
+//! - `BURST`: most packets per turn. A large segment that is cut here counts for the packets that it becomes, beyond BURST in
+//!   the turns that follow, so that a Queue behind does not get more per turn than ToDevice takes out of it.
 //! - `TIMESTAMP`: whether packets get a time stamp.
 //! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
 //! - `STEERING`: how packets come to workers: `hash`, so that a flow, in both directions, stays on one, or `spray`, which
@@ -70,6 +71,7 @@ use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
+use super::budget::Budget;
 use super::incoming::{Incoming, MarksIp, Received, SHOWN};
 use super::steering::Steering;
 use super::sys::barrier::Barrier;
@@ -171,6 +173,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
             marks_ip,
             LinkType::Ethernet,
         ),
+        budget: Budget::default(),
         ring: None,
         index: 0,
         state: Presence::Up,
@@ -208,6 +211,7 @@ struct FromDevice {
     outputs: usize,
     steering: Steering,
     incoming: Incoming,
+    budget: Budget,
     ring: Option<Ring>,
     /// Number of the interface; another one of the same name has another.
     index: c_int,
@@ -349,18 +353,20 @@ impl FromDevice {
         }
     }
 
-    /// Emits what has come, of at most so many packets; how many there were.
+    /// Emits what has come: at most so many packets ([`Budget`]). Returns the number of frames that were looked at.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let mut batch = cx.batch();
         let mut looked = 0;
         let Some(ring) = &mut self.ring else { return 0 };
-        while looked < most && (self.is_drained || cx.has_room()) {
+        self.budget.begin(most);
+        while self.budget.has_some() && (self.is_drained || cx.has_room()) {
             let Some(frame) = ring.next() else { break };
             looked += 1;
             let wanted = self.active
                 && (self.outbound || frame.kind != libc::PACKET_OUTGOING)
                 && (self.protocol == 0 || self.protocol == frame.protocol);
             if !wanted {
+                self.budget.spend(0);
                 continue;
             }
             let received = Received {
@@ -371,7 +377,8 @@ impl FromDevice {
                 vlan: frame.vlan,
                 virtio: frame.virtio,
             };
-            self.incoming.take(cx, &mut batch, &received);
+            let made = self.incoming.take(cx, &mut batch, &received);
+            self.budget.spend(made);
         }
         cx.emit(0, batch);
         looked
@@ -475,7 +482,7 @@ impl Element for FromDevice {
         let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
         // What has come before is in the ring, but the kernel may have to give the last block over.
         for _ in 0..PATIENCE {
-            while self.receive(cx, BATCH_CAPACITY) > 0 {}
+            while self.receive(cx, usize::MAX) > 0 {}
             if !self.ring.as_mut().is_some_and(Ring::has_rest) {
                 break;
             }

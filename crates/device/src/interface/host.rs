@@ -11,6 +11,7 @@ use packet::{PacketKind, VirtioNet};
 use wire::ethernet::MacAddr;
 use wire::{LinkType, vlan};
 
+use super::budget::Budget;
 use super::cannot;
 use super::incoming::{Incoming, MarksIp, Received};
 use super::large::leave_checksum;
@@ -102,6 +103,7 @@ fn is_in_use(name: &str) -> bool {
 /// Packets from the machine.
 pub(super) struct Receiver {
     pub(super) incoming: Incoming,
+    budget: Budget,
     buffer: Vec<u8>,
     /// Turns in which there was something to read.
     pub(super) turns: u64,
@@ -112,6 +114,7 @@ impl Receiver {
     pub(super) fn new(marks_ip: MarksIp, link: LinkType) -> Receiver {
         Receiver {
             incoming: Incoming::new(packet::MAX_PACKET, marks_ip, link),
+            budget: Budget::default(),
             buffer: vec![0; LONGEST],
             turns: 0,
             is_gone: false,
@@ -131,10 +134,8 @@ impl Receiver {
         self.turns += 1;
         let mut batch = cx.batch();
         let mut more = true;
-        for _ in 0..most {
-            if !cx.has_room() {
-                break;
-            }
+        self.budget.begin(most);
+        while self.budget.has_some() && cx.has_room() {
             let length = match tun.read(&mut self.buffer) {
                 Ok(length) => length,
                 Err(error) => {
@@ -143,7 +144,10 @@ impl Receiver {
                     break;
                 }
             };
-            let Some((header, bytes)) = self.buffer[..length].split_first_chunk::<VIRTIO>() else { continue };
+            let Some((header, bytes)) = self.buffer[..length].split_first_chunk::<VIRTIO>() else {
+                self.budget.spend(0);
+                continue;
+            };
             let received = Received {
                 bytes,
                 length: bytes.len(),
@@ -152,7 +156,8 @@ impl Receiver {
                 vlan: None,
                 virtio: parse_virtio(header),
             };
-            self.incoming.take(cx, &mut batch, &received);
+            let made = self.incoming.take(cx, &mut batch, &received);
+            self.budget.spend(made);
         }
         cx.emit(0, batch);
         more

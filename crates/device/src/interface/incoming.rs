@@ -81,8 +81,14 @@ impl Incoming {
         effects
     }
 
-    /// Makes packets of what came, behind those in the batch, which is handed out when it is full.
-    pub(super) fn take(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) {
+    /// Makes packets of what came, behind those in the batch, which is handed out when it is full. Returns how many.
+    pub(super) fn take(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) -> u64 {
+        let before = self.count;
+        self.make(cx, batch, received);
+        self.count.saturating_sub(before)
+    }
+
+    fn make(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) {
         if received.virtio.gso_type & !VirtioNet::ECN == 0 {
             let leaves = cx.may_offload() && received.length <= self.snap_length;
             return self.take_one(cx, batch, received, leaves);
