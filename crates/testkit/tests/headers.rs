@@ -87,6 +87,29 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
 }
 
 #[test]
+fn rfc6275_6_3_checksums_are_about_the_home_address() {
+    let home = "2001:db8::77".parse::<std::net::Ipv6Addr>().unwrap();
+    // Padding in front, so that the address stands where it should.
+    let mut options = vec![17, 2, 1, 2, 0, 0, 0xc9, 16];
+    options.extend(home.octets());
+    let mut packet = routed(&options, "2001:db8::2", "2001:db8::2");
+    packet[6] = 60;
+    let datagram = packet.len() - 11;
+    let pseudo =
+        wire::checksum::PseudoHeader::V6 { source: home, destination: "2001:db8::2".parse().unwrap() };
+    let mut wrong = packet.clone();
+    wire::checksum::fill_udp(&pseudo, &mut packet[datagram..]).unwrap();
+    assert_ne!(packet, wrong);
+    wrong[datagram + 6] ^= 1;
+    let number = offer(vec![vec![input(&wrong)]]);
+    let text = format!(
+        "TestSource({number}, 0) -> CheckIP6Header(PROCESS_EH true) -> SetTransportChecksumIP6 -> TestSink({number}, 0)"
+    );
+    values(&text, &[]);
+    assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
+}
+
+#[test]
 fn an_atomic_fragment_gets_its_checksum() {
     let mut packet = routed(&[17, 0, 0, 0, 0, 0, 0, 9], "2001:db8::2", "2001:db8::2");
     packet[6] = 44;

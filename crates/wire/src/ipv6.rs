@@ -16,6 +16,11 @@ pub const MAX_EXTENSIONS: usize = 16;
 /// A packet with more bytes of extension headers is malformed; a segment routing header (RFC 8754) of 15 segments fits.
 pub const MAX_EXTENSION_BYTES: usize = 256;
 
+/// The hop-by-hop option with the length of a jumbogram (RFC 2675).
+const JUMBO_PAYLOAD: u8 = 0xc2;
+/// The destination option with the home address of a mobile node (RFC 6275).
+const HOME_ADDRESS: u8 = 0xc9;
+
 /// The fixed 40 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -118,19 +123,8 @@ pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
         return None;
     }
     let (extension, _) = Extension::split(next_header, rest).ok()?;
-    let mut options = extension.bytes.get(2..)?;
-    loop {
-        options = match *options {
-            // Pad1 is the only option without a length.
-            [0, ref rest @ ..] => rest,
-            [0xc2, 4, a, b, c, d, ..] => {
-                let length = u32::from_be_bytes([a, b, c, d]);
-                return (length > u16::MAX.into()).then_some(length as usize);
-            }
-            [_, length, ref rest @ ..] => rest.get(usize::from(length)..)?,
-            _ => return None,
-        };
-    }
+    let length = u32::from_be_bytes(*extension.option(JUMBO_PAYLOAD)?);
+    (length > u16::MAX.into()).then_some(length as usize)
 }
 
 /// One extension header.
@@ -166,6 +160,27 @@ impl<'a> Extension<'a> {
         match self.kind {
             ip_protocol::FRAGMENT => FragmentHeader::ref_from_bytes(self.bytes).ok(),
             _ => None,
+        }
+    }
+
+    /// The first option of a kind whose data are so many bytes, in a hop-by-hop or destination options header.
+    fn option<const LENGTH: usize>(&self, kind: u8) -> Option<&'a [u8; LENGTH]> {
+        let mut options = self.bytes.get(2..)?;
+        loop {
+            options = match options {
+                // Pad1 is the only option without a length.
+                [0, rest @ ..] => rest,
+                [found, length, rest @ ..] => {
+                    let (data, rest) = rest.split_at_checked((*length).into())?;
+                    if *found == kind
+                        && let Ok(data) = data.try_into()
+                    {
+                        return Some(data);
+                    }
+                    rest
+                }
+                _ => return None,
+            };
         }
     }
 
@@ -296,27 +311,33 @@ impl<'a> Iterator for Extensions<'a> {
 
 impl std::iter::FusedIterator for Extensions<'_> {}
 
-/// Where a packet goes in the end, of which this is the header and what follows it: transport checksums are about that address
-/// (RFC 8200, section 8.1). It is not the destination in the header as long as a routing header has segments left. `None` if
-/// nobody can know: the routing header is of another type, or malformed.
+/// Source and destination that the transport checksum of a packet is about, given its header and what follows it.
+///
+/// The source is that of a home address option, if there is one (RFC 6275, section 6.3). The destination is not the one in the
+/// header as long as a routing header has segments left (RFC 8200, section 8.1). `None` if nobody can know it: the routing
+/// header is of another type, or malformed.
 #[inline]
-pub fn final_destination(header: &Header, rest: &[u8]) -> Option<Ipv6Addr> {
+pub fn checksum_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     match Extension::is(header.next_header) {
-        true => routed_destination(header, rest),
-        false => Some(header.destination_addr()),
+        true => extended_addresses(header, rest),
+        false => Some((header.source_addr(), header.destination_addr())),
     }
 }
 
 #[inline(never)]
-fn routed_destination(header: &Header, rest: &[u8]) -> Option<Ipv6Addr> {
-    let mut destination = header.destination;
+fn extended_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
+    let Header { mut source, mut destination, .. } = *header;
     for extension in extensions(header.next_header, rest).flatten() {
-        // Segments left.
-        if extension.kind == ip_protocol::ROUTING && extension.bytes.get(3) > Some(&0) {
-            destination = extension.last_stop(destination)?;
+        match extension.kind {
+            // Segments left.
+            ip_protocol::ROUTING if extension.bytes.get(3) > Some(&0) => {
+                destination = extension.last_stop(destination)?;
+            }
+            ip_protocol::DESTINATION => source = *extension.option(HOME_ADDRESS).unwrap_or(&source),
+            _ => {}
         }
     }
-    Some(Ipv6Addr::from_octets(destination))
+    Some((Ipv6Addr::from_octets(source), Ipv6Addr::from_octets(destination)))
 }
 
 /// What lies behind the extension headers.
@@ -445,10 +466,10 @@ mod tests {
             prop_assert!(own.offset <= bytes.len());
             let _ = jumbo_length(next, &bytes);
             let fixed = Header::read_from_bytes(&[next; Header::LEN]).unwrap();
-            let _ = final_destination(&fixed, &bytes);
+            let _ = checksum_addresses(&fixed, &bytes);
             let routed = [&[17, 1][..], &bytes].concat();
             let fixed = Header { next_header: ip_protocol::ROUTING, ..fixed };
-            let _ = final_destination(&fixed, &routed);
+            let _ = checksum_addresses(&fixed, &routed);
             let _ = parse(&bytes);
             prop_assert!(extensions(next, &bytes).count() <= MAX_EXTENSIONS + 1);
         }

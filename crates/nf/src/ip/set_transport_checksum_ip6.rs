@@ -8,7 +8,7 @@
 //!
 //! The checksum is about the final destination (RFC 8200, section 8.1): as long as a routing header has segments left, that
 //! is its last address, or the first of a segment list. Packets on the way of a routing header of a type that is not known
-//! (known are 0, 2, 3 and 4) are dropped.
+//! (known are 0, 2, 3 and 4) are dropped. Its source is that of a home address option (RFC 6275), if there is one.
 //!
 //! ## Usage
 //! `SetTransportChecksumIP6`
@@ -63,8 +63,8 @@ fn set(packet: &mut Packet) -> Fate {
     if length < least || length > length_from(packet, Base::Transport).unwrap_or(0) {
         return Err(bad);
     }
-    let destination = ipv6::final_destination(ip, rest).ok_or(bad)?;
-    let pseudo = PseudoHeader::V6 { source: ip.source_addr(), destination }.sum(upper.protocol, length);
+    let (source, destination) = ipv6::checksum_addresses(ip, rest).ok_or(bad)?;
+    let pseudo = PseudoHeader::V6 { source, destination }.sum(upper.protocol, length);
     let is_udp = upper.protocol == ip_protocol::UDP;
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.fill(0);

@@ -32,7 +32,7 @@ fn arp(message: &mut [u8], other: &mut dyn FnMut(IpAddr) -> IpAddr) {
 
 fn packet(frame: &mut [u8], l3: usize, layers: &Layers, other: &mut dyn FnMut(IpAddr) -> IpAddr) {
     let six = layers.network == Network::Ipv6;
-    let is_routed = is_routed(&frame[l3..], six);
+    let summed = summed(&frame[l3..], six);
     let (first, length) = if six { (8, 16) } else { (12, 4) };
     let source = address(frame, l3 + first, six, other);
     let destination = address(frame, l3 + first + length, six, other);
@@ -41,7 +41,12 @@ fn packet(frame: &mut [u8], l3: usize, layers: &Layers, other: &mut dyn FnMut(Ip
         update(frame, l3 + IPV4_SUM, source + destination, Delta::apply);
     }
     let Some(l4) = layers.l4 else { return };
-    let ends = if is_routed { source } else { source + destination };
+    let ends = match summed {
+        (true, true) => source + destination,
+        (true, false) => source,
+        (false, true) => destination,
+        (false, false) => Delta::default(),
+    };
     match layers.protocol {
         Some(ip_protocol::TCP) => update(frame, l4 + 16, ends, Delta::apply),
         Some(ip_protocol::UDP | ip_protocol::UDP_LITE | ip_protocol::DCCP) => {
@@ -83,15 +88,19 @@ fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) 
     Delta::bytes(&before, quote)
 }
 
-/// Whether the destination is one on the way: what TCP and UDP sum is the last one, which stands elsewhere and stays.
-fn is_routed(ip: &[u8], six: bool) -> bool {
+/// True for the source and for the destination if it is what TCP and UDP sum. Else they sum an address that stands elsewhere and
+/// stays: a home address, or the last stop of a route.
+fn summed(ip: &[u8], six: bool) -> (bool, bool) {
     if six {
-        let Ok((header, rest)) = ipv6::Header::ref_from_prefix(ip) else { return false };
-        return ipv6::final_destination(header, rest) != Some(header.destination_addr());
+        let Ok((header, rest)) = ipv6::Header::ref_from_prefix(ip) else { return (true, true) };
+        let Some((source, destination)) = ipv6::checksum_addresses(header, rest) else {
+            return (true, false);
+        };
+        return (source == header.source_addr(), destination == header.destination_addr());
     }
-    let Ok((header, rest)) = ipv4::Header::ref_from_prefix(ip) else { return false };
+    let Ok((header, rest)) = ipv4::Header::ref_from_prefix(ip) else { return (true, true) };
     let options = rest.get(..header.header_len().saturating_sub(ipv4::Header::LEN)).unwrap_or_default();
-    PseudoHeader::routed(header, options) != header.into()
+    (true, PseudoHeader::routed(header, options) == header.into())
 }
 
 /// Replaces the address at a place; how that changes sums, or nothing if it was not captured.

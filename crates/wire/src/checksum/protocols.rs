@@ -47,7 +47,7 @@ impl PseudoHeader {
 
 impl PseudoHeader {
     /// That of a packet from its IP header on, whatever its options or extension headers say of its way. `None` if it is not IP,
-    /// or nobody can know its final destination ([`ipv6::final_destination`]).
+    /// or nobody can know its final destination ([`ipv6::checksum_addresses`]).
     #[inline]
     pub fn of(ip: &[u8]) -> Option<PseudoHeader> {
         match ip.first()? >> 4 {
@@ -58,8 +58,8 @@ impl PseudoHeader {
             }
             6 => {
                 let (header, rest) = ipv6::Header::ref_from_prefix(ip).ok()?;
-                let destination = ipv6::final_destination(header, rest)?;
-                Some(PseudoHeader::V6 { source: header.source_addr(), destination })
+                let (source, destination) = ipv6::checksum_addresses(header, rest)?;
+                Some(PseudoHeader::V6 { source, destination })
             }
             _ => None,
         }
