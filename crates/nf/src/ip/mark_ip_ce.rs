@@ -51,13 +51,17 @@ struct MarkIpCe {
 impl Element for MarkIpCe {
     fn effects(&self) -> Effects {
         let mut effects = service_type::effects(3, 3);
-        if !self.force {
-            let set = classify::IntervalSet::one(0, 0);
-            let unaware = Filter::All(vec![
+        let marked = |ecn| {
+            let set = classify::IntervalSet::one(ecn, ecn);
+            Filter::All(vec![
                 Filter::Present(Header::Ipv4),
                 Filter::In { field: wire_field::IP_TOS, mask: 3, set },
-            ]);
-            effects.cases.insert(0, Case::new(unaware, Target::Drop(DropReason::Unsuitable)));
+            ])
+        };
+        // What is marked already is left alone, also its checksum, which an update could change from all ones to zero.
+        effects.cases.insert(0, Case::new(marked(3), Target::Output(0)));
+        if !self.force {
+            effects.cases.insert(0, Case::new(marked(0), Target::Drop(DropReason::Unsuitable)));
         }
         effects
     }
