@@ -70,8 +70,8 @@ pub struct Outcome {
     pub not_proven: BTreeMap<String, u64>,
     /// Those that keep state.
     pub stateful: u64,
-    /// Those that do not do the same twice.
-    pub uncertain: u64,
+    /// Those that do not do the same twice, and the first seeds.
+    pub uncertain: (u64, Vec<u64>),
     /// Random texts that are no configurations, with the first reasons.
     pub invalid: u64,
     /// The first few of them.
@@ -150,7 +150,9 @@ impl Outcome {
             }
             row("  the same with every program", of(self.same, self.chains));
             row("  with state", of(self.stateful, self.chains));
-            row("  not the same twice", self.uncertain.to_string());
+            let (uncertain, seeds) = &self.uncertain;
+            let seeds = if seeds.is_empty() { String::new() } else { format!(", seeds {seeds:?}") };
+            row("  not the same twice", format!("{uncertain}{seeds}"));
             row(
                 "elements passed by programs, per chain",
                 format!("{:.1}", self.passed as f64 / self.chains as f64),
@@ -203,7 +205,12 @@ impl Outcome {
         self.would_run += u64::from(checked.proof.is_some());
         self.passed += checked.passed as u64;
         self.stateful += u64::from(checked.keeps_state);
-        self.uncertain += u64::from(checked.is_uncertain);
+        if checked.is_uncertain {
+            self.uncertain.0 += 1;
+            if self.uncertain.1.len() < 8 {
+                self.uncertain.1.push(seed);
+            }
+        }
         self.same += u64::from(checked.findings.is_empty() && checked.programs[1] > 0);
         match &checked.proof {
             Some(Proof::Same) => self.proven += 1,
