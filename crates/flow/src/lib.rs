@@ -61,5 +61,5 @@ pub use key::{
 };
 pub use notes::Notes;
 pub use sketch::Sketch;
-pub use states::{CoreStates, LINGER, Opened, Plain, StateId};
+pub use states::{CoreStates, LINGER, Opened, Plain, StateId, TICK};
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

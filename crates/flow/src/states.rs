@@ -36,6 +36,7 @@ use crate::id::FlowId;
 use crate::key::Key;
 use crate::table::SLACK;
 use seen::Seen;
+pub use seen::TICK;
 pub use table::Plain;
 use table::Table;
 
@@ -411,6 +412,19 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
                 *state = self.get(core, key, hash);
             }
         }
+    }
+
+    /// When this core has last noted that it saw a flow, which may be another core's: the end of that [`TICK`], or zero.
+    #[inline]
+    pub fn noted(&self, id: StateId) -> Timestamp {
+        let seen = self.all.get(id.core()).and_then(|of| of.seen.get(self.me));
+        seen.map_or(Timestamp::default(), |seen| seen.last(id.flow.index))
+    }
+
+    /// The same, of all cores.
+    pub fn noted_by_any(&self, id: StateId) -> Timestamp {
+        let seen = self.all.get(id.core()).into_iter().flat_map(|of| &of.seen);
+        seen.map(|seen| seen.last(id.flow.index)).max().unwrap_or_default()
     }
 
     /// Notes that this core has seen a flow: a store where the last note is old, else none.

@@ -62,6 +62,23 @@ impl<K: Key, V: Plain> Board<K, V> {
         self.states.see(id, now);
     }
 
+    /// True if a packet of a flow of another worker is known to have come in the slice of time that it is now. Slices are of 2 to
+    /// the power of `slice` nanoseconds, or of a tick if that is longer.
+    #[inline]
+    pub(crate) fn is_fresh(&self, id: StateId, now: Timestamp, slice: u32) -> bool {
+        let slice = slice.max(flow::TICK.0.ilog2());
+        // Stamps are the ends of ticks, which lie within slices.
+        let is_in = |last: Timestamp| ((last.0 - 1) ^ now.0) >> slice == 0;
+        is_in(self.states.noted(id)) || is_in(self.states.noted_by_any(id))
+    }
+
+    /// Notes that a packet of a flow of this worker has come, if the flow is shown.
+    pub(crate) fn touch(&self, key: &K, now: Timestamp) {
+        if let Some(id) = self.own(key) {
+            self.states.see(id, now);
+        }
+    }
+
     /// Shows a flow of this worker, or that it has changed. Without room, all its packets come to this worker.
     pub(crate) fn show(&mut self, key: &K, value: &V, now: Timestamp) {
         let hash = self.hasher.hash(key);

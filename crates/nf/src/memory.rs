@@ -11,7 +11,7 @@ pub(crate) fn reserved<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
 }
 
 /// A vector of `count` default values.
-pub(crate) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, TryReserveError> {
+pub(crate) fn defaults<T: Clone + Default>(count: usize) -> Result<Vec<T>, TryReserveError> {
     let mut vector = reserved(count)?;
     vector.resize(count, T::default());
     Ok(vector)

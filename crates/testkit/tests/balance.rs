@@ -241,6 +241,43 @@ fn connections_that_are_over_keep_their_server_while_packets_come() {
     }
 }
 
+/// What a client that has sent FIN gets may take its time: only its acknowledgements are seen, and they come late.
+#[test]
+fn a_half_closed_connection_keeps_its_server() {
+    let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
+    let outputs = |more: &str| {
+        let ways = (0..3).map(|n| format!("lb[{n}] -> StoreIPAddress(10.9.0.{}, dst) -> out", n + 1));
+        format!("FlowSwitch(TIMEOUT 300{more}); out :: Null; {}; out", ways.collect::<Vec<_>>().join("; "))
+    };
+    for (more, late, keeps) in [("", 119.9, true), ("", 120.0, false), (", FIN_TIMEOUT 20", 20.0, false)] {
+        let packets = [
+            (0.0, bare(SYN)),
+            (0.1, bare(ACK)),
+            (1.0, bare(FIN | ACK)),
+            // Another client has the next turn.
+            (2.0, tcp(2, SYN)),
+            (12.5, bare(ACK)),
+            (12.5 + late, bare(ACK)),
+        ];
+        for element in [balancer(more, 3), outputs(more)] {
+            let last = if keeps { 1 } else { 3 };
+            assert_eq!(servers(&element, &packets), [1, 1, 1, 2, 1, last], "{element}");
+        }
+    }
+}
+
+/// It counts for its server, for as long as it is remembered.
+#[test]
+fn a_half_closed_connection_is_load() {
+    let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
+    let load = |end: u8, at: f64| {
+        let packets = [(0.0, bare(SYN)), (1.0, bare(end)), (at, tcp(2, SYN))];
+        timed(&balancer(", LB_MODE least", 2), &packets, "lb.load_conn").1
+    };
+    assert_eq!([load(FIN | ACK, 100.0), load(FIN | ACK, 121.5)], ["1 1", "0 1"]);
+    assert_eq!([load(RST, 10.5), load(RST, 11.5)], ["1 1", "0 1"]);
+}
+
 #[test]
 fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -250,8 +287,10 @@ fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none
     };
     let (syn, ack, rst, fin, data) = (bare(SYN), bare(ACK), bare(RST), bare(FIN | ACK), tcp(1, ACK));
     assert_eq!(at(&[(0.0, &syn), (59.9, &ack), (119.8, &ack), (179.8, &ack)]), [1, 1, 1, 2]);
+    assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (10.9, &ack), (20.8, &ack), (30.8, &ack)]), [1, 1, 1, 1, 2]);
+    // TIMEOUT is below FIN_TIMEOUT.
+    assert_eq!(at(&[(0.0, &syn), (1.0, &fin), (60.9, &ack), (120.8, &ack), (180.8, &ack)]), [1, 1, 1, 1, 2]);
     for end in [&rst, &fin] {
-        assert_eq!(at(&[(0.0, &syn), (1.0, end), (10.9, &ack), (20.8, &ack), (30.8, &ack)]), [1, 1, 1, 1, 2]);
         assert_eq!(
             at(&[(0.0, &syn), (1.0, end), (2.0, &data), (61.9, &ack), (122.0, &ack)]),
             [1, 1, 1, 1, 2]

@@ -122,6 +122,26 @@ fn state_is_what_its_worker_says() {
     }
 }
 
+/// Where only one end is seen, the other one may go on behind its FIN.
+#[test]
+fn a_half_closed_connection_is_still_known() {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    let of_one = packets(1, &[SYN, ACK, FIN | ACK, ACK, ACK]);
+    for (input, second) in of_one.iter().zip([100, 101, 102, 130, 400]) {
+        writer.write(second * 1_000_000_000, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    for how in ways() {
+        let exchange = offer(vec![Vec::new()]);
+        let path = file.path().display();
+        let text = format!("FromDump({path}) -> MarkIPHeader -> f :: Numbers -> TestSink({exchange}, 0)");
+        how.with(CLASSES).text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(collect(exchange).len(), 5, "{how:?}");
+    }
+}
+
 #[test]
 fn full_tables_are_the_functions_business() {
     for how in ways() {

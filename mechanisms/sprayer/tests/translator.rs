@@ -223,6 +223,37 @@ fn a_connection_that_others_see_holds() {
     }
 }
 
+/// Packets that come after the time-out are of no mapping, wherever they come.
+#[test]
+fn a_connection_that_nobody_sees_ends() {
+    let all = (0..40).map(|n| {
+        let flags = if n == 0 { SYN } else { ACK | PSH };
+        segment(0, n, flags, Timestamp::from_secs(100 + i64::from(n / 4)))
+    });
+    let file = capture(&all.collect::<Vec<_>>());
+    for how in [Run::trace(), Run::trace().on(4).spread(SPRAY), Run::trace().on(4).spread(FLOWLETS)] {
+        for (seconds, replies) in [(49, 40), (71, 0)] {
+            let exchange = offer(vec![Vec::new()]);
+            let text = format!(
+                "FromDump({}) -> CheckIPHeader
+                -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop,
+                    TCP_TIMEOUT 60, TCP_NODATA_TIMEOUT 60);
+                nat[0] -> there :: Tee -> TestSink({exchange}, 0);
+                there[1] -> Queue -> DelayUnqueue({seconds}) -> IPMirror -> [1] nat[1] -> TestSink({exchange}, 1)",
+                file.path().display()
+            );
+            let outcome = how.text(&text, &["nat.size"]).unwrap_or_else(|error| panic!("{error}"));
+            let seen = collect(exchange);
+            assert_eq!(
+                seen.iter().filter(|seen| seen.sink == 1).count(),
+                replies,
+                "{how:?} after {seconds} s"
+            );
+            assert_eq!(outcome.values, [Ok(usize::from(replies > 0).to_string())]);
+        }
+    }
+}
+
 /// A capture of packets without link headers.
 fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

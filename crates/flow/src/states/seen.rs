@@ -4,21 +4,21 @@ use packet::Timestamp;
 
 use super::table::Cells;
 
-/// A stamp per flow. Only one core writes them, and at most once per [`TICK`](Seen::TICK), so that reading takes its line
+/// A stamp per flow. Only one core writes them, and at most once per [`TICK`], so that reading takes its line
 /// away rarely.
 pub(super) struct Seen(Cells);
 
-impl Seen {
-    /// Stamps count these: 67 ms.
-    pub(super) const TICK: Timestamp = Timestamp(1 << 26);
+/// How exactly cores tell each other when they have seen a flow: stamps count these 67 ms.
+pub const TICK: Timestamp = Timestamp(1 << 26);
 
+impl Seen {
     pub(super) fn new(capacity: usize) -> std::io::Result<Seen> {
         Cells::new(capacity).map(Seen)
     }
 
     #[inline]
     pub(super) fn note(&self, index: u32, now: Timestamp) {
-        let stamp = (now.0 / Seen::TICK.0).max(0) as u64 + 1;
+        let stamp = (now.0 / TICK.0).max(0) as u64 + 1;
         if self.0.get_relaxed(index as usize) != stamp {
             self.0.set_relaxed(index as usize, stamp);
         }
@@ -27,6 +27,6 @@ impl Seen {
     /// The end of the tick in which the flow was seen; zero if it never was.
     #[inline]
     pub(super) fn last(&self, index: u32) -> Timestamp {
-        Timestamp((self.0.get_relaxed(index as usize) as i64).saturating_mul(Seen::TICK.0))
+        Timestamp((self.0.get_relaxed(index as usize) as i64).saturating_mul(TICK.0))
     }
 }

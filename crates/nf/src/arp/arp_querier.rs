@@ -82,17 +82,18 @@ use element::effects::{
     Access, Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
     Value, wire_field,
 };
-use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
 use packet::Annotations;
-use wire::{LinkType, MacAddr, arp, ether_type, ethernet};
+use wire::{MacAddr, arp, ether_type};
 
 use super::arp_table::{self, Change};
-use super::table::{self, Limits, RELEASE, Shared, Table, Waiters};
+use super::desk::Desk;
+use super::table::{self, Limits, RELEASE, Shared, Table};
 use super::waiting::{Dropping, Waiting};
-use super::{FRAME, Party, frame, headers, hosts, is_operation, prefix_or_address};
+use super::{FRAME, is_operation, prefix_or_address};
 use crate::editing::{annotation, bytes, constant, value, when, within};
-use crate::ethernet::vlan::{TCI, set_tci_annotation, tci_annotation, tci_is_read};
-use crate::ethernet::{encapsulate, encapsulated, readdress};
+use crate::ethernet::encapsulated;
+use crate::ethernet::vlan::TCI;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -229,12 +230,6 @@ fn broadcast_of(prefix: Ipv4Prefix) -> Ipv4Addr {
     if last == prefix.address { Ipv4Addr::BROADCAST } else { last }
 }
 
-/// The Ethernet address of a multicast address (RFC 1112, section 6.4).
-fn multicast(address: Ipv4Addr) -> MacAddr {
-    let [_, b, c, d] = address.octets();
-    MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
-}
-
 /// Where addresses are looked up.
 enum Home {
     Own(Box<Table>),
@@ -271,265 +266,11 @@ struct ArpQuerier {
     query_output: usize,
 }
 
-/// Everything but the table.
-struct Desk {
-    waiting: Waiting,
-    /// How long packets wait at most, and where they leave then.
-    give_up: Timestamp,
-    unanswered_output: Option<usize>,
-    /// When that is to be looked at.
-    alarm: Option<Timestamp>,
-    mac: MacAddr,
-    ip: Ipv4Addr,
-    broadcast: Ipv4Addr,
-    /// The addresses that other hosts can have.
-    others: IntervalSet,
-    /// In milliseconds; zero for never.
-    poll_timeout: i64,
-    polls_everybody: bool,
-    /// The argument UNSOLICITED: replies without a query replace a neighbour that answers.
-    unsolicited: bool,
-    queries: u64,
-    responses: u64,
-    drops: u64,
-    has_warned: bool,
-    /// The table's changes that this element knows of.
-    seen: u64,
-    /// Whether what waits comes from an earlier element, and does not count yet.
-    is_new: bool,
-}
-
 /// What an element hands on to another one.
 struct Kept {
     desk: Desk,
     /// If it was its own.
     table: Option<Box<Table>>,
-}
-
-impl Desk {
-    /// Puts an Ethernet header in front of a packet. False, and the packet as it was, where there is no room.
-    #[inline]
-    fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
-        let ether_type = ether_type::IPV4.into();
-        encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
-    }
-
-    /// A packet on input 0: what leaves at once.
-    #[inline]
-    fn take(
-        &mut self,
-        cx: &mut Cx<'_>,
-        table: &mut Table,
-        output: usize,
-        mut packet: Packet,
-    ) -> Option<Packet> {
-        if self.ip.is_unspecified() {
-            return self.refuse(cx, packet, DropReason::Inactive);
-        }
-        let address = u32::from_be_bytes(packet.annotations().array4(Annotations::DST_IP));
-        let now = table::now(cx);
-        let destination = match table.look_up(address, now, self.poll_timeout) {
-            Some((mac, asks)) => {
-                if asks {
-                    let everybody = self.polls_everybody || table.asks_everybody(address);
-                    let to = if everybody { MacAddr::BROADCAST } else { mac };
-                    self.ask(cx, output, &packet, address, to);
-                }
-                mac
-            }
-            None => match self.without_query(address) {
-                Some(mac) => mac,
-                None => {
-                    self.wait(cx, table, output, packet, address);
-                    return None;
-                }
-            },
-        };
-        match self.encapsulate(&mut packet, destination) {
-            true => Some(packet),
-            false => self.refuse(cx, packet, DropReason::NoHeadroom),
-        }
-    }
-
-    #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: DropReason) -> Option<Packet> {
-        self.drops += 1;
-        cx.drop(packet, reason);
-        None
-    }
-
-    /// The Ethernet address of an address that is nobody's.
-    fn without_query(&self, address: u32) -> Option<MacAddr> {
-        let address = Ipv4Addr::from_bits(address);
-        match address {
-            Ipv4Addr::BROADCAST => Some(MacAddr::BROADCAST),
-            _ if address == self.broadcast => Some(MacAddr::BROADCAST),
-            _ => address.is_multicast().then(|| multicast(address)),
-        }
-    }
-
-    /// A packet for an address that is not known.
-    fn wait(&mut self, cx: &mut Cx<'_>, table: &mut Table, output: usize, mut packet: Packet, address: u32) {
-        if address == 0 {
-            if !std::mem::replace(&mut self.has_warned, true) {
-                let declaration = cx.declaration();
-                cx.message(format_args!(
-                    "{declaration}: would query for 0.0.0.0; missing dest IP addr annotation?\n"
-                ));
-            }
-            self.refuse(cx, packet, DropReason::Unsuitable);
-            return;
-        }
-        // The addresses are written when it leaves; that there is room is better known now.
-        if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
-            self.refuse(cx, packet, DropReason::NoHeadroom);
-            return;
-        }
-        let queued = self.waiting.len_of(address);
-        let mut waiters = Dropping { cx, waiting: &mut self.waiting };
-        let admission = table.admit(address, table::now(waiters.cx), queued, &mut waiters);
-        if admission.query {
-            self.ask(cx, output, &packet, address, MacAddr::BROADCAST);
-        }
-        match table.ticket(address).filter(|_| admission.waits) {
-            Some(ticket) => {
-                self.waiting.push(address, ticket, packet, cx.now());
-            }
-            None => cx.drop(packet, DropReason::QueueFull),
-        }
-    }
-
-    /// Sends a query on behalf of a packet.
-    fn ask(&mut self, cx: &mut Cx<'_>, output: usize, about: &Packet, address: u32, to: MacAddr) {
-        let own = Party { mac: self.mac, ip: self.ip };
-        let wanted = Party { mac: MacAddr::default(), ip: Ipv4Addr::from_bits(address) };
-        let Some(mut query) = cx.packet(&frame(arp::REQUEST, to, own, wanted)) else { return };
-        self.queries += 1;
-        query.set_time(about.time());
-        query.set_link_header(ethernet::Header::LEN);
-        query.set_link(LinkType::Ethernet.number());
-        if tci_is_read(cx) {
-            set_tci_annotation(&mut query, tci_annotation(about));
-        }
-        cx.emit_one(output, query, DropReason::NoOutput);
-    }
-
-    /// True if another host can have these addresses.
-    fn may_be(&self, address: u32, mac: MacAddr) -> bool {
-        mac.is_host() && mac != self.mac && self.others.contains(address.into())
-    }
-
-    /// The IPv4 addresses that other hosts can have.
-    fn note_others(&mut self) {
-        let own = [self.ip, self.broadcast].map(|address| u128::from(address.to_bits()));
-        let own = IntervalSet::one(own[0], own[0]).union(&IntervalSet::one(own[1], own[1]));
-        self.others = hosts().intersection(&own.complement(32));
-    }
-
-    /// A packet on input 1.
-    fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) {
-        let Some(frame) = packet.data().first_chunk::<FRAME>() else {
-            return cx.drop(packet, DropReason::TooShort);
-        };
-        self.responses += 1;
-        let found = headers(frame, arp::REPLY).map(|(_, header)| (header.sender_ip.get(), header.sender_mac));
-        let Some((address, mac)) = found.filter(|&(address, mac)| self.may_be(address, mac)) else {
-            return cx.drop(packet, DropReason::Unsuitable);
-        };
-        cx.drop(packet, DropReason::Answered);
-        let now = table::now(cx);
-        let waiters = &mut Dropping { cx, waiting: &mut self.waiting };
-        if table.learn(address, mac, self.unsolicited, now, waiters) {
-            self.send(cx, table, address, mac);
-        }
-    }
-
-    /// Sends what has waited for an address.
-    fn send(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, destination: MacAddr) {
-        table.released(address, self.waiting.len_of(address));
-        while let Some(mut packet) = self.waiting.pop(address) {
-            if self.ip.is_unspecified() {
-                self.refuse(cx, packet, DropReason::Inactive);
-                continue;
-            }
-            // The handler that changes this element's address may have been called meanwhile.
-            readdress(&mut packet, destination, self.mac);
-            cx.emit_one(0, packet, DropReason::NoOutput);
-        }
-    }
-
-    /// Does with what waits for an address what somebody else's change of its entry means for it.
-    fn follow(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, reason: DropReason) {
-        let Some(ticket) = self.waiting.ticket(address) else { return };
-        if table.ticket(address).is_none_or(|entry| entry.id != ticket.id) {
-            // The table has counted them.
-            Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
-        } else if let Some(mac) = table.known(address, table::now(cx)) {
-            self.send(cx, table, address, mac);
-        }
-    }
-
-    /// The same for all addresses.
-    fn follow_all(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        for address in self.waiting.addresses(table) {
-            self.follow(cx, table, address, table.last_reason());
-        }
-    }
-
-    /// Does what is due, and what others have changed.
-    fn catch_up(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        if std::mem::take(&mut self.is_new) {
-            self.take_over(cx, table);
-        } else if self.seen != table.changes() {
-            match table.changed_since(self.seen) {
-                Some(changes) => changes.for_each(|(address, why)| self.follow(cx, table, address, why)),
-                None => self.follow_all(cx, table),
-            }
-        }
-        table.catch_up(table::now(cx), &mut Dropping { cx, waiting: &mut self.waiting });
-        while let Some((address, packet)) = self.waiting.pop_due(cx.now()) {
-            self.give_up(cx, table, address, packet);
-        }
-    }
-
-    /// A packet has waited for too long.
-    #[cold]
-    fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
-        // There is a header in front of it already.
-        match self.unanswered_output.filter(|_| packet.strip(ethernet::Header::LEN)) {
-            Some(output) => {
-                table.released(address, 1);
-                cx.emit_one(output, packet, DropReason::OutOfTime);
-            }
-            None => {
-                table.gave_up(address, 1);
-                cx.drop(packet, DropReason::OutOfTime);
-            }
-        }
-    }
-
-    /// Counts what has waited in an earlier element, and drops what has not waited for this table.
-    fn take_over(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        for address in self.waiting.addresses(table) {
-            let packets = self.waiting.len_of(address);
-            if self.waiting.ticket(address).map(|ticket| ticket.id)
-                == table.ticket(address).map(|entry| entry.id)
-            {
-                table.took_over(address, packets);
-            } else {
-                table.dropped(packets);
-            }
-            self.follow(cx, table, address, DropReason::Reset);
-        }
-    }
-
-    /// Drops everything that waits.
-    fn give_up_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, reason: DropReason) {
-        for address in self.waiting.addresses(table) {
-            table.released(address, self.waiting.len_of(address));
-            Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
-        }
-    }
 }
 
 impl ArpQuerier {

@@ -5,6 +5,7 @@ pub mod arp_faker;
 pub mod arp_querier;
 pub mod arp_responder;
 pub mod arp_table;
+mod desk;
 pub(crate) mod entries;
 pub(crate) mod table;
 pub(crate) mod waiting;

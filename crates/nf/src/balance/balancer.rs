@@ -12,7 +12,7 @@ use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
-use super::elsewhere::{Board, Elsewhere, OVER};
+use super::elsewhere::{Board, CLOSING, Elsewhere};
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
@@ -119,17 +119,44 @@ struct Server<P> {
 struct Connection {
     id: Option<FlowId>,
     server: u16,
-    /// It has ended, and stays only for what comes late.
-    is_over: bool,
+    phase: Phase,
 }
 
-const NO_CONNECTION: Connection = Connection { id: None, server: 0, is_over: false };
+const NO_CONNECTION: Connection = Connection { id: None, server: 0, phase: Phase::Open };
+
+/// How far a connection has come. What tells is the client's packets: those of the server pass elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The client sends nothing more, but the server may, for as long as it likes.
+    HalfClosed,
+    /// It was reset, and stays only for what comes late.
+    Over,
+}
+
+impl Phase {
+    /// The phase behind a packet with these flags.
+    #[inline]
+    fn after(self, seen: u8, packet: &Packet) -> Phase {
+        if seen & flags::RST != 0 {
+            Phase::Over
+        } else if seen & flags::FIN != 0 {
+            Phase::HalfClosed
+        } else if self != Phase::Open && has_payload(packet) {
+            // Whoever sends data goes on: the end was not one that the peers believed.
+            Phase::Open
+        } else {
+            self
+        }
+    }
+}
 
 /// What does not change while it runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     rule: Rule,
     timeout: Timestamp,
+    half_closed: Timestamp,
     done: Timestamp,
     capacity: usize,
     /// Servers that are active at the start; 0 for all.
@@ -137,11 +164,12 @@ pub(super) struct Settings {
 }
 
 /// Arguments of all balancers.
-pub(super) const ARGS: [ArgInfo; 10] = join(
+pub(super) const ARGS: [ArgInfo; 11] = join(
     choice::ARGS,
     [
         ArgInfo::keyword("NSERVER", "unsigned", "0"),
         ArgInfo::keyword("TIMEOUT", "seconds", "300"),
+        ArgInfo::keyword("FIN_TIMEOUT", "seconds", "120"),
         ArgInfo::keyword("DONE_TIMEOUT", "seconds", "10"),
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
@@ -174,9 +202,13 @@ impl Settings {
             }
             time
         };
-        let (timeout, done) = (seconds("TIMEOUT", 300), seconds("DONE_TIMEOUT", 10));
+        let timeout = seconds("TIMEOUT", 300);
+        let [half_closed, done] = [("FIN_TIMEOUT", 120), ("DONE_TIMEOUT", 10)].map(|(name, default)| {
+            let time = seconds(name, default);
+            time.min(timeout)
+        });
         let (active, capacity) = (args.or("NSERVER", 0), args.or("CAPACITY", 1 << 20));
-        Settings { rule, timeout, done: done.min(timeout), capacity, active }
+        Settings { rule, timeout, half_closed, done, capacity, active }
     }
 }
 
@@ -372,19 +404,18 @@ impl<P: Place> Balancer<P> {
         let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout
             && !self.is_seen_elsewhere(known, connection, now);
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
-        if is_late || (connection.is_over && is_fresh) {
+        if is_late || (connection.phase != Phase::Open && is_fresh) {
             self.end(id);
             return None;
         }
-        // Whoever sends data goes on: the reset was not one that the peers believed.
-        let is_over = seen & (flags::FIN | flags::RST) != 0 || (connection.is_over && !has_payload(packet));
-        if is_over != connection.is_over {
-            self.connections.get_mut(id.index() as usize)?.is_over = is_over;
+        let phase = connection.phase.after(seen, packet);
+        if phase != connection.phase {
+            self.connections.get_mut(id.index() as usize)?.phase = phase;
             if let Some(board) = &mut self.board {
-                board.change(&known.key, &shown(connection.server, is_over));
+                board.change(&known.key, &shown(connection.server, phase));
             }
         }
-        self.flows.table.touch(id, self.seen(is_over, now));
+        self.flows.table.touch(id, self.seen(phase, now));
         Some(connection.server)
     }
 
@@ -392,13 +423,18 @@ impl<P: Place> Balancer<P> {
     #[cold]
     fn is_seen_elsewhere(&self, known: &Known, connection: Connection, now: Timestamp) -> bool {
         let seen = self.board.as_ref().and_then(|board| board.last_seen(&known.key));
-        !connection.is_over && seen.is_some_and(|seen| now - seen < self.settings.timeout)
+        connection.phase == Phase::Open && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
-    /// The time that is noted for a connection that has had a packet now: one that is over is forgotten sooner.
+    /// The time that is noted for a connection that has had a packet now: one that is not open is forgotten sooner.
     #[inline]
-    fn seen(&self, is_over: bool, now: Timestamp) -> Timestamp {
-        if is_over { now - (self.settings.timeout - self.settings.done) } else { now }
+    fn seen(&self, phase: Phase, now: Timestamp) -> Timestamp {
+        let Settings { timeout, half_closed, done, .. } = self.settings;
+        match phase {
+            Phase::Open => now,
+            Phase::HalfClosed => now - (timeout - half_closed),
+            Phase::Over => now - (timeout - done),
+        }
     }
 
     /// Chooses the server of a new connection, and remembers it.
@@ -406,8 +442,8 @@ impl<P: Place> Balancer<P> {
         if self.choice.len() == 0 {
             return None;
         }
-        let is_over = seen & (flags::FIN | flags::RST) != 0;
-        let noted = self.seen(is_over, now);
+        let phase = Phase::Open.after(seen, packet);
+        let noted = self.seen(phase, now);
         let mut inserted = self.flows.table.insert(&known.key, known.hash, noted);
         if inserted.is_err() {
             self.expire(now, LOOKED_AT);
@@ -421,9 +457,9 @@ impl<P: Place> Balancer<P> {
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
         if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
-            self.remember(Connection { id: Some(id), server, is_over }, id);
+            self.remember(Connection { id: Some(id), server, phase }, id);
             if let Some(board) = &mut self.board {
-                board.show(&known.key, &shown(server, is_over), now);
+                board.show(&known.key, &shown(server, phase), now);
             }
         }
         Some(server)
@@ -457,7 +493,8 @@ impl<P: Place> Balancer<P> {
         let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
         flows.table.expire(now, settings.timeout, at_most, |id, key| {
             if let Some(board) = board {
-                let connection = connections.get(id.index() as usize).filter(|known| !known.is_over);
+                let connection =
+                    connections.get(id.index() as usize).filter(|known| known.phase == Phase::Open);
                 let seen = board.last_seen(key).filter(|&seen| now - seen < settings.timeout);
                 match connection.zip(seen) {
                     Some((&connection, seen)) => revived.push((*key, seen, connection)),
@@ -618,7 +655,7 @@ impl<P: Place> Balancer<P> {
             let Ok(Inserted::New(id)) = self.flows.table.insert(&key, hash, seen) else { continue };
             self.remember(Connection { id: Some(id), server: number as u16, ..connection }, id);
             if let Some(board) = &mut self.board {
-                board.show(&key, &shown(number as u16, connection.is_over), seen);
+                board.show(&key, &shown(number as u16, connection.phase), seen);
             }
         }
         Ok(())
@@ -656,8 +693,8 @@ struct Kept<P> {
 }
 
 /// What a board says of a connection.
-fn shown(server: u16, is_over: bool) -> u64 {
-    u64::from(server) | if is_over { OVER } else { 0 }
+fn shown(server: u16, phase: Phase) -> u64 {
+    u64::from(server) | if phase == Phase::Open { 0 } else { CLOSING }
 }
 
 #[inline]

@@ -9,11 +9,11 @@ use wire::tcp::flags;
 use super::balancer::tcp_flags;
 use crate::boards::{self, WINDOW};
 
-/// A board of connections: the server's number, and [`OVER`] where the connection has ended.
+/// A board of connections: the server's number, and [`CLOSING`] where the connection is not open.
 pub(super) type Board = boards::Board<FiveTupleKey, u64>;
 
-/// Marks a connection that has ended, and stays only for what comes late.
-pub(super) const OVER: u64 = 1 << 16;
+/// Marks a connection that is closed in one direction or both: its worker counts how long it stays.
+pub(super) const CLOSING: u64 = 1 << 16;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl Elsewhere {
             for ((packet, owner), seen) in packets.iter().zip(owners).zip(seen) {
                 ways.push(match seen {
                     _ if owner == me => Way::Own,
-                    Some((id, shown)) if shown & OVER == 0 && !opens_or_closes(packet) => {
+                    Some((id, shown)) if shown & CLOSING == 0 && !opens_or_closes(packet) => {
                         board.note(id, cx.now());
                         Way::Server(shown as u16)
                     }

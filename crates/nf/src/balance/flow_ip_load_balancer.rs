@@ -2,8 +2,9 @@
 //! Balances flows over servers by writing a server's address into their packets.
 //!
 //! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those that
-//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, or for DONE_TIMEOUT behind a TCP segment with
-//! FIN or RST. The destination address and the destination annotation become the server's, and all checksums are
+//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP segment with FIN, or
+//! for DONE_TIMEOUT behind one with RST. What servers send is not seen, so that a FIN closes one direction only, and the
+//! connection counts for its server as long as it is remembered. The destination address and the destination annotation become the server's, and all checksums are
 //! updated. FlowIPLoadBalancerReverse does the opposite for answers.
 //!
 //! An ICMP error goes to the server of the flow that it is about: the packet that it quotes has come from the address that
@@ -40,7 +41,8 @@
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
 //! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one; 100 times the number of servers or more.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
+//! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
 //! - `CAPACITY`: how many flows are remembered.
 //!
 //! ## Handlers
@@ -85,7 +87,7 @@ use crate::editing::{each, needs, pure, when, within};
 use crate::ip::store_ip_address::{store, stored};
 use crate::quotation::{Behind, Quotation};
 
-static ARGS: [ArgInfo; 12] =
+static ARGS: [ArgInfo; 13] =
     join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
 
 /// The class.

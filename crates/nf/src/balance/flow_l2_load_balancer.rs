@@ -23,7 +23,8 @@
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
 //! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
+//! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
 //! - `CAPACITY`: how many flows are remembered.
 //!
 //! ## Handlers
@@ -62,7 +63,7 @@ use wire::MacAddr;
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
 
-static ARGS: [ArgInfo; 11] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
+static ARGS: [ArgInfo; 12] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -22,7 +22,8 @@
 //! - `NSERVER`: how many of the outputs are active at first; 0 for all.
 //! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
+//! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
 //! - `CAPACITY`: how many flows are remembered.
 //!
 //! ## Handlers
@@ -63,7 +64,7 @@ use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::when;
 use crate::sorting::{Fate, Sorter};
 
-static ARGS: [ArgInfo; 10] = balancer::ARGS;
+static ARGS: [ArgInfo; 11] = balancer::ARGS;
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -31,7 +31,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::{DEFAULT_OFFSET, number_at, number_field};
 use crate::editing::refused;
-use crate::memory::{refusal, zeros};
+use crate::memory::{defaults, refusal};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -62,7 +62,7 @@ pub static CLASS: Class = Class {
             args.error(format!("COUNT: out of range, bound {MOST}"));
         }
         args.finish()?;
-        let seen = zeros(count as usize).map_err(|error| args.error(refusal("COUNT", "numbers", &error)));
+        let seen = defaults(count as usize).map_err(|error| args.error(refusal("COUNT", "numbers", &error)));
         args.finish()?;
         let seen = seen.map_err(|()| element::Invalid)?;
         Ok(Box::new(CheckNumberPacket { offset: offset as usize, net_order, seen }))

@@ -29,15 +29,15 @@ pub(super) struct Desk {
 pub(super) struct Sharing {
     /// All of them have one port outside.
     pub(super) is_independent: bool,
-    /// And there, everybody may send to it.
+    /// And there, everybody may send to it. Packets of those to whom it has not sent make no mappings.
     pub(super) filters_independently: bool,
     /// Most mappings for one address inside; zero for no limit.
     pub(super) most_of_one: u32,
 }
 
 impl Desk {
-    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. What becomes of
-    /// the packet where there is none to be had.
+    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. Where it needs none,
+    /// or there is none to be had, what becomes of the packet.
     #[cold]
     pub(super) fn open(
         &self,
@@ -45,7 +45,7 @@ impl Desk {
         store: &mut Store,
         owner: u16,
         input: usize,
-        packet: &Packet,
+        packet: &mut Packet,
     ) -> Result<(FlowId, Change), Fate> {
         let looked = match self.flavour.look(packet) {
             Ok(looked) => looked,
@@ -56,55 +56,52 @@ impl Desk {
         if !looked.opens {
             return Err(self.unmapped(input, DropReason::NoMapping));
         }
-        if self.sharing.filters_independently
+        let Sharing { is_independent, filters_independently, .. } = self.sharing;
+        if filters_independently
             && let Spec::Drop | Spec::Pass(_) = spec
             && let Some(known) = store.inside_of(space(owner, looked.which), looked.tuple)
         {
-            let opened = self.open_from_outside(store, owner, looked, known, cx.now());
-            return opened.unwrap_or_else(|| Err(self.unmapped(input, DropReason::NoMapping)));
+            return Err(match from_stranger(store, owner, looked, known, cx.now()) {
+                Some(change) => self.change_alone(packet, &change, known.annotation),
+                None => self.unmapped(input, DropReason::NoMapping),
+            });
         }
-        let is_independent = self.sharing.is_independent;
         let opening = Opening { flavour: self.flavour, owner, input: input as u16, looked, is_independent };
-        match opening.open(cx, store, spec) {
-            Ok((id, change)) => {
+        let opened = opening.choose(cx, store, spec).and_then(|(chosen, outputs)| {
+            if filters_independently && opening.is_answer(store, chosen.claim, packet) {
+                return Ok(Opened::Alone(chosen.to, outputs.forward));
+            }
+            opening.add(cx, store, (chosen, outputs)).map(|(id, change)| Opened::Mapping(id, change))
+        });
+        match opened {
+            Ok(Opened::Mapping(id, change)) => {
                 if let Some(offset) = self.reply_annotation {
                     store.set_annotation(change.session, packet.annotations().u8(offset));
                 }
                 Ok((id, change))
+            }
+            Ok(Opened::Alone(to, output)) => {
+                let mut change = Change::new(looked.tuple, to, space(owner, looked.which));
+                change.output = output as u16;
+                Err(self.change_alone(packet, &change, 0))
             }
             Err(None) => Err(self.unmapped(input, DropReason::NoMapping)),
             Err(Some(reason)) => Err(Fate::Drop(reason)),
         }
     }
 
-    /// Makes the mapping that a packet from outside would be an answer in, if whoever is known by its receiver's port had
-    /// sent one. Nothing where that would become something else: it has another port outside for this sender.
-    fn open_from_outside(
-        &self,
-        store: &mut Store,
-        owner: u16,
-        looked: Looked,
-        known: Known,
-        now: Timestamp,
-    ) -> Option<Result<(FlowId, Change), Fate>> {
-        let to = looked.tuple.reversed();
-        let (source, source_port) = known.inside;
-        let from = Tuple { source, source_port, ..to };
-        if store.find(from, space(owner, looked.which)).is_some() {
-            return None;
+    /// Makes of a packet without a mapping what the port of its end inside says; where it goes.
+    fn change_alone(&self, packet: &mut Packet, change: &Change, annotation: u8) -> Fate {
+        self.flavour.apply(packet, change);
+        if self.sets_next_hop
+            && let Some(address) = self.flavour.next_hop(change)
+        {
+            set_next_hop(packet, address);
         }
-        let (kind, policy) = self.flavour.kind(looked.protocol);
-        let (space, chosen) = (space(owner, looked.which), Chosen { to, claim: Claim::Endpoint });
-        let Known { input, outputs, .. } = known;
-        let protocol = looked.protocol;
-        let fresh = Fresh { space, from, chosen, input, outputs, kind, policy, protocol };
-        let change = match store.add(&fresh, now) {
-            Ok((_, change)) => change,
-            Err(reason) => return Some(Err(Fate::Drop(reason))),
-        };
-        store.set_annotation(change.session, known.annotation);
-        let id = store.find_key(&Store::key(looked.tuple, space));
-        id.and_then(|id| Some(Ok((id, store.see(id, now)?))))
+        if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
+            packet.annotations_mut().set_u8(offset, annotation);
+        }
+        Fate::Output(change.output.into())
     }
 
     #[inline]
@@ -187,6 +184,13 @@ fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
     }
 }
 
+/// What an input's specification makes of a packet.
+enum Opened {
+    Mapping(FlowId, Change),
+    /// Without a mapping: what the packet becomes, and its output.
+    Alone(Tuple, usize),
+}
+
 /// A flow that is to get a mapping.
 pub(super) struct Opening {
     pub(super) flavour: Flavour,
@@ -201,30 +205,76 @@ impl Opening {
     /// Makes the mapping that an input's specification asks for: what the first packet is found by, and what it is to
     /// become. An error without a reason where it asks for none.
     pub(super) fn open(
-        self,
+        &self,
         cx: &mut Cx<'_>,
         store: &mut Store,
         spec: &Spec,
     ) -> Result<(FlowId, Change), Option<DropReason>> {
-        let Opening { flavour, owner, input, looked, is_independent } = self;
-        let space = space(owner, looked.which);
-        let chosen = match spec {
-            Spec::Drop | Spec::Pass(_) => return Err(None),
+        let chosen = self.choose(cx, store, spec)?;
+        self.add(cx, store, chosen)
+    }
+
+    /// What the flow is to become, and where its packets go. Errors as above.
+    fn choose(
+        &self,
+        cx: &mut Cx<'_>,
+        store: &mut Store,
+        spec: &Spec,
+    ) -> Result<(Chosen, Outputs), Option<DropReason>> {
+        let &Opening { flavour, owner, input, looked, is_independent } = self;
+        let (flow, now) = ((space(owner, looked.which), looked.tuple), cx.now());
+        let mut choose = |store: &Store| match spec {
+            Spec::Drop | Spec::Pass(_) => None,
             Spec::Keep(outputs) => Some((Chosen { to: looked.tuple, claim: Claim::Nothing }, *outputs)),
-            Spec::Pattern(target) => target.rewrite(cx, store, (space, looked.tuple), is_independent),
-            Spec::Mapper(mapper) => mapper.map(cx, store, (space, looked.tuple), is_independent),
+            Spec::Pattern(target) => target.rewrite(cx, store, flow, is_independent),
+            Spec::Mapper(mapper) => mapper.map(cx, store, flow, is_independent),
         };
-        let Some((chosen, Outputs { forward, reply })) = chosen else {
+        if let Spec::Drop | Spec::Pass(_) = spec {
+            return Err(None);
+        }
+        let mut chosen = choose(store);
+        if chosen.is_none() && store.make_room(now) {
+            chosen = choose(store);
+        }
+        let Some((chosen, outputs)) = chosen else {
             store.count_failure(owner, input);
             return Err(Some(DropReason::NoFreePort));
         };
-        if !flavour.fits(chosen.to) {
-            return Err(Some(DropReason::NoMapping));
-        }
+        if flavour.fits(chosen.to) { Ok((chosen, outputs)) } else { Err(Some(DropReason::NoMapping)) }
+    }
+
+    /// True if an end that has a port outside answers somebody with this packet, and nothing comes of that yet.
+    fn is_answer(&self, store: &Store, claim: Claim, packet: &Packet) -> bool {
+        claim == Claim::Endpoint
+            && self.flavour.only_answers(packet)
+            && store.outside_of(space(self.owner, self.looked.which), self.looked.tuple).is_some()
+    }
+
+    /// Makes the mapping.
+    fn add(
+        &self,
+        cx: &Cx<'_>,
+        store: &mut Store,
+        (chosen, Outputs { forward, reply }): (Chosen, Outputs),
+    ) -> Result<(FlowId, Change), Option<DropReason>> {
+        let &Opening { flavour, owner, input, looked, .. } = self;
         let (kind, policy) = flavour.kind(looked.protocol);
-        let outputs = [forward as u16, reply as u16];
+        let (space, outputs) = (space(owner, looked.which), [forward as u16, reply as u16]);
         let protocol = looked.protocol;
         let fresh = Fresh { space, from: looked.tuple, chosen, input, outputs, kind, policy, protocol };
         store.add(&fresh, cx.now()).map_err(Some)
     }
+}
+
+/// What a packet from outside becomes that is for a port of somebody inside, who has not sent to its sender. `None` where that
+/// one's packets to the sender have another port outside.
+fn from_stranger(store: &Store, owner: u16, looked: Looked, known: Known, now: Timestamp) -> Option<Change> {
+    let (space, (destination, destination_port)) = (space(owner, looked.which), known.inside);
+    let to = Tuple { destination, destination_port, ..looked.tuple };
+    if store.find_at(to.reversed(), space, now).is_some() {
+        return None;
+    }
+    let mut change = Change::new(looked.tuple, to, space);
+    (change.output, change.is_reply) = (known.outputs[1], true);
+    Some(change)
 }

@@ -22,14 +22,25 @@ pub(super) struct Elsewhere {
     outputs: Vec<Option<u16>>,
 }
 
+/// Who deals with them.
+#[derive(Clone, Copy)]
+pub(super) struct Translator<'a> {
+    pub(super) desk: &'a Desk,
+    /// Its number in its store.
+    pub(super) owner: u16,
+    /// True if anybody looks at the destination annotation.
+    pub(super) is_read: bool,
+    /// See [`super::store::Store::slice`].
+    pub(super) slice: u32,
+}
+
 impl Elsewhere {
-    /// Takes the packets of other workers' flows out of a batch, and does with them what is to be done. `owner` is the
-    /// translator's number in its store, and `is_read` says whether anybody looks at the destination annotation.
+    /// Takes the packets of other workers' flows out of a batch, and does with them what is to be done.
     pub(super) fn handle(
         &mut self,
         cx: &mut Cx<'_>,
         board: &Board,
-        (desk, owner, is_read): (&Desk, u16, bool),
+        Translator { desk, owner, is_read, slice }: Translator<'_>,
         input: usize,
         batch: &mut Batch,
     ) {
@@ -63,6 +74,10 @@ impl Elsewhere {
                 }
                 outputs.push(seen.and_then(|(id, value)| {
                     let change = Change::unpacked(&value);
+                    // Its worker knows whether the mapping is over.
+                    if !board.is_fresh(id, cx.now(), slice) {
+                        return None;
+                    }
                     let output = desk.change_elsewhere(packet, &change, is_read)?;
                     board.note(id, cx.now());
                     Some(output)

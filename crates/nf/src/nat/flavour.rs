@@ -172,8 +172,7 @@ impl Flavour {
         let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
         if !self.is_ping() {
             (tuple.source_port, tuple.destination_port) = (number(0), number(2));
-            let beside = self == Flavour::Both && protocol == ip_protocol::UDP;
-            return Ok(looked(tuple, if beside { UDP_BESIDE } else { ONLY }));
+            return Ok(looked(tuple, self.which(protocol)));
         }
         let identifier = number(4);
         let kinds = self.queries();
@@ -231,6 +230,12 @@ impl Flavour {
             Flavour::Pair => (to.source_port, to.destination_port) == (0, 0),
             _ => true,
         }
+    }
+
+    /// The space of TCP, UDP or what else there is with ports.
+    pub(super) fn which(self, protocol: u8) -> u32 {
+        let is_beside = self == Flavour::Both && protocol == ip_protocol::UDP;
+        if is_beside { UDP_BESIDE } else { ONLY }
     }
 
     /// What mappings of a packet are like, and the number of their policy.
@@ -322,6 +327,15 @@ impl Flavour {
             }
             _ => Told::Nothing,
         }
+    }
+
+    /// True if a packet opens nothing, but refuses a connection, or accepts one that is still to be confirmed.
+    pub(super) fn only_answers(self, packet: &Packet) -> bool {
+        use wire::tcp::flags::{ACK, RST, SYN};
+        let is_tcp = header(packet).is_some_and(|ip| ip.protocol == ip_protocol::TCP);
+        let transport = packet.header(Base::Transport).filter(|_| is_tcp && stands_behind(packet));
+        let flags = transport.and_then(|transport| transport.get(13)).copied().unwrap_or(0);
+        flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK
     }
 
     /// The address that the destination annotation gets, if it gets one.

@@ -264,7 +264,8 @@ impl FtpPortMapper {
         let Some([control, data]) = &self.found else { return Ok(false) };
         let Some(Segment { tuple, sequence, payload }) = Segment::read(packet) else { return Ok(false) };
         let home = control.home();
-        let find = |store: &Store| store.find(tuple, space(home.owner, ONLY));
+        let now = cx.now();
+        let find = |store: &Store| store.find_at(tuple, space(home.owner, ONLY), now);
         let (change, annotation) = {
             let store = locked(&home.store);
             let Some(change) = find(&store) else { return Ok(false) };
@@ -308,7 +309,7 @@ impl FtpPortMapper {
         let is_done = {
             let mut store = locked(&home.store);
             // To make room for the data connection, the control connection's mapping may have given way.
-            find(&store).is_some_and(|now| now.session == change.session)
+            find(&store).is_some_and(|found| found.session == change.session)
                 && store.edit(&change, start, command.argument.len(), new)
         };
         let at = payload.start + command.argument.start..payload.start + command.argument.end;

@@ -68,5 +68,5 @@ fn udp_policy(
 fn plain_policies(args: &mut Args<'_>, seconds: i64) -> [Policy; 2] {
     let plain = last_of(args, &["TIMEOUT"], seconds);
     let guarantee = last_of(args, &["GUARANTEE"], GUARANTEE);
-    [Policy { plain, busy: plain, done: plain, guarantee }, Policy::default()]
+    [Policy { plain, busy: plain, done: plain, guarantee }; 2]
 }

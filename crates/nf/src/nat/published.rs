@@ -33,8 +33,9 @@ pub(super) struct Published {
     /// The element whose capacity it shares.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
-    /// Whether ends inside have one port outside for all their flows.
+    /// Whether ends inside have one port outside for all their flows, and whether everybody may send there.
     pub(super) is_independent: bool,
+    pub(super) filters_independently: bool,
     /// What becomes of flows without a mapping, for each input.
     pub(super) specs: Mutex<Vec<Spec>>,
     /// Whether packets get the destination annotation.
@@ -76,7 +77,7 @@ impl Published {
         let home = self.home();
         let mut store = locked(&home.store);
         store.catch_up(now);
-        let find = |tuple, which| store.find(tuple, space(home.owner, which));
+        let find = |tuple, which| store.find_at(tuple, space(home.owner, which), now);
         let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
         let found = match self.flavour {
             Flavour::Both => match protocol {
@@ -96,12 +97,25 @@ impl Published {
             }
             Flavour::Ping { .. } => None,
         };
-        let change = found?;
+        let Some(change) = found else { return self.find_alone(&store, protocol, tuple) };
         let (made_by, annotation) = store.details(change.session);
         let has_ports = self.flavour.has_ports();
         let (to, is_reply) = (change.to, change.is_reply);
         let quoted = Quoted { to, has_ports, output: change.output.into(), is_reply, annotation };
         (!has_ports || made_by == protocol).then_some(quoted)
+    }
+
+    /// The same for packets from an end inside that everybody may send to: those that it gets make no mappings.
+    fn find_alone(&self, store: &Store, protocol: u8, tuple: Tuple) -> Option<Quoted> {
+        if !self.filters_independently || !self.flavour.protocols().contains(&protocol) {
+            return None;
+        }
+        let which = self.flavour.which(protocol);
+        let bound = store.outside_of(space(self.home().owner, which), tuple)?;
+        let (source, source_port) = bound.outside;
+        let to = Tuple { source, source_port, ..tuple };
+        let [output, _] = bound.outputs;
+        Some(Quoted { to, has_ports: true, output: output.into(), is_reply: false, annotation: 0 })
     }
 }
 

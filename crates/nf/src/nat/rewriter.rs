@@ -21,7 +21,7 @@ use crate::sorting::Sorter;
 
 use super::declaration;
 use super::desk::{Desk, Sharing};
-use super::elsewhere::Elsewhere;
+use super::elsewhere::{Elsewhere, Translator};
 use super::flavour::Flavour;
 use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
@@ -38,7 +38,8 @@ pub(super) struct Rewriter {
     home: Home,
     policies: [Policy; 2],
     capacity: Option<i32>,
-    reap_interval: i64,
+    /// True if mappings end when they are over.
+    reaps: bool,
     /// Whether anybody looks at the destination annotation.
     is_read: bool,
     sorter: Sorter,
@@ -163,7 +164,7 @@ pub(super) fn build(
 ) -> Result<Box<dyn Element>, Invalid> {
     let sets_next_hop = if flavour.has_ports() { args.or("DST_ANNO", true) } else { true };
     let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
-    let reap_interval = last_of(args, &["REAP_INTERVAL", "REAP_TIME"], 900);
+    let reaps = last_of(args, &["REAP_INTERVAL", "REAP_TIME"], 900) > 0;
     let (capacity, shares) = capacity(args);
     let sharing = sharing(args, flavour);
     let texts = args.rest();
@@ -187,7 +188,7 @@ pub(super) fn build(
         args.error("there is no memory for mappings");
         return Err(Invalid);
     };
-    let owner = store.join(policies, inputs, reap_interval);
+    let owner = store.join(policies, inputs, reaps);
     store.limit_subscribers(owner, sharing.most_of_one);
     if flavour.has_ports()
         && !flavour.is_ping()
@@ -203,6 +204,7 @@ pub(super) fn build(
         shares,
         outputs,
         is_independent: sharing.is_independent,
+        filters_independently: sharing.filters_independently,
         specs: Mutex::new(specs.clone()),
         sets_next_hop,
     });
@@ -217,7 +219,7 @@ pub(super) fn build(
         home,
         policies,
         capacity,
-        reap_interval,
+        reaps,
         is_read: true,
         sorter: Sorter::new(outputs),
         elsewhere: Elsewhere::default(),
@@ -424,7 +426,7 @@ impl Element for Rewriter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Some(other) = self.shared(cx)? {
             let mut store = locked(&other.store);
-            let owner = store.join(self.policies, self.desk.specs.len(), self.reap_interval);
+            let owner = store.join(self.policies, self.desk.specs.len(), self.reaps);
             store.limit_subscribers(owner, self.desk.sharing.most_of_one);
             drop(store);
             self.home = Home { owner, ..other };
@@ -436,9 +438,6 @@ impl Element for Rewriter {
             store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
             store.set_capacity(part(self.capacity.unwrap_or(CAPACITY), cx.worker()));
         }
-        if cx.now().is_set() {
-            locked(&self.home.store).catch_up(cx.now());
-        }
         self.is_read = cx.facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())
     }
@@ -448,7 +447,8 @@ impl Element for Rewriter {
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
         if let Some(board) = store.board() {
-            elsewhere.handle(cx, board, (desk, home.owner, *is_read), port, &mut batch);
+            let translator = Translator { desk, owner: home.owner, is_read: *is_read, slice: store.slice() };
+            elsewhere.handle(cx, board, translator, port, &mut batch);
         }
         sorter.begin();
         let (owner, is_read, marks) = (home.owner, *is_read, cx.uses_flow_marks());
@@ -507,15 +507,13 @@ impl Element for Rewriter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let (mappings, next_search) = locked(&self.home.store).take(self.home.owner);
-        Some(Box::new(Kept { mappings, next_search }))
+        Some(Box::new(Kept(locked(&self.home.store).take(self.home.owner))))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let kept: Kept = *state.downcast().map_err(|_| "not the state of a translator")?;
+        let Kept(mappings) = *state.downcast().map_err(|_| "not the state of a translator")?;
         let mut store = locked(&self.home.store);
-        store.search_at(self.home.owner, kept.next_search);
-        for written in &kept.mappings {
+        for written in &mappings {
             let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
             if exist && usize::from(written.input) < self.desk.specs.len() {
                 store.put(self.home.owner, written, self.desk.sharing.is_independent);
@@ -533,7 +531,4 @@ fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
 }
 
 /// What an element hands on to another one.
-struct Kept {
-    mappings: Vec<Written>,
-    next_search: Option<i64>,
-}
+struct Kept(Vec<Written>);

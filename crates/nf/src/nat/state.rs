@@ -17,6 +17,11 @@ pub(super) struct Policy {
 }
 
 impl Policy {
+    /// The shortest time for which mappings hold after a packet.
+    pub(super) fn shortest(&self) -> i64 {
+        self.plain.min(self.busy).min(self.done)
+    }
+
     /// How long a mapping holds after its last packet, by the states of flow and reply.
     pub(super) fn timeout(&self, kind: Kind, [flow, reply]: [State; 2]) -> i64 {
         let both = |bit: u16| flow.0 & reply.0 & bit != 0;

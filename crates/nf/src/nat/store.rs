@@ -6,7 +6,8 @@
 //!
 //! Sessions stand in queues by a time before which they are certainly not over. Whoever comes to the front is looked at: if
 //! there were packets meanwhile, it goes back to where it belongs, so that who is really over first is found without
-//! anything being moved per packet.
+//! anything being moved per packet. A few are looked at with each batch; a packet that comes before its mapping's turn, but
+//! when that is over, ends it.
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
@@ -151,9 +152,6 @@ pub(super) struct Tally {
 struct Owner {
     policies: [Policy; 2],
     inputs: Vec<Tally>,
-    /// Time between two searches for mappings that are over, zero for never, and when the next one is due.
-    interval: i64,
-    next: Option<i64>,
     /// Most mappings for one address inside; zero for no limit.
     most_of_one: u32,
 }
@@ -173,10 +171,13 @@ pub(super) struct Store {
     free: u32,
     turns: Turns,
     owners: Vec<Owner>,
-    /// When mappings that are over are to be looked for next.
+    /// True if mappings end when they are over, and not only when somebody needs their place.
+    reaps: bool,
+    /// The time before which no mapping is over.
     next_search: i64,
-    /// Those that were over at this time are being looked for, and were not all found yet.
-    sweeping: Option<i64>,
+    /// The logarithm of a time in nanoseconds, no longer than the shortest time-out. Time is cut into slices of it: a mapping is
+    /// not over when one of its packets came in the slice that it is now.
+    slice: u32,
     used: Used,
     endpoints: Endpoints,
     /// What other workers see of it, if they do.
@@ -208,8 +209,9 @@ impl Store {
             free: NONE,
             turns: Turns::default(),
             owners: Vec::new(),
+            reaps: false,
             next_search: i64::MIN,
-            sweeping: None,
+            slice: i64::BITS - 1,
             used: Used::default(),
             endpoints: Endpoints::default(),
             board: None,
@@ -262,10 +264,13 @@ impl Store {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// A new owner, with its inputs, and the time between two searches for mappings that are over.
-    pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, interval: i64) -> u16 {
+    /// A new owner, with its inputs. Mappings of all owners end when they are over, if one of them wants that.
+    pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, reaps: bool) -> u16 {
         let inputs = vec![Tally::default(); inputs];
-        self.owners.push(Owner { policies, inputs, interval, next: None, most_of_one: 0 });
+        self.owners.push(Owner { policies, inputs, most_of_one: 0 });
+        self.reaps |= reaps;
+        let shortest = policies.iter().map(Policy::shortest).min().unwrap_or(0);
+        self.slice = self.slice.min(shortest.checked_ilog2().unwrap_or(0));
         self.next_search = i64::MIN;
         (self.owners.len() - 1) as u16
     }
@@ -347,9 +352,33 @@ impl Store {
         }
     }
 
-    /// The same, for a packet that has come now.
+    /// What a packet that is not counted is to become.
+    pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
+        self.find(tuple, space).filter(|change| !self.has_ended(change.session, now))
+    }
+
+    /// The exponent of the nanoseconds of a slice of time: who had a packet in the slice that it is now is not over.
+    pub(super) fn slice(&self) -> u32 {
+        if self.reaps { self.slice } else { i64::BITS - 1 }
+    }
+
+    /// The same as `find_at`, for a packet that has come now. A mapping that is over ends.
     #[inline]
     pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
+        let last = self.table.last_seen(id)?;
+        if (last.0 ^ now.0) >> self.slice != 0 {
+            return self.see_late(id, now);
+        }
+        self.table.see(id, now).map(|value| Change::unpacked(value))
+    }
+
+    /// The same for a packet that may come too late.
+    #[cold]
+    #[inline(never)]
+    fn see_late(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
+        if self.ends_with(id, now) {
+            return None;
+        }
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
@@ -539,7 +568,7 @@ impl Store {
             Claim::Nothing => {}
             Claim::Port => self.used.set(Store::pool(to, space, Claim::Port), to.source_port.into()),
             Claim::Address => self.used.set(Store::pool(to, space, Claim::Address), to.source),
-            Claim::Endpoint => self.bind(space, (from, to), input, outputs),
+            Claim::Endpoint => self.bind(space, (from, to), outputs),
         }
         self.charge(place, from.source);
         self.size += 1;

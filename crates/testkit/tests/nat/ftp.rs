@@ -156,19 +156,20 @@ fn a_syn_that_begins_nothing_leaves_numbers_moved() {
 
 #[test]
 fn a_port_that_is_announced_again_gets_a_mapping_that_holds() {
-    let config =
-        CONFIG.replace("0 1, drop", "0 1, drop, TCP_NODATA_TIMEOUT 5, TCP_DONE_TIMEOUT 2, REAP_INTERVAL 10");
+    let config = CONFIG.replace("0 1, drop", "0 1, drop, TCP_NODATA_TIMEOUT 5, TCP_DONE_TIMEOUT 2");
     let line = b"PORT 10,0,0,1,3,9\r\n";
     let port =
         |n: u32, at: i64| (at, numbered(client(), server(), ACK, (100 + n * line.len() as u32, 7), line));
     let opens = |at: i64, to: u16| (at, numbered(end(SERVER, 20), end(OUTER, to), SYN, (1, 0), b""));
     let open = (0, numbered(client(), server(), SYN, (99, 0), b""));
-    // What is over is still there at 9 seconds, and not at 10.
-    let packets = [open.clone(), port(0, 1), port(1, 9_000), opens(10_500, 40002)];
+    let goes_on = |at: i64| (at, numbered(client(), server(), ACK, (100 + line.len() as u32, 7), b""));
+    // What is over is not there any more.
+    let packets =
+        [open.clone(), port(0, 1), goes_on(4_000), goes_on(8_000), port(1, 9_000), opens(10_500, 40002)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
     // What holds goes on from then.
-    let packets = [open.clone(), port(0, 6_000), port(1, 10_500), opens(14_000, 40001), opens(21_000, 40001)];
+    let packets = [open.clone(), port(0, 4_000), port(1, 8_500), opens(12_000, 40001), opens(18_000, 40001)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(seen.len(), 4, "the last one comes too late");
     assert_eq!(ends(&seen[3].bytes).1, end(CLIENT, 777));
@@ -178,7 +179,8 @@ fn a_port_that_is_announced_again_gets_a_mapping_that_holds() {
         (101, numbered(end(SERVER, 20), end(OUTER, 40001), FIN | ACK, (2, 2), b"")),
         (102, numbered(end(CLIENT, 777), end(SERVER, 20), FIN | ACK, (2, 3), b"")),
     ];
-    let packets = [&[open, port(0, 1)][..], &closes, &[port(1, 7_900), opens(10_500, 40002)]].concat();
+    let last = [goes_on(4_000), port(1, 7_900), opens(10_500, 40002)];
+    let packets = [&[open, port(0, 1)][..], &closes, &last].concat();
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
 }

@@ -227,3 +227,23 @@ fn rfc1812_4_3_2_8_the_gateways_messages_are_limited() {
     let (outcome, seen) = run_gateway(&old, &["limited.count"]);
     assert!(seen.len() < 2100 && value(&outcome, 0) != "0", "{}", seen.len());
 }
+
+/// Ten thousand datagrams of nobody in particular: the host that they are for goes on, and so do errors about them.
+#[test]
+fn rfc4787_req_8_a_flood_of_strangers_cuts_no_host_off() {
+    let stranger = |n: u16| end([3, 3, (n >> 8) as u8, n as u8], 1000 + n);
+    let mut packets = vec![(0, udp(end(INSIDE, 5000), end(REMOTE, 53)))];
+    packets.extend((0..12_000).map(|n| (1, udp(stranger(n), end(OUTER, 5000)))));
+    packets.extend((0..500).map(|n| (2, tcp(end(INSIDE, 6000 + n), end(REMOTE, 80), SYN, b""))));
+    // The host says of one that the port is unreachable; of another one the time to live ends.
+    let told = udp(stranger(9), end(INSIDE, 5000));
+    packets.push((3, error(INSIDE, &told, 28)));
+    packets.push((4, datagram(stranger(10), end(OUTER, 5000), 1, false, 10)));
+    let handlers = ["nat.table_size", "nat.mapping_failures", "outside.count", "inside.count"];
+    let (outcome, seen) = run_gateway(&packets, &handlers);
+    assert_eq!([0, 1, 2, 3].map(|n| value(&outcome, n)), ["501", "0", "503", "12000"]);
+    let refusal = &seen[seen.len() - 2];
+    is_error(refusal, [UNREACHABLE, 1], OUTER, [3, 3, 0, 9], &udp(stranger(9), end(OUTER, 5000)));
+    let last = datagram(stranger(10), end(OUTER, 5000), 1, false, 10);
+    is_error(&seen[seen.len() - 1], [TIME_EXCEEDED, 0], OUTER, [3, 3, 0, 10], &last);
+}

@@ -11,6 +11,7 @@ use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 mod endpoints;
+mod floods;
 mod ftp;
 mod gateway;
 mod model;
@@ -23,6 +24,7 @@ fn the_document_has_every_requirement() {
     let sources = [
         include_str!("main.rs"),
         include_str!("endpoints.rs"),
+        include_str!("floods.rs"),
         include_str!("ftp.rs"),
         include_str!("gateway.rs"),
         include_str!("model.rs"),

@@ -21,7 +21,6 @@ const PLAIN: [i64; 2] = [7_003, 5_001];
 const BUSY: [i64; 2] = [20_007, 9_002];
 const TCP_DONE: i64 = 3_004;
 const GUARANTEE: i64 = 2_000;
-const REAP: i64 = 4_000;
 const PORTS: [u16; 2] = [3000, 3005];
 const CAPACITY: usize = 12;
 
@@ -49,7 +48,6 @@ impl Session {
 struct Model {
     sessions: Vec<Session>,
     next: u16,
-    next_reap: Option<i64>,
     failures: u32,
 }
 
@@ -64,12 +62,7 @@ impl Model {
 
     /// What becomes of a packet: output and bytes.
     fn handle(&mut self, now: i64, packet: &[u8]) -> Option<(usize, Vec<u8>)> {
-        let next = *self.next_reap.get_or_insert(now + REAP);
-        if now >= next {
-            let at = next + (now - next) / REAP * REAP;
-            self.next_reap = Some(at + REAP);
-            self.sessions.retain(|session| session.last + GUARANTEE > at || session.ends_at() > at);
-        }
+        self.sessions.retain(|session| session.last + GUARANTEE > now || session.ends_at() > now);
         let (protocol, tuple) = (packet[9], ends(packet));
         let from_outside = tuple.1.ip() == IpAddr::from(Ipv4Addr::from(OUTER));
         let (n, is_reply) = match self.find(protocol, tuple) {
@@ -165,7 +158,7 @@ proptest! {
             expected.extend(model.handle(now, &packet));
             packets.push((now, packet));
         }
-        let config = gateway("IPRewriter", "pattern 192.0.2.1 3000-3005# - - 0 1, drop, REAP_INTERVAL 4,
+        let config = gateway("IPRewriter", "pattern 192.0.2.1 3000-3005# - - 0 1, drop,
             TCP_NODATA_TIMEOUT 7003ms, TCP_TIMEOUT 20007ms, TCP_DONE_TIMEOUT 3004ms, TCP_GUARANTEE 2,
             UDP_TIMEOUT 5001ms, UDP_STREAMING_TIMEOUT 9002ms, UDP_GUARANTEE 2, MAPPING_CAPACITY 12");
         let handlers = ["rw.size", "rw.mapping_failures"];

@@ -239,7 +239,7 @@ fn close<S: flow::Plain>(
         set(id.flow(), Some(id.flow()));
     }
     let has_finished = |flow: FlowId| finished.get(flow.index() as usize) == Some(&Some(flow));
-    let both = has_finished(id.flow()) && pair.is_none_or(|pair| has_finished(pair.flow()));
+    let both = has_finished(id.flow()) && pair.is_some_and(|pair| has_finished(pair.flow()));
     if packet.flags & RST != 0 || both {
         states.close_local(id, now);
     }

@@ -20,16 +20,14 @@ struct Endpoint {
     outside: (u32, u16),
     mappings: u32,
     /// As of the first mapping.
-    input: u16,
     outputs: [u16; 2],
     annotation: u8,
 }
 
-/// How flows that come from outside to an end that is known are mapped.
+/// What becomes of packets from outside for an end that is known.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Known {
     pub(in crate::nat) inside: (u32, u16),
-    pub(in crate::nat) input: u16,
     pub(in crate::nat) outputs: [u16; 2],
     pub(in crate::nat) annotation: u8,
 }
@@ -107,16 +105,15 @@ impl Store {
     pub(in crate::nat) fn inside_of(&self, space: u32, packet: Tuple) -> Option<Known> {
         let end = (space, packet.destination, packet.destination_port);
         let &(address, port) = self.endpoints.outside.get(&end)?;
-        let &Endpoint { input, outputs, annotation, .. } =
-            self.endpoints.inside.get(&(space, address, port))?;
-        Some(Known { inside: (address, port), input, outputs, annotation })
+        let &Endpoint { outputs, annotation, .. } = self.endpoints.inside.get(&(space, address, port))?;
+        Some(Known { inside: (address, port), outputs, annotation })
     }
 
     /// A mapping of an end has come.
-    pub(super) fn bind(&mut self, space: u32, (from, to): (Tuple, Tuple), input: u16, outputs: [u16; 2]) {
+    pub(super) fn bind(&mut self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) {
         let outside = (to.source, to.source_port);
         let end = (space, from.source, from.source_port);
-        let fresh = Endpoint { outside, mappings: 0, input, outputs, annotation: 0 };
+        let fresh = Endpoint { outside, mappings: 0, outputs, annotation: 0 };
         let endpoint = self.endpoints.inside.entry(end).or_insert(fresh);
         endpoint.mappings += 1;
         if endpoint.mappings == 1 {
@@ -166,7 +163,7 @@ impl Store {
                 subscriber.next = 0;
             }
             let Some(&place) = subscriber.sessions.get(subscriber.next) else { break };
-            if self.expiry(place) <= now {
+            if self.is_over(place, now) {
                 // Another one takes its seat.
                 self.remove(place);
             } else if let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) {

@@ -1,7 +1,7 @@
 //! Who is over, who gives way to others, and looking for them a few at a time.
 
 use element::Timestamp;
-use flow::EndsKey;
+use flow::{EndsKey, FlowId};
 
 use super::turns::{Queue, Turn};
 use super::{FIRST_CAPACITY, Session, Store};
@@ -36,22 +36,68 @@ impl Store {
         self.give_memory_back();
     }
 
-    /// Ends mappings that are over at a time, looking at no more than so many; whether all were found.
+    /// Ends mappings that are over at a time, looking at no more than so many. True if all were found.
     fn sweep(&mut self, at: i64, looks: usize) -> bool {
         let mut left = looks;
-        loop {
-            match self.look(at, &mut left) {
-                Front::First(place) if self.expiry(place) <= at => {
-                    self.remove(place);
-                    if left == 0 {
-                        return false;
-                    }
-                    left -= 1;
+        for queue in [Queue::Guaranteed, Queue::Open] {
+            while let Some(place) = self.first(queue).filter(|&place| self.sessions[place as usize].due <= at)
+            {
+                if left == 0 {
+                    return false;
                 }
-                Front::First(_) | Front::Nobody => return true,
-                Front::Unsure(_) => return false,
+                left -= 1;
+                let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
+                match guaranteed.filter(|&end| end > at) {
+                    _ if expiry > at => {
+                        // Who has packets is not looked at again before that, although it holds by guarantee for now.
+                        self.turns.pop(queue);
+                        self.queue_again(place, Queue::Open, expiry);
+                    }
+                    Some(end) => {
+                        self.turns.pop(queue);
+                        self.queue_again(place, Queue::Guaranteed, end);
+                    }
+                    None => self.remove(place),
+                }
             }
         }
+        true
+    }
+
+    /// True if a mapping holds no longer: its time is over, and so is its guarantee.
+    pub(super) fn is_over(&self, place: u32, now: i64) -> bool {
+        self.sessions.get(place as usize).is_some_and(|session| {
+            let (_, guaranteed, expiry) = self.times(session);
+            expiry <= now && guaranteed.is_none_or(|end| end <= now)
+        })
+    }
+
+    /// Ends the mapping of a packet that has come now, if it is over. True if it was.
+    pub(super) fn ends_with(&mut self, id: FlowId, now: Timestamp) -> bool {
+        let Some(key) = self.table.key(id) else { return false };
+        let (ends, place) = (key.ends(), Change::unpacked(key.value()).session);
+        if self.has_ended(place, now) {
+            self.remove(place);
+            return true;
+        }
+        if let Some(board) = &self.board {
+            board.touch(&ends, now);
+        }
+        false
+    }
+
+    /// True if a mapping is over, and ends for that.
+    pub(super) fn has_ended(&self, place: u32, now: Timestamp) -> bool {
+        self.reaps && self.is_over(place, now.0)
+    }
+
+    /// Ends mappings that are over, so that a new one finds what they have had. True if there were any. What is a lot takes
+    /// several calls.
+    #[cold]
+    pub(in crate::nat) fn make_room(&mut self, now: Timestamp) -> bool {
+        let size = self.size;
+        self.sweep(now.0, STEP);
+        self.size < size
     }
 
     /// The mapping of a connection that is to begin now, as if its first packet had come. One that is over, or whose connection
@@ -61,7 +107,7 @@ impl Store {
         let place = Change::unpacked(self.table.key(id)?.value()).session;
         let session = self.sessions.get(place as usize)?;
         let (_, states) = self.told(session);
-        if self.times(session).2 <= now.0 || session.kind.is_done(states) {
+        if self.is_over(place, now.0) || session.kind.is_done(states) {
             self.remove(place);
             return None;
         }
@@ -96,7 +142,10 @@ impl Store {
             // Twice what there is, so that it does not grow again at once.
             let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
             if entries > FEW {
-                self.begin_move(capacity);
+                // While they move already, that has to wait.
+                if self.old.is_none() {
+                    self.begin_move(capacity);
+                }
                 return;
             }
             self.rebuild(capacity);
@@ -105,8 +154,7 @@ impl Store {
         }
     }
 
-    /// Ends what was over when it would have been looked for last: each owner does so in its intervals. What is a lot takes
-    /// several calls.
+    /// Ends what is over. What is a lot takes several calls.
     #[inline]
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
@@ -114,15 +162,14 @@ impl Store {
         }
         if self.old.is_some() {
             self.move_with_batch();
+            if self.old.is_none() {
+                self.give_memory_back();
+            }
         }
     }
 
-    /// The same for who sees packets that do not come here; before which time that does nothing. The first packet that does
-    /// come says when mappings are looked for.
+    /// The same for who sees packets that do not come here; before which time that does nothing, if no packet comes here.
     pub(in crate::nat) fn catch_up_elsewhere(&mut self, now: Timestamp) -> Timestamp {
-        if self.owners.iter().any(|owner| owner.interval > 0 && owner.next.is_none()) {
-            return Timestamp(i64::MIN);
-        }
         self.catch_up(now);
         Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
     }
@@ -134,26 +181,25 @@ impl Store {
         }
     }
 
-    #[cold]
+    /// True if there may be mappings that are over, which a batch had no time for.
+    pub(super) fn is_behind(&self) -> bool {
+        self.next_search == i64::MIN
+    }
+
+    #[inline(never)]
     fn search(&mut self, now: i64, looks: usize) {
-        let mut first = i64::MAX;
-        for owner in self.owners.iter_mut().filter(|owner| owner.interval > 0) {
-            let mut next = owner.next.unwrap_or(now.saturating_add(owner.interval));
-            if now >= next {
-                let last = next + (now - next) / owner.interval * owner.interval;
-                self.sweeping = self.sweeping.max(Some(last));
-                next = last.saturating_add(owner.interval);
-            }
-            owner.next = Some(next);
-            first = first.min(next);
+        self.next_search = i64::MAX;
+        if !self.reaps {
+            return;
         }
-        self.next_search = first;
-        let Some(at) = self.sweeping else { return };
-        if self.sweep(at, looks) {
-            self.sweeping = None;
-            self.shrink_to_capacity(Timestamp(at));
+        if self.sweep(now, looks) {
             self.give_memory_back();
+            let fronts = [Queue::Guaranteed, Queue::Open].map(|queue| self.first(queue));
+            let due = fronts.into_iter().flatten().map(|place| self.sessions[place as usize].due);
+            self.next_search = due.min().unwrap_or(i64::MAX);
         } else {
+            // Whoever has flows on lease does not ask whether their mappings are over.
+            self.end_leases();
             self.next_search = i64::MIN;
         }
     }
@@ -199,6 +245,7 @@ impl Store {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             (session.queue, session.due) = (queue, due);
             self.turns.push(queue, Turn { due, place, ticket: session.ticket });
+            self.next_search = self.next_search.min(due);
         }
     }
 

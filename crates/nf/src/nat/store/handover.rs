@@ -71,21 +71,12 @@ impl Store {
         })
     }
 
-    /// Takes all mappings of an owner out, in the order in which they were used last, and when it would have looked for
-    /// those that are over.
-    pub(in crate::nat) fn take(&mut self, owner: u16) -> (Vec<Written>, Option<i64>) {
+    /// Takes all mappings of an owner out, in the order in which they were used last.
+    pub(in crate::nat) fn take(&mut self, owner: u16) -> Vec<Written> {
         let mut all = self.written(owner, None);
         self.remove_where(|session| session.owner == owner);
         all.sort_by_key(|written| written.last);
-        (all, self.owners.get(usize::from(owner)).and_then(|owner| owner.next))
-    }
-
-    /// When an owner is to look for mappings that are over, if another element has said so.
-    pub(in crate::nat) fn search_at(&mut self, owner: u16, next: Option<i64>) {
-        if let (Some(owner), Some(_)) = (self.owners.get_mut(usize::from(owner)), next) {
-            owner.next = next;
-            self.next_search = i64::MIN;
-        }
+        all
     }
 
     /// Makes mappings again; how many there is no room for is up to whoever shrinks the store then. Where all flows of an end

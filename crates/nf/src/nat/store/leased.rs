@@ -15,14 +15,15 @@ use crate::nat::change::Change;
 impl Store {
     /// Leases the flow of a key; what it is known by, and what its packets become.
     pub(in crate::nat) fn lease(&mut self, key: &EndsKey, lease: Lease) -> Option<(FlowId, Change)> {
-        // Keys that move have other ids soon, and those shown to others are theirs, too.
-        if self.old.is_some() || self.board.is_some() {
+        // Keys that move have other ids soon, and those shown to others are theirs, too. Who may be over must come here.
+        if self.old.is_some() || self.board.is_some() || self.is_behind() {
             return None;
         }
         let id = self.find_key(key)?;
         let change = Change::unpacked(self.table.key(id)?.value());
         let session = self.sessions.get(change.session as usize)?;
-        if !change.state.is_final(session.kind) || self.leases.contains_key(&id) {
+        let is_over = self.has_ended(change.session, lease.last_seen());
+        if is_over || !change.state.is_final(session.kind) || self.leases.contains_key(&id) {
             return None;
         }
         self.leases.insert(id, lease);

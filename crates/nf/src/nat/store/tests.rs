@@ -10,7 +10,7 @@ const POLICY: Policy =
 
 fn store() -> (Store, u16) {
     let mut store = Store::new().unwrap();
-    let owner = store.join([POLICY; 2], 1, 0);
+    let owner = store.join([POLICY; 2], 1, false);
     (store, owner)
 }
 
@@ -118,7 +118,7 @@ fn mappings_go_on_in_another_store() {
     let known = Tuple { source: 0xc000_0201, ..flow(7, 2007) }.reversed();
     (0..4).for_each(|_| packet(&mut old, owner, known, Told::Datagram, SECOND));
     let before: Vec<_> = old.written(owner, None).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
-    let (taken, _) = old.take(owner);
+    let taken = old.take(owner);
     assert_eq!((old.size(), old.memory().2), (0, 0));
     let (mut new, owner) = store();
     taken.iter().for_each(|written| new.put(owner, written, false));
@@ -156,7 +156,7 @@ fn ends_inside_keep_their_ports_in_another_store_and_give_them_back() {
     }
     assert_eq!(open_bound(&mut old, owner, to(0, 9), (2000, 2009)), None, "it has four");
     assert_eq!(open_bound(&mut old, owner, to(10, 0), (2000, 2009)), None, "all ports are in use");
-    let (taken, _) = old.take(owner);
+    let taken = old.take(owner);
     assert_eq!((old.size(), old.memory().2, old.endpoints.is_empty()), (0, 0, true));
     let (mut new, owner) = store();
     new.limit_subscribers(owner, 5);
@@ -201,7 +201,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     for (host, server, ports) in [(1, 1, (2000, 2009)), (2, 2, (2000, 2009)), (1, 3, (2005, 2009))] {
         assert_eq!(open(&mut old, owner, to(host, server), ports, 0), Some(ports.0 as u16));
     }
-    let (taken, _) = old.take(owner);
+    let taken = old.take(owner);
     let (mut new, owner) = store();
     taken.iter().for_each(|written| new.put(owner, written, true));
     let space = space(owner, ONLY);
@@ -225,7 +225,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
         new.may_become(space, to(1, server), wanted)
     };
     assert!(!may_call(2) && may_call(3));
-    let (taken, _) = new.take(owner);
+    let taken = new.take(owner);
     assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
     // And back: ends are nobody's any more, ports are taken towards their servers.
     let (mut last, owner) = store();
@@ -304,7 +304,7 @@ fn a_seed_makes_other_buckets_and_other_ports() {
 #[test]
 fn mappings_of_all_owners_end_when_one_of_them_looks() {
     let mut store = Store::new().unwrap();
-    let [often, never] = [SECOND, 0].map(|interval| store.join([POLICY; 2], 1, interval));
+    let [often, never] = [true, false].map(|reaps| store.join([POLICY; 2], 1, reaps));
     keep(&mut store, often, flow(1, 1), Kind::Plain, 0).unwrap();
     keep(&mut store, never, flow(2, 2), Kind::Plain, 0).unwrap();
     for (at, size) in [(0, 2), (9_900, 2), (10_000, 0)] {
@@ -388,7 +388,7 @@ proptest! {
 #[test]
 fn the_work_of_a_batch_is_bounded() {
     let (mut store, owner) = (Store::new().unwrap(), 0);
-    store.join([POLICY; 2], 1, SECOND);
+    store.join([POLICY; 2], 1, true);
     store.catch_up(Timestamp(0));
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();

@@ -60,6 +60,8 @@ impl Flows {
         }
         self.held[place] = Some(Held { id, steps });
         self.leased += 1;
+        // Its elements may have to do something for it before the time that they have named so far.
+        self.next_catch_up = Timestamp(i64::MIN);
         self.table.touch(id, NEVER_IDLE);
         *self.table.value_mut(id)? = value;
         Some(id)
