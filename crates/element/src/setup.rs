@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use flow::{CoreStates, Key, KeyHasher, Plain, TableError};
+use flow::{CoreStates, Key, KeyHasher, Known, Plain, TableError};
 
 use crate::ElementId;
 use crate::class::Class;
@@ -125,12 +125,18 @@ impl Setup {
         let all: Arc<Ends<K, V>> = self.common.get_or_make(element, make);
         let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(end) = ends.get_mut(self.worker).and_then(Option::take) {
+            if let Some(mut end) = ends.get_mut(self.worker).and_then(Option::take) {
+                end.tell(self.known());
                 return Ok((end, all.1.clone()));
             }
             *ends =
                 CoreStates::new(self.workers.max(self.worker + 1), capacity)?.into_iter().map(Some).collect();
         }
+    }
+
+    /// The flows that are found in [`flow_states`](Self::flow_states) of any element and any worker.
+    pub fn known(&self) -> Arc<Known> {
+        self.common.get_or_make(0, Known::default)
     }
 
     /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use flow::rss;
+pub use flow::Known;
+use flow::{Ends, FiveTupleKey, Key, rss};
 use packet::{Base, Batch, Packet, Timestamp};
 pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
@@ -131,21 +132,33 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
 }
 
 /// A number that packets of a flow that go one way have in common, and that hardly any other flow has: quicker than
-/// [`hash`], but other for answers.
+/// [`hash`], but other for answers, and other with another seed. That of [`Ends::number`] for what has addresses and ports.
 #[inline]
-pub fn flow_number(packet: &Packet) -> Option<u32> {
+pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
         && let Some(header @ &[_, .., a, b, c, d, e, f, g, h]) = ip.first_chunk::<20>()
         && header[0] >> 4 == 4
         && !is_part(header)
-        && let Some(ports) = ip.get(header_length(header)..).and_then(|rest| rest.first_chunk::<4>())
+        && let Some(&[i, j, k, l]) = ip.get(header_length(header)..).and_then(|rest| rest.first_chunk())
     {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let addresses = u64::from_le_bytes([a, b, c, d, e, f, g, h]).wrapping_mul(ODD).rotate_left(32);
-        let mixed = (addresses ^ u64::from(u32::from_le_bytes(*ports))).wrapping_mul(ODD);
-        return Some((mixed >> 32) as u32);
+        let addresses = [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])];
+        let ports = [u16::from_be_bytes([i, j]), u16::from_be_bytes([k, l])];
+        return Some(Ends::V4(addresses, ports).number(seed));
     }
-    hash(packet)
+    number_elsewhere(packet, seed)
+}
+
+/// The same for whatever has no short way.
+#[inline(never)]
+fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
+    let (bytes, link) = match packet.header(Base::Network) {
+        Some(ip) => (ip, LinkType::RawIp),
+        None => (packet.data(), LinkType::from_number(packet.link())),
+    };
+    let layers = wire::Layers::locate(bytes, link);
+    let tuple = layers.five_tuple(bytes).filter(|_| layers.fragment.is_none());
+    let ends = tuple.and_then(|tuple| FiveTupleKey::new(&tuple, 0).addresses_and_ports());
+    ends.map_or_else(|| hash(packet), |ends| Some(ends.number(seed)))
 }
 
 /// The IP header and what follows, where it is quickly found.

@@ -397,17 +397,20 @@ fn what_cannot_wait_is_dropped_and_counted() {
         let owner =
             |connection| Rss::new(how.workers).worker_of_frame(&segment(connection, 0, ACK), LinkType::RawIp);
         let connection = (0..).find(|&connection| owner(connection) == 1).unwrap();
-        for (is_syn, way) in [
-            (false, "Gate(true)"),
+        for (is_syn, way, loses) in [
+            // Workers that stand still get no more than a few of these.
+            (false, "Gate(true)", false),
             // All to its worker.
-            (true, "Gate(true)"),
+            (true, "Gate(true)", true),
             // First to all, and from there to its worker.
-            (false, "Gate(false) -> Home -> Gate(true)"),
+            (false, "Gate(false) -> Home -> Gate(true)", true),
         ] {
             let text = format!("Flood({flood}, {connection}, {is_syn}) -> {way} -> last :: Last");
             let outcome = run(how, &text, &["last.later"]);
             let lost = drops(&outcome);
-            assert_eq!(outcome.report.totals.drops.get("worker busy"), Some(&lost), "{way}: {how:?}");
+            assert_eq!(lost > 0, loses, "{way}: {how:?}");
+            let busy = outcome.report.totals.drops.get("worker busy");
+            assert_eq!(busy.copied().unwrap_or(0), lost, "{way}: {how:?}");
             assert_eq!(outcome.report.totals.out, flood + LATER - lost, "{way}: {how:?}");
             assert_eq!(outcome.values, [Ok(LATER.to_string())], "{way}: {how:?}");
         }
