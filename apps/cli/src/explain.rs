@@ -293,6 +293,15 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
         let line = |(reason, names): (&str, Vec<&str>)| format!("  {}: {reason}", list(names.into_iter()));
         rows.extend(by_reason.into_iter().map(|reason| ("", line(reason))));
     }
+    let has_own_key = |id: &usize| plan.classes[*id].notes.has_own_key;
+    let own: Vec<_> = (0..plan.len()).filter(has_own_key).collect();
+    if !own.is_empty() {
+        let names = list(own.iter().map(|&id| plan.graph.elements[id].name.as_str()));
+        let line = format!(
+            "flows come to the queues of {names} by the key of the interface, which may be known; to workers by a secret one"
+        );
+        rows.push(("keys", line));
+    }
     rows.extend(fragments(&placement, plan, configured).map(|line| ("fragments", line)));
     rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
 }

@@ -8,6 +8,7 @@ use flow::{CoreStates, Key, KeyHasher, Known, Plain, TableError};
 
 use crate::ElementId;
 use crate::class::Class;
+use crate::context::secret;
 use crate::names::Names;
 use crate::steering::Spreading;
 
@@ -121,7 +122,7 @@ impl Setup {
         /// The ends that no worker has taken yet.
         type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
         // Whoever wants keys to collide does not know the hash function.
-        let make = || (Mutex::default(), KeyHasher::new(fastrand::u64(..)));
+        let make = || (Mutex::default(), KeyHasher::new(secret()));
         let all: Arc<Ends<K, V>> = self.common.get_or_make(element, make);
         let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

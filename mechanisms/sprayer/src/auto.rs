@@ -128,7 +128,7 @@ impl Spread for Auto {
         match from {
             Some(from) if self.spray.is_regular(packet) => match self.balance.next(from) {
                 worker if worker == from || self.spray.is_for_all() => worker,
-                _ => self.spray.next(packet),
+                _ => self.spray.next(packet, owner),
             },
             _ => owner.worker_of(packet),
         }
