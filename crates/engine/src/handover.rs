@@ -602,9 +602,7 @@ mod tests {
         give(&mut links[0], &mut pool, b"stay");
         links[1].count_arrivals();
         assert!(links[1].waited as usize > waited);
-        for other in 1..3 {
-            drain(&mut links[other], 0, &mut pool);
-        }
+        links.iter_mut().skip(1).for_each(|other| _ = drain(other, 0, &mut pool));
     }
 
     #[test]
