@@ -293,7 +293,38 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
         let line = |(reason, names): (&str, Vec<&str>)| format!("  {}: {reason}", list(names.into_iter()));
         rows.extend(by_reason.into_iter().map(|reason| ("", line(reason))));
     }
+    let has_own_key = |id: &usize| plan.classes[*id].notes.has_own_key;
+    let own: Vec<_> = (0..plan.len()).filter(has_own_key).collect();
+    if !own.is_empty() {
+        let names = list(own.iter().map(|&id| plan.graph.elements[id].name.as_str()));
+        let line = format!(
+            "flows come to the queues of {names} by the key of the interface, which may be known; to workers by a secret one"
+        );
+        rows.push(("keys", line));
+    }
+    rows.extend(fragments(&placement, plan, configured).map(|line| ("fragments", line)));
     rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
+}
+
+/// What becomes of fragments with several workers, where an element minds.
+fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Option<String> {
+    let mind = placement.meet_fragments(plan, &configured.effects);
+    let names = list(mind.iter().map(|&id| plan.graph.elements[id].name.as_str()));
+    (!mind.is_empty()).then(|| {
+        format!(
+            "with several workers they may come to another worker than their flow, which {names} cannot know; put \
+             IPReassembler in front"
+        )
+    })
+}
+
+/// The warning about that, for a run with so many workers.
+pub(crate) fn warn_of_fragments(plan: &Plan, configured: &Configured, workers: usize) -> Option<Problem> {
+    let placement = Placement::new(plan, &configured.effects, &configured.setup, workers);
+    let first = *placement.meet_fragments(plan, &configured.effects).first()?;
+    let text = fragments(&placement, plan, configured)?;
+    let span = plan.graph.elements[first].span;
+    (workers > 1).then(|| Problem::new(Diagnostic::warning(span, format!("fragments: {text}"))))
 }
 
 /// The elements that something is said about, by what it is.

@@ -72,6 +72,9 @@ fn multiply(args: &Args, windows: Windows) -> Result<Multiplied, String> {
     };
     let multiplied = trace::multiply(&mut reader, windows, &std::env::temp_dir(), &mut output, &mut report);
     bar.finish_and_clear();
+    if let Some(warning) = reader.warning() {
+        crate::tell(format_args!("{warning}"));
+    }
     multiplied.map_err(|error| match error {
         trace::multiply::Error::Io(error) => format!("{name}: {}", crate::reason(&error)),
         other => format!("{}: {other}", args.trace.display()),

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::load::{Input, start_dpdk};
 use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
-use crate::{FAILURE, handlers, interrupt, print, synthesize, table};
+use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
 
 /// Packets per batch where a configuration does not say.
 pub(crate) const BURST: usize = 32;
@@ -152,6 +152,10 @@ pub(crate) fn main(args: Args) -> ExitCode {
     let spreading = args.steering.spreading();
     let (burst, threads) = (usize::from(args.burst), usize::from(args.threads));
     let built = loaded.build_copies(Some(burst), threads, spreading.as_ref());
+    if let Some((plan, copies)) = &built {
+        let warning = copies.first().and_then(|copy| explain::warn_of_fragments(plan, copy, threads));
+        loaded.problems.extend(warning);
+    }
     loaded.show();
     let Some((plan, copies)) = built else { return ExitCode::from(FAILURE) };
     if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {

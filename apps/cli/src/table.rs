@@ -28,6 +28,9 @@ pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
     row("all", [t.packets_in, t.out, t.held, t.dropped], &reasons(&t.drops));
     for (number, w) in report.workers.iter().enumerate() {
         let mut exchange = format!("took {} over, handed {} over", w.taken, w.handed);
+        if w.waited > 0 {
+            let _ = write!(exchange, ", {} waited at once", w.waited);
+        }
         if w.late > 0 {
             let _ = write!(exchange, ", let {} out of order", w.late);
         }

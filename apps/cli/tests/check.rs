@@ -249,3 +249,35 @@ fn what_hides_packets_is_refused_for_sliced_ones() {
     assert!(text(&output.stderr).contains(told), "{output:?}");
     assert!(!text(&check_text(config, &[]).stderr).contains("sliced"));
 }
+
+#[test]
+fn fragments_that_several_workers_part_from_their_flow_are_told() {
+    let with = |front: &str| {
+        format!("FromDump(in.pcap) -> CheckIPHeader(14) {front} -> nat :: IPRewriter(keep 0 0) -> Discard;")
+    };
+    for (config, warns) in [
+        (with(""), true),
+        (with("-> IPReassembler"), false),
+        ("FromDump(in.pcap) -> CheckIPHeader(14) -> FlowCounter -> Discard;".into(), false),
+        (
+            "TimedSource(1) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> IPRewriter(keep 0 0) -> Discard;".into(),
+            false,
+        ),
+    ] {
+        let told = text(&check_text(&config, &[]).stdout);
+        assert_eq!(told.contains("put IPReassembler in front"), warns, "{config}: {told}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("in.pcap");
+    let mut writer =
+        capture::Writer::new(std::fs::File::create(&capture).unwrap(), capture::WriterOptions::default());
+    writer.flush().unwrap();
+    let config = with("").replace("in.pcap", capture.to_str().unwrap());
+    for (threads, warns) in [("1", false), ("2", true)] {
+        let run = ["run", "--threads", threads, "-e", &config];
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(run).output().unwrap();
+        let told = text(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        assert_eq!(told.contains("put IPReassembler in front"), warns, "{threads} threads: {told}");
+    }
+}

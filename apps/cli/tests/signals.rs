@@ -110,3 +110,32 @@ fn a_later_signal_ends_a_program_that_is_stuck() {
     }
     panic!("it does not hear of any signal");
 }
+
+/// The number of packets in a capture.
+fn packets(path: &str) -> u64 {
+    let mut reader = capture::Reader::open(path).unwrap();
+    std::iter::from_fn(|| reader.next().unwrap().map(|_| ())).count() as u64
+}
+
+#[test]
+fn packets_that_were_counted_are_in_the_file_whatever_ends_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    for (signal, number) in [("KILL", 9), ("TERM", TERM), ("INT", 2)] {
+        let path = folder.path().join(signal).display().to_string();
+        let config = format!(
+            "TimedSource(0.001) -> out :: ToDump({path}); Script(wait 0.02, print $(out.count), loop)"
+        );
+        let mut program = Program::start(&["click", "-h", "out.count", "-e", &config], Stdio::piped());
+        let lines = BufReader::new(program.0.stdout.take().unwrap()).lines();
+        let mut counts = lines.map(|line| line.unwrap().parse::<u64>().unwrap());
+        let mut count = counts.find(|&count| count > 0).unwrap();
+        program.shell(&format!("kill -{number} N"));
+        program.0.wait().unwrap();
+        // With the report, if there is one.
+        count = counts.last().unwrap_or(count);
+        match signal {
+            "KILL" => assert!(packets(&path) >= count, "{signal}"),
+            _ => assert_eq!(packets(&path), count, "{signal}"),
+        }
+    }
+}

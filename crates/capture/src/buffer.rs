@@ -42,6 +42,11 @@ impl Buffer {
         self.offset
     }
 
+    /// True if the input has ended before other bytes that are ignored.
+    pub(crate) fn ignores_rest(&self) -> bool {
+        self.input.ignores_rest()
+    }
+
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.compression
     }

@@ -1,10 +1,9 @@
 //! Opens the byte stream of a capture: plain, gzip or zstd, told apart by the first bytes.
 
-use std::io::{self, BufReader, Read};
-
-use flate2::bufread::MultiGzDecoder;
+use std::io::{self, BufRead, BufReader, Read};
 
 use crate::error::ErrorKind;
+use crate::gzip::GzipReader;
 use crate::zstd::ZstdReader;
 
 /// How much compressed data is read at once.
@@ -25,7 +24,7 @@ impl Compression {
         }
     }
 
-    fn detect(start: &[u8]) -> Option<Self> {
+    pub(crate) fn detect(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Compression::Gzip),
             // A frame, or a skippable frame before it (RFC 8878, 3.1).
@@ -35,11 +34,52 @@ impl Compression {
     }
 }
 
-/// The bytes of a capture after decompression.
-pub(crate) type Input = Box<dyn Read + Send>;
+/// The bytes of a file after decompression.
+pub(crate) trait Stream: Read + Send {
+    /// True if bytes that are neither zeros nor compressed data lie behind the end of the compressed data. They are not
+    /// read.
+    fn ignores_rest(&self) -> bool {
+        false
+    }
+}
+
+impl Stream for io::Empty {}
+impl Stream for io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>> {}
+
+pub(crate) type Input = Box<dyn Stream>;
+
+/// The warning about bytes that are ignored.
+pub(crate) fn warning(name: &str, compression: Compression) -> String {
+    let format = compression.name();
+    format!(
+        "{name}: warning: behind the end of the {format} data lie bytes that are no {format} data; they are ignored, all \
+         before is good"
+    )
+}
+
+/// Passes the zeros behind compressed data, which tapes and disks leave there. Returns the bytes behind them, at most
+/// `most`; none at the end of the file.
+pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<Vec<u8>> {
+    loop {
+        let bytes = match source.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let goes_on = zeros > 0 && zeros == bytes.len();
+        source.consume(zeros);
+        if goes_on {
+            continue;
+        }
+        let mut start = Vec::with_capacity(most);
+        source.take(most as u64).read_to_end(&mut start)?;
+        return Ok(start);
+    }
+}
 
 /// Looks at the first bytes and puts a decompressor in between if needed.
-pub(crate) fn decompressed(mut raw: Input) -> Result<(Input, Option<Compression>), ErrorKind> {
+pub(crate) fn decompressed(mut raw: Box<dyn Read + Send>) -> Result<(Input, Option<Compression>), ErrorKind> {
     let mut start = Vec::with_capacity(4);
     raw.by_ref().take(4).read_to_end(&mut start).map_err(ErrorKind::Read)?;
     if start.is_empty() {
@@ -50,7 +90,7 @@ pub(crate) fn decompressed(mut raw: Input) -> Result<(Input, Option<Compression>
     let buffered = |whole| BufReader::with_capacity(COMPRESSED_READ, whole);
     let input: Input = match compression {
         None => Box::new(whole),
-        Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(buffered(whole))),
+        Some(Compression::Gzip) => Box::new(GzipReader::new(buffered(whole))),
         Some(Compression::Zstd) => Box::new(ZstdReader::new(buffered(whole))),
     };
     Ok((input, compression))

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `reader.rs` | [`Reader`], [`Record`]: one interface to all formats |
 //! | `classic.rs`, `pcapng.rs` | the two formats: where the next record is and what it says |
-//! | `input.rs`, `zstd.rs`, `buffer.rs` | decompression, chosen by magic number; the buffer that records are slices of |
+//! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, chosen by magic number; the buffer that records are slices of |
 //! | `writer.rs` | [`Writer`] |
 //! | `summary/` | [`summary`]: IP summary dumps |
 //! | `error.rs` | [`Error`]: file, packet, byte, what is wrong and what to do |
@@ -32,6 +32,7 @@ mod buffer;
 mod byte_order;
 mod classic;
 mod error;
+mod gzip;
 mod input;
 mod pcapng;
 mod reader;

@@ -9,7 +9,7 @@ use wire::LinkType;
 use crate::buffer::Buffer;
 use crate::classic::Classic;
 use crate::error::{Error, ErrorKind};
-use crate::input::{self, Input};
+use crate::input;
 use crate::pcapng::Pcapng;
 
 /// Reads the packets of a capture one after the other.
@@ -88,7 +88,7 @@ impl Reader {
         Self::from_input(Box::new(stream), name.into())
     }
 
-    fn from_input(stream: Input, name: String) -> Result<Self, Error> {
+    fn from_input(stream: Box<dyn Read + Send>, name: String) -> Result<Self, Error> {
         let (input, compression) = match input::decompressed(stream) {
             Ok(opened) => opened,
             Err(kind) => return Err(Error { name, packet: 0, offset: 0, compression: None, kind }),
@@ -135,6 +135,13 @@ impl Reader {
             }
             Err(kind) => Err(self.fault(kind)),
         }
+    }
+
+    /// What the user should know although every packet has been read: that bytes behind the end of compressed data are
+    /// ignored. `None` before the end.
+    pub fn warning(&self) -> Option<String> {
+        let compression = self.input.compression().filter(|_| self.done && self.input.ignores_rest())?;
+        Some(input::warning(&self.name, compression))
     }
 
     /// Link type of the file, in pcapng of its first interface; each [`Record`] has its own. Ethernet where a

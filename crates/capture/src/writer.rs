@@ -55,6 +55,9 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
+    /// Packets in the buffer.
+    gathered: u64,
+    written: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -71,7 +74,15 @@ impl<W: Write> Writer<W> {
             buffer.extend_from_slice(&word.to_le_bytes());
         }
         let snap_length = snap_length as usize;
-        Writer { inner, buffer, nanoseconds: options.nanoseconds, snap_length, clamped: 0 }
+        Writer {
+            inner,
+            buffer,
+            nanoseconds: options.nanoseconds,
+            snap_length,
+            clamped: 0,
+            gathered: 0,
+            written: 0,
+        }
     }
 
     /// Adds a packet: nanoseconds since the epoch, bytes it had on the wire (raised to those given, if less),
@@ -106,6 +117,7 @@ impl<W: Write> Writer<W> {
         {
             place.copy_from_slice(&word.to_le_bytes());
         }
+        self.gathered += 1;
         if self.buffer.len() >= BUFFER { self.write_out() } else { Ok(()) }
     }
 
@@ -121,6 +133,11 @@ impl<W: Write> Writer<W> {
     /// How many packets had a time that the format cannot hold.
     pub fn clamped(&self) -> u64 {
         self.clamped
+    }
+
+    /// The number of packets that the stream has taken, without those in the buffer.
+    pub fn written(&self) -> u64 {
+        self.written
     }
 
     /// The stream; what is still in the buffer has not reached it.
@@ -145,6 +162,8 @@ impl<W: Write> Writer<W> {
         let written = self.inner.write_all(&self.buffer);
         // Also after an error: part of it may have been written, so writing it again would damage the file.
         self.buffer.clear();
+        let gathered = std::mem::take(&mut self.gathered);
+        self.written += if written.is_ok() { gathered } else { 0 };
         written
     }
 }

@@ -9,12 +9,17 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
+use crate::input::{Compression, Stream, behind_end};
+
 /// A whole frame without content. The decoder checks the window size of all frames but its first, so this one
 /// goes first.
 const EMPTY_FRAME: [u8; 9] = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0];
 
 /// A last block without content, and a place for the checksum: makes the decoder hand out what it keeps.
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
+
+/// Bytes that tell frames from other data.
+const MAGIC_LENGTH: usize = 4;
 
 /// Decompresses all frames of `source`.
 pub(crate) struct ZstdReader<R> {
@@ -24,6 +29,7 @@ pub(crate) struct ZstdReader<R> {
     fault: Option<io::Error>,
     /// The decoder holds a frame of `source` whose checksum is still to be compared.
     frame: bool,
+    ignores_rest: bool,
 }
 
 impl<R: BufRead> ZstdReader<R> {
@@ -33,7 +39,13 @@ impl<R: BufRead> ZstdReader<R> {
         let ready = decoder
             .init(&mut empty)
             .and_then(|()| decoder.decode_blocks(&mut empty, BlockDecodingStrategy::All));
-        ZstdReader { source, decoder, fault: ready.err().map(io::Error::other), frame: false }
+        ZstdReader {
+            source,
+            decoder,
+            fault: ready.err().map(io::Error::other),
+            frame: false,
+            ignores_rest: false,
+        }
     }
 
     /// Decodes the next block of the current frame.
@@ -58,13 +70,18 @@ impl<R: BufRead> ZstdReader<R> {
         Ok(())
     }
 
-    /// Starts the next frame; false at the end of the source.
+    /// Starts the next frame; false behind the last one.
     fn next_frame(&mut self) -> io::Result<bool> {
-        loop {
-            if self.source.fill_buf()?.is_empty() {
+        while !self.ignores_rest {
+            let start = behind_end(&mut self.source, MAGIC_LENGTH)?;
+            if start.is_empty() {
                 return Ok(false);
             }
-            match self.decoder.reset(&mut self.source) {
+            if Compression::detect(&start) != Some(Compression::Zstd) {
+                self.ignores_rest = true;
+                break;
+            }
+            match self.decoder.reset((&start[..]).chain(&mut self.source)) {
                 Ok(()) => {
                     self.frame = true;
                     return Ok(true);
@@ -81,6 +98,7 @@ impl<R: BufRead> ZstdReader<R> {
                 Err(error) => return Err(io::Error::other(error)),
             }
         }
+        Ok(false)
     }
 }
 
@@ -106,5 +124,11 @@ impl<R: BufRead> Read for ZstdReader<R> {
                 return Ok(0);
             }
         }
+    }
+}
+
+impl<R: BufRead + Send> Stream for ZstdReader<R> {
+    fn ignores_rest(&self) -> bool {
+        self.ignores_rest
     }
 }

@@ -5,7 +5,8 @@
 //! streams captures of any size. Each packet gets the time stamp of its record; the MAC header annotation points
 //! to its start (or the network header annotation, where packets start with IP); the extra length annotation
 //! says how many bytes were on the wire but not in the capture. A fault in the file ends the capture with a
-//! message; the packets before it have been delivered.
+//! message; the packets before it have been delivered. Zeros behind compressed data are passed over, as tapes and
+//! disks leave them there; other bytes there are ignored, with a warning.
 //!
 //! Pushing, it makes as many packets per turn as the run's burst; under the trace clock they all have one time
 //! stamp, and time passes with them. It can also be pulled from.
@@ -298,6 +299,9 @@ impl FromDump {
             return;
         }
         cx.set_signal(Signal::Packets, false);
+        if let Some(warning) = self.reader.as_ref().and_then(Reader::warning) {
+            cx.message(format_args!("{warning}\n"));
+        }
         // Without a call of the user's, the end switches the element off.
         self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());
         if self.stop {

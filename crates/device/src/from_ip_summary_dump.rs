@@ -48,7 +48,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, Read};
 
-use capture::summary::{self, Parsed, Parser, Record};
+use capture::summary::{Dump, Parsed, Parser, Record};
 use element::args::{Bytes, Raw, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
@@ -142,6 +142,7 @@ pub static CLASS: Class = Class {
             record: Record::default(),
             copies: Copies::default(),
             ended: false,
+            fault: None,
         };
         args.or("ZERO", true);
         args.or("MIGRATE", false);
@@ -165,7 +166,7 @@ struct FromIpSummaryDump {
     allow_nonexistent: bool,
     burst: Option<usize>,
     parser: Parser,
-    dump: Option<Box<dyn BufRead + Send>>,
+    dump: Option<Dump>,
     /// From here on there are binary records.
     binary: bool,
     /// Number of the line or record.
@@ -176,6 +177,7 @@ struct FromIpSummaryDump {
     record: Record,
     copies: Copies,
     ended: bool,
+    fault: Option<String>,
 }
 
 /// The packets that are still to be made of a record.
@@ -210,7 +212,7 @@ impl FromIpSummaryDump {
                 Err(error) => return Err(format!("{path}: {}", reason(&error))),
             },
         };
-        let dump = summary::open(raw).map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
+        let dump = Dump::open(raw).map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
         self.dump = Some(dump);
         Ok(())
     }
@@ -252,6 +254,8 @@ impl FromIpSummaryDump {
                 Ok(false) => return Next::End,
                 Err(error) => {
                     self.complain(cx, reason(&error));
+                    self.fault =
+                        Some(format!("{}: only the packets before the fault were read", self.filename));
                     return Next::End;
                 }
                 // The last byte of a record says whether it is text.
@@ -349,7 +353,9 @@ impl FromIpSummaryDump {
 
     fn end(&mut self, cx: &mut Cx<'_>) {
         self.ended = true;
-        self.dump = None;
+        if let Some(warning) = self.dump.take().and_then(|dump| dump.warning(&self.filename)) {
+            cx.message(format_args!("{warning}\n"));
+        }
         cx.set_signal(Signal::Packets, false);
         if self.stop {
             cx.stop();
@@ -480,7 +486,7 @@ impl Element for FromIpSummaryDump {
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         self.dump = None;
-        Ok(())
+        self.fault.take().map_or(Ok(()), Err)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

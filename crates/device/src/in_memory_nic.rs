@@ -198,6 +198,9 @@ impl InMemoryNic {
             packet.set_offset(base, Some(0));
             queues[queue_of(&packet, self.queues)].push(packet);
         }
+        if let Some(warning) = reader.warning().filter(|_| me == 0) {
+            cx.message(format_args!("{warning}\n"));
+        }
         let mut store = cx.store();
         for queue in queues {
             self.ends.push(store.len() + queue.len());

@@ -5,6 +5,14 @@
 //! Packets without a time stamp get the current time. With an output, packets go on after they were written;
 //! with a pull input and no output, it pulls by itself.
 //!
+//! All packets of a pcap file start with the same kind of header. A packet whose link header annotation says that it
+//! starts with another one is left out: without an output it is dropped (`another link type`), with one it goes on.
+//! Either way the run ends with an error that says how many there were. Packets of interfaces or captures of several
+//! types go to several files.
+//!
+//! On a live run, packets are in the file within a second; when the run ends, also by SIGINT or SIGTERM, all of them
+//! are.
+//!
 //! ## Usage
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`
 //!
@@ -12,7 +20,8 @@
 //! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
 //! - `ENCAP`: what packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
-//!   packet says of itself, or Ethernet.
+//!   packet says of itself, or Ethernet. Packets that do not say what they start with (made or stripped ones) are
+//!   taken for such.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it.
 //! - `EXTRA_LENGTH`: whether the extra length annotation counts to the length on the wire.
 //! - `NANO`: whether time stamps have nanoseconds.
@@ -22,7 +31,7 @@
 //! - `PER_NODE`: accepted for FastClick's sake, without effect.
 //!
 //! ## Handlers
-//! - `count`: packets written.
+//! - `count`: packets written; all of them are in the file.
 //! - `filename`: the file.
 //! - `reset_counts`: sets the count to zero.
 //!
@@ -40,7 +49,7 @@ use capture::{Writer, WriterOptions};
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, Target};
-use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, WriteTimer, manual};
 use packet::Annotations;
 use wire::LinkType;
 
@@ -89,6 +98,7 @@ pub static CLASS: Class = Class {
             filename,
             snap_length,
             link: link.flatten(),
+            number: 0,
             link_from: from.unwrap_or_default().split_whitespace().map(String::from).collect(),
             extra_length: args.or("EXTRA_LENGTH", true),
             nanoseconds: args.or("NANO", true),
@@ -96,11 +106,14 @@ pub static CLASS: Class = Class {
             burst: args.or("BURST", burst).clamp(1, packet::BATCH_CAPACITY),
             force_time: args.or("FORCE_TS", false),
             passes_on: args.outputs() > 0,
+            is_given: false,
             file: None,
             writer: None,
-            mixed: false,
+            timer: WriteTimer::default(),
+            left_out: 0,
             fault: None,
-            count: 0,
+            written: 0,
+            reset_at: 0,
         };
         args.or("PER_NODE", false);
         args.finish()?;
@@ -115,6 +128,10 @@ struct ToDump {
     filename: String,
     snap_length: u32,
     link: Option<LinkType>,
+    /// The number of the file's link type, once the file has begun.
+    number: u16,
+    /// True if the user has said what packets start with.
+    is_given: bool,
     link_from: Vec<String>,
     extra_length: bool,
     nanoseconds: bool,
@@ -125,10 +142,14 @@ struct ToDump {
     /// Opened at the start; becomes the writer's with the first packet, which may say what packets start with.
     file: Option<Stream>,
     writer: Option<Writer<Stream>>,
-    /// Whether a packet of another link type was reported.
-    mixed: bool,
+    timer: WriteTimer,
+    /// The number of packets that start with another link header than those of the file.
+    left_out: u64,
     fault: Option<String>,
-    count: u64,
+    /// The number of packets that are in the file, as of the last flush.
+    written: u64,
+    /// That number when counting began anew.
+    reset_at: u64,
 }
 
 impl ToDump {
@@ -136,18 +157,63 @@ impl ToDump {
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
         self.link = Some(link);
+        self.number = link.number();
         self.writer = self.file.take().map(|file| Writer::new(file, options));
     }
 
+    /// What a packet starts with, if that is not what the file's packets start with.
+    #[inline]
+    fn other_link(&self, packet: &Packet) -> Option<LinkType> {
+        if packet.link() == self.number { None } else { self.judge(packet) }
+    }
+
+    /// The same for a packet of a source with another link type, whose link header may have been taken off.
+    fn judge(&self, packet: &Packet) -> Option<LinkType> {
+        let (own, link) = (self.link?, LinkType::from_number(packet.link()));
+        let starts_with = if packet.offset(Base::Mac) == Some(0) {
+            link
+        } else if packet.offset(Base::Network) == Some(0) {
+            LinkType::RawIp
+        } else if self.is_given || link == LinkType::Ethernet {
+            // Ethernet is also what packets say that nobody has described.
+            own
+        } else {
+            link
+        };
+        (starts_with != own).then_some(starts_with)
+    }
+
+    #[cold]
+    fn leave_out(&mut self, cx: &mut Cx<'_>, link: LinkType) {
+        self.left_out += 1;
+        if self.left_out == 1 {
+            let (name, own) = (cx.declaration(), self.link.map_or(String::new(), encapsulation::name));
+            let other = encapsulation::name(link);
+            cx.message(format_args!(
+                "{name}: packets of encapsulation {other} are left out of a file of encapsulation {own}; give them a \
+                 file of their own\n"
+            ));
+        }
+    }
+
+    /// Writes what is in memory, and counts.
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let result = writer.flush();
+        self.written = writer.written();
+        result
+    }
+
+    /// The same while the run goes on, so that the user hears of an error at once.
+    fn write_out(&mut self, cx: &mut Cx<'_>) {
+        if let Err(error) = self.flush()
+            && self.fault.is_none()
+        {
+            self.fail(cx, &error);
+        }
+    }
+
     fn write_packet(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> io::Result<()> {
-        if self.writer.is_none() {
-            self.begin(self.link.unwrap_or(LinkType::from_number(packet.link())));
-        }
-        if !self.mixed && self.link.is_some_and(|link| link.number() != packet.link()) && packet.link() != 1 {
-            self.mixed = true;
-            let (name, own) = (cx.declaration(), encapsulation::name(LinkType::from_number(packet.link())));
-            cx.message(format_args!("{name}: packets of encapsulation {own} in a file of another one\n"));
-        }
         let time = if packet.time().is_set() || self.force_time { packet.time() } else { cx.now() };
         let extra = if self.extra_length { packet.annotations().u32(Annotations::EXTRA_LENGTH) } else { 0 };
         let length = (packet.len() as u32).saturating_add(extra);
@@ -171,29 +237,38 @@ impl Sink for ToDump {
     }
 
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let mut failed = cx.batch();
+        if let Some(first) = batch.iter().next()
+            && self.writer.is_none()
+        {
+            self.begin(self.link.unwrap_or(LinkType::from_number(first.link())));
+        }
+        let (mut failed, mut others) = (cx.batch(), cx.batch());
         batch.sift(
             |packet| {
+                if let Some(link) = self.other_link(packet) {
+                    self.leave_out(cx, link);
+                    return if self.passes_on { Ok(()) } else { Err(DropReason::OtherLinkType) };
+                }
                 if self.fault.is_none() {
                     match self.write_packet(cx, packet) {
-                        Ok(()) => {
-                            self.count += 1;
-                            return Ok(());
-                        }
+                        Ok(()) => return Ok(()),
                         Err(error) => self.fail(cx, &error),
                     }
                 }
-                Err(())
+                Err(DropReason::WriteError)
             },
             // As large as the batch that they come from.
-            |packet, ()| drop(failed.push(packet)),
+            |packet, reason| match reason {
+                DropReason::WriteError => drop(failed.push(packet)),
+                _ => drop(others.push(packet)),
+            },
         );
         cx.drop_all(failed, DropReason::WriteError);
-        if self.unbuffered
-            && let Some(writer) = &mut self.writer
-            && let Err(error) = writer.flush()
-        {
-            self.fail(cx, &error);
+        cx.drop_all(others, DropReason::OtherLinkType);
+        if self.unbuffered {
+            self.write_out(cx);
+        } else {
+            self.timer.start(cx, 0);
         }
     }
 }
@@ -204,7 +279,8 @@ impl Element for ToDump {
             true => (Target::Output(0), Counts::Own),
             false => (Target::Send, Counts::None),
         };
-        let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
+        let [mac, network] = [Base::Mac, Base::Network].map(Field::HeaderOffset);
+        let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH, mac, network];
         Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen).counting(counts)
     }
 
@@ -220,6 +296,7 @@ impl Element for ToDump {
             }
             self.link = Some(link);
         }
+        self.is_given = self.link.is_some();
         self.file = Some(match self.filename.as_str() {
             "-" => Box::new(io::stdout()),
             path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
@@ -240,28 +317,43 @@ impl Element for ToDump {
         self.turn(cx, self.burst)
     }
 
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.timer.end();
+        self.write_out(cx);
+    }
+
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         if self.writer.is_none() && self.file.is_some() {
             self.begin(self.link.unwrap_or(LinkType::Ethernet));
         }
-        let result = self.writer.take().map_or(Ok(()), |mut writer| writer.flush());
+        let result = self.flush();
+        self.writer = None;
         match (self.fault.take(), result) {
             (Some(fault), _) => Err(fault),
-            (None, Err(error)) => Err(format!("ToDump({}): {error}", self.filename)),
+            (None, Err(error)) => Err(format!("ToDump({}): {}", self.filename, reason(&error))),
+            (None, Ok(())) if self.left_out > 0 => Err(format!(
+                "ToDump({}): {} packets with another link header than the file's were left out",
+                self.filename, self.left_out
+            )),
             (None, Ok(())) => Ok(()),
         }
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
-            "count" => self.count.to_string(),
+            "count" => {
+                // Whoever hears of packets finds them in the file, whatever comes.
+                self.write_out(cx);
+                self.written.saturating_sub(self.reset_at).to_string()
+            }
             _ if self.filename == "-" => "<stdout>".into(),
             _ => self.filename.clone(),
         })
     }
 
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.count = 0;
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.write_out(cx);
+        self.reset_at = self.written;
         Ok(())
     }
 }

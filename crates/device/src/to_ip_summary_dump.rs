@@ -9,7 +9,8 @@
 //! `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`, `payload_len`. Instead of underscores there may be spaces,
 //! with quotes around the name, and `ip_` can be left out. A packet that does not have a field gets `-`.
 //!
-//! With an output, packets go on after they were described; with a pull input and no output, it pulls by itself.
+//! With an output, packets go on after they were described; with a pull input and no output, it pulls by itself. On a
+//! live run, lines are in the file within a second; when the run ends, also by SIGINT or SIGTERM, all of them are.
 //!
 //! ## Usage
 //! `ToIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -46,7 +47,7 @@ use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, WriteTimer, manual};
 use packet::Annotations;
 
 use crate::from_ip_summary_dump::FIRST;
@@ -117,6 +118,7 @@ pub static CLASS: Class = Class {
             file: None,
             text: String::new(),
             record: Vec::new(),
+            timer: WriteTimer::default(),
             fault: None,
         };
         args.finish()?;
@@ -141,6 +143,7 @@ struct ToIpSummaryDump {
     /// The line or record of one packet; kept for its memory.
     text: String,
     record: Vec<u8>,
+    timer: WriteTimer,
     fault: Option<String>,
 }
 
@@ -272,6 +275,7 @@ impl Sink for ToIpSummaryDump {
             |packet, ()| drop(failed.push(packet)),
         );
         cx.drop_all(failed, DropReason::WriteError);
+        self.timer.start(cx, 0);
     }
 }
 
@@ -324,6 +328,16 @@ impl Element for ToIpSummaryDump {
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = cx.burst();
         self.turn(cx, burst)
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.timer.end();
+        if let Err(text) = self.flush()
+            && self.fault.is_none()
+        {
+            cx.message(format_args!("{text}\n"));
+            self.fault = Some(text);
+        }
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

@@ -1,5 +1,7 @@
 //! FromDump and ToDump with files.
 
+use std::io::Write;
+
 use testkit::Run;
 
 /// A capture of ten packets, one a second, in a folder that lives as long as the result.
@@ -58,5 +60,56 @@ fn sources_stop_with_the_captures() {
         let out = Run::trace().text(&format!("FromDump({path}) -> {endless}"), &["c.count"]).unwrap();
         let count: u64 = out.values[0].clone().unwrap().parse().unwrap();
         assert!((5..200).contains(&count), "{count}");
+    }
+}
+
+#[test]
+fn counted_packets_are_in_the_file() {
+    let (_folder, path) = capture("ten.pcap");
+    // Half a second after the first packet nothing else has made it write.
+    let text = format!(
+        "TimedSource(0.1, \"1234\") -> out :: ToDump({path}, SNAPLEN 0);
+         look :: FromIPSummaryDump({path}, ACTIVE false) -> Discard;
+         Script(wait 0.55, print $(out.count), print $(look.filesize), stop)"
+    );
+    let outcome = Run::default().text(&text, &[]).unwrap();
+    let numbers: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
+    let &[count, size] = &numbers[..] else { panic!("{}", outcome.output) };
+    assert!(count > 0);
+    assert_eq!(size, 24 + count * (16 + 4));
+}
+
+/// The errors and the messages of a run of a source with a file that is followed by these bytes.
+fn with_rest(file: &[u8], rest: &[u8], source: &str) -> (String, Vec<String>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file.gz").display().to_string();
+    std::fs::write(&path, [file, rest].concat()).unwrap();
+    let text = format!("{} -> c :: Counter -> Discard", source.replace('%', &path));
+    let outcome = Run::trace().text(&text, &["c.count"]).unwrap();
+    (outcome.values[0].clone().unwrap(), outcome.errors, outcome.messages)
+}
+
+#[test]
+fn what_lies_behind_compressed_data_is_no_damage() {
+    let (folder, path) = capture("ten.pcap.gz");
+    let captured = std::fs::read(path).unwrap();
+    let mut summary = capture::create(&format!("{}/s.gz", folder.path().display())).unwrap();
+    summary.write_all("1.1.1.1\n".repeat(10).as_bytes()).unwrap();
+    drop(summary);
+    let summary = std::fs::read(folder.path().join("s.gz")).unwrap();
+    for (file, source) in [
+        (&captured, "FromDump(%)"),
+        (&captured, "InMemoryNic(%, LOOPS 1)"),
+        (&summary, "FromIPSummaryDump(%, FIELDS ip_src)"),
+    ] {
+        let (count, errors, messages) = with_rest(file, &[0; 512], source);
+        assert_eq!((count.as_str(), errors, messages.as_str()), ("10", vec![], ""), "{source}");
+        let (count, errors, messages) = with_rest(file, b"abc", source);
+        assert_eq!((count.as_str(), errors), ("10", vec![]), "{source}");
+        assert!(messages.contains("warning: behind the end of the gzip data"), "{source}: {messages}");
+    }
+    for (file, source) in [(&captured, "FromDump(%)"), (&summary, "FromIPSummaryDump(%, FIELDS ip_src)")] {
+        let (_, errors, _) = with_rest(&file[..file.len() - 9], b"", source);
+        assert!(errors[0].contains("only the packets before the fault were read"), "{source}: {errors:?}");
     }
 }

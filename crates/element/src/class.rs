@@ -82,6 +82,8 @@ pub struct Notes {
     /// Each worker's copy has a queue of its own to the outside (see [`crate::Cx::worker`]). Sources and sinks that
     /// have not do their work on one worker only.
     pub has_queues: bool,
+    /// Its interface spreads packets over queues by a key of its own, which others may know.
+    pub has_own_key: bool,
     /// Its packets come whether there is time for them or not: those that a busy worker cannot take are dropped, not
     /// waited for.
     pub is_live: bool,
@@ -113,6 +115,7 @@ impl Notes {
         manages_driver: false,
         follows_captures: false,
         has_queues: false,
+        has_own_key: false,
         is_live: false,
         is_outside: false,
         task: Task::Never,

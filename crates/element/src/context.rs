@@ -147,6 +147,11 @@ pub struct PerGraph {
     pub facts: Facts,
 }
 
+/// A number that nobody can know: what secret hashes and keys are made from.
+pub fn secret() -> u64 {
+    fastrand::u64(..)
+}
+
 impl PerGraph {
     /// The state of a graph whose elements have these numbers of outputs.
     pub fn new(outputs: Vec<u32>, facts: Facts) -> PerGraph {
@@ -189,7 +194,7 @@ impl Core {
 
     /// Makes hashes different from those of every other run, so that nobody can choose keys that collide.
     pub fn hide_hash_seed(&mut self) {
-        self.hash_seed = fastrand::u64(..);
+        self.hash_seed = secret();
         self.is_repeatable = false;
     }
 

@@ -36,6 +36,7 @@ pub mod services;
 pub mod setup;
 pub mod steering;
 pub mod tally;
+mod write_timer;
 
 use std::any::Any;
 
@@ -48,6 +49,7 @@ pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use sample::Sample;
 pub use setup::Setup;
 pub use tally::Tally;
+pub use write_timer::WriteTimer;
 
 /// Number of an element in its graph.
 pub type ElementId = usize;

@@ -4,10 +4,11 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use flow::{CoreStates, Key, KeyHasher, Plain, TableError};
+use flow::{CoreStates, Key, KeyHasher, Known, Plain, TableError};
 
 use crate::ElementId;
 use crate::class::Class;
+use crate::context::secret;
 use crate::names::Names;
 use crate::steering::Spreading;
 
@@ -121,16 +122,22 @@ impl Setup {
         /// The ends that no worker has taken yet.
         type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
         // Whoever wants keys to collide does not know the hash function.
-        let make = || (Mutex::default(), KeyHasher::new(fastrand::u64(..)));
+        let make = || (Mutex::default(), KeyHasher::new(secret()));
         let all: Arc<Ends<K, V>> = self.common.get_or_make(element, make);
         let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(end) = ends.get_mut(self.worker).and_then(Option::take) {
+            if let Some(mut end) = ends.get_mut(self.worker).and_then(Option::take) {
+                end.tell(self.known());
                 return Ok((end, all.1.clone()));
             }
             *ends =
                 CoreStates::new(self.workers.max(self.worker + 1), capacity)?.into_iter().map(Some).collect();
         }
+    }
+
+    /// The flows that are found in [`flow_states`](Self::flow_states) of any element and any worker.
+    pub fn known(&self) -> Arc<Known> {
+        self.common.get_or_make(0, Known::default)
     }
 
     /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost

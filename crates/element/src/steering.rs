@@ -8,7 +8,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use flow::rss;
+pub use flow::Known;
+use flow::rss::{self, Toeplitz};
+pub use flow::rss::{KEY as STEERING_KEY, Key as SteeringKey, key_of};
+use flow::{Ends, FiveTupleKey, Key};
 use packet::{Base, Batch, Packet, Timestamp};
 pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
@@ -25,6 +28,12 @@ pub trait Dispatch: Send + Sync {
     /// The worker that packets between these two ends belong to, in either direction: addresses and ports, or an
     /// identifier and 0.
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
+
+    /// The hash that it goes by. `None` for packets that are not IP.
+    fn hash(&self, packet: &Packet) -> Option<u32>;
+
+    /// The key of that hash, for programs that let the kernel find the same worker.
+    fn key(&self) -> &rss::Key;
 }
 
 /// How packets of one flow are spread over workers.
@@ -131,21 +140,33 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
 }
 
 /// A number that packets of a flow that go one way have in common, and that hardly any other flow has: quicker than
-/// [`hash`], but other for answers.
+/// [`hash`], but other for answers, and other with another seed. That of [`Ends::number`] for what has addresses and ports.
 #[inline]
-pub fn flow_number(packet: &Packet) -> Option<u32> {
+pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
         && let Some(header @ &[_, .., a, b, c, d, e, f, g, h]) = ip.first_chunk::<20>()
         && header[0] >> 4 == 4
         && !is_part(header)
-        && let Some(ports) = ip.get(header_length(header)..).and_then(|rest| rest.first_chunk::<4>())
+        && let Some(&[i, j, k, l]) = ip.get(header_length(header)..).and_then(|rest| rest.first_chunk())
     {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let addresses = u64::from_le_bytes([a, b, c, d, e, f, g, h]).wrapping_mul(ODD).rotate_left(32);
-        let mixed = (addresses ^ u64::from(u32::from_le_bytes(*ports))).wrapping_mul(ODD);
-        return Some((mixed >> 32) as u32);
+        let addresses = [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])];
+        let ports = [u16::from_be_bytes([i, j]), u16::from_be_bytes([k, l])];
+        return Some(Ends::V4(addresses, ports).number(seed));
     }
-    hash(packet)
+    number_elsewhere(packet, seed)
+}
+
+/// The same for whatever has no short way.
+#[inline(never)]
+fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
+    let (bytes, link) = match packet.header(Base::Network) {
+        Some(ip) => (ip, LinkType::RawIp),
+        None => (packet.data(), LinkType::from_number(packet.link())),
+    };
+    let layers = wire::Layers::locate(bytes, link);
+    let tuple = layers.five_tuple(bytes).filter(|_| layers.fragment.is_none());
+    let ends = tuple.and_then(|tuple| FiveTupleKey::new(&tuple, 0).addresses_and_ports());
+    ends.map_or_else(|| hash(packet), |ends| Some(ends.number(seed)))
 }
 
 /// The IP header and what follows, where it is quickly found.
@@ -186,68 +207,89 @@ fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
 /// headers than are walked over ([`wire::ipv6`]): all fragments of a datagram are at one worker, in whatever order they
 /// come, but not at the one of the flow's whole datagrams, so that between these and them no order is kept. What is not IP
 /// is worker 0's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Rss {
     workers: usize,
+    /// Where it is a secret, nobody outside can choose flows that all come to one worker.
+    toeplitz: Arc<Toeplitz>,
 }
 
 impl Rss {
-    /// For so many workers.
+    /// For so many workers, by the key that everybody knows.
     pub fn new(workers: usize) -> Rss {
-        Rss { workers }
+        Rss::with_key(workers, rss::KEY)
+    }
+
+    /// The same by another key.
+    pub fn with_key(workers: usize, key: rss::Key) -> Rss {
+        Rss { workers, toeplitz: Arc::new(Toeplitz::new(key)) }
     }
 }
 
 impl Dispatch for Rss {
     #[inline]
     fn worker_of(&self, packet: &Packet) -> usize {
-        hash(packet).map_or(0, |hash| rss::queue(hash, self.workers))
+        self.hash(packet).map_or(0, |hash| rss::queue(hash, self.workers))
     }
 
     fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize {
-        hash_frame(frame, link).map_or(0, |hash| rss::queue(hash, self.workers))
+        hash_frame(&self.toeplitz, frame, link).map_or(0, |hash| rss::queue(hash, self.workers))
     }
 
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
-        rss::queue(rss::hash_ends(a, b), self.workers)
+        rss::queue(self.toeplitz.hash_ends(a, b), self.workers)
+    }
+
+    #[inline]
+    fn hash(&self, packet: &Packet) -> Option<u32> {
+        hash_by(&self.toeplitz, packet)
+    }
+
+    fn key(&self) -> &rss::Key {
+        self.toeplitz.key()
     }
 }
 
-/// The hash that a packet is spread by. `None` if it is not IP.
+/// The hash of a packet by the key that everybody knows. `None` if it is not IP.
 #[inline]
 pub fn hash(packet: &Packet) -> Option<u32> {
+    hash_by(&rss::FIXED, packet)
+}
+
+#[inline]
+fn hash_by(toeplitz: &Toeplitz, packet: &Packet) -> Option<u32> {
     if let Some(ip) = packet.header(Base::Network)
-        && let Some(hash) = hash_ip(ip, 0)
+        && let Some(hash) = hash_ip(toeplitz, ip, 0)
     {
         return Some(hash);
     }
-    hash_frame(packet.data(), LinkType::from_number(packet.link()))
+    hash_frame(toeplitz, packet.data(), LinkType::from_number(packet.link()))
 }
 
 #[inline]
-fn hash_frame(frame: &[u8], link: LinkType) -> Option<u32> {
+fn hash_frame(toeplitz: &Toeplitz, frame: &[u8], link: LinkType) -> Option<u32> {
     if link == LinkType::Ethernet
         && let Some(&[0x08, 0x00]) = frame.get(12..14)
     {
-        return hash_ip(&frame[14..], 0);
+        return hash_ip(toeplitz, &frame[14..], 0);
     }
-    hash_elsewhere(frame, link, 0)
+    hash_elsewhere(toeplitz, frame, link, 0)
 }
 
 /// Quotes within quotes that are looked into: one, because errors are not sent about errors.
 const DEEPEST: u32 = 1;
 
 #[inline]
-fn hash_ip(ip: &[u8], depth: u32) -> Option<u32> {
+fn hash_ip(toeplitz: &Toeplitz, ip: &[u8], depth: u32) -> Option<u32> {
     match ip.first()? >> 4 {
-        4 => hash_v4(ip, depth),
-        6 => hash_elsewhere(ip, LinkType::RawIp, depth),
+        4 => hash_v4(toeplitz, ip, depth),
+        6 => hash_elsewhere(toeplitz, ip, LinkType::RawIp, depth),
         _ => None,
     }
 }
 
 #[inline]
-fn hash_v4(ip: &[u8], depth: u32) -> Option<u32> {
+fn hash_v4(toeplitz: &Toeplitz, ip: &[u8], depth: u32) -> Option<u32> {
     let header: &[u8; 20] = ip.first_chunk()?;
     let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let address = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
@@ -255,12 +297,12 @@ fn hash_v4(ip: &[u8], depth: u32) -> Option<u32> {
     let length = usize::from(header[0] & 15) * 4;
     // Fragments: any with an offset, and any that more follow.
     if word(6) & 0x3fff != 0 || length < ipv4::Header::LEN {
-        return Some(rss::hash_v4(addresses, [0; 2]));
+        return Some(toeplitz.hash_v4(addresses, [0; 2]));
     }
     let rest = ip.get(length..).unwrap_or_default();
     let ports = match header[9] {
         ip_protocol::ICMP => match look_into_icmp(rest) {
-            Icmp::Error(quote) if depth < DEEPEST => match hash_ip(quote, depth + 1) {
+            Icmp::Error(quote) if depth < DEEPEST => match hash_ip(toeplitz, quote, depth + 1) {
                 Some(hash) => return Some(hash),
                 None => [0; 2],
             },
@@ -270,7 +312,7 @@ fn hash_v4(ip: &[u8], depth: u32) -> Option<u32> {
         protocol if ip_protocol::has_ports(protocol) => ports(rest),
         _ => [0; 2],
     };
-    Some(rss::hash_v4(addresses, ports))
+    Some(toeplitz.hash_v4(addresses, ports))
 }
 
 #[inline]
@@ -312,16 +354,16 @@ fn look_into_icmpv6(icmp: &[u8]) -> Icmp<'_> {
 
 /// The same for whatever has no short way.
 #[inline(never)]
-fn hash_elsewhere(bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
+fn hash_elsewhere(toeplitz: &Toeplitz, bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
     let layers = wire::Layers::locate(bytes, link);
     let tuple = layers.five_tuple(bytes)?;
     if layers.network == wire::layers::Network::Ipv4 {
-        return hash_v4(&bytes[layers.l3?..], depth);
+        return hash_v4(toeplitz, &bytes[layers.l3?..], depth);
     }
     let ports = match (layers.protocol, layers.l4) {
         _ if layers.fragment.is_some() => [0; 2],
         (Some(ip_protocol::ICMPV6), Some(l4)) => match look_into_icmpv6(bytes.get(l4..)?) {
-            Icmp::Error(quote) if depth < DEEPEST => match hash_ip(quote, depth + 1) {
+            Icmp::Error(quote) if depth < DEEPEST => match hash_ip(toeplitz, quote, depth + 1) {
                 Some(hash) => return Some(hash),
                 None => [0; 2],
             },
@@ -330,7 +372,7 @@ fn hash_elsewhere(bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
         },
         _ => [tuple.source_port(), tuple.destination_port()],
     };
-    Some(rss::hash_ends((tuple.source(), ports[0]), (tuple.destination(), ports[1])))
+    Some(toeplitz.hash_ends((tuple.source(), ports[0]), (tuple.destination(), ports[1])))
 }
 
 #[cfg(test)]

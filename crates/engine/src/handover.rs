@@ -12,18 +12,31 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use element::steering::{Dispatch, Load, Spread, Spreading, Work};
+use element::steering::{Dispatch, Known, Load, Spread, Spreading, Work};
 use element::{Batch, ElementId, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::host::Target;
 use crate::order::{Order, Tickets};
 use crate::placement::Way;
+use crate::unknown::Unknown;
 
 /// Packets that a ring holds.
 const CAPACITY: usize = 4096;
+/// Packets that a ring holds when no more of those are given to it that may go to any worker. What stands in the ring of a
+/// worker that has lost its core is late by as long as that lasts, so this bounds how many packets of a flow are.
+const SPREAD_CAPACITY: usize = 256;
 /// Batches that are taken out of each ring before other work has its turn.
 const MOST_BATCHES: usize = 16;
+
+/// What is known of packets by the element that gives them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    /// They are at the worker that they belong to.
+    pub(crate) is_home: bool,
+    /// They come to elements that know flows by the addresses and ports that they have now.
+    pub(crate) meets_boards: bool,
+}
 
 /// A packet on its way to another worker.
 struct Handed {
@@ -40,6 +53,10 @@ pub(crate) struct Links {
     dispatch: Arc<dyn Dispatch>,
     /// How packets are spread, if flows are.
     spread: Option<Box<dyn Spread>>,
+    /// Who finds packets of unknown flows before they are spread.
+    unknown: Option<Unknown>,
+    /// Workers whose rings were full when the batch at hand came.
+    full: Vec<bool>,
     /// What each worker has done, if packets are spread by it.
     loads: Option<Arc<[Load]>>,
     /// What this one has done; its packets are those that were spread to it.
@@ -54,6 +71,8 @@ pub(crate) struct Links {
     /// Packets handed over to others and taken from others so far.
     pub(crate) handed: u64,
     pub(crate) taken: u64,
+    /// The most packets that have waited for this worker at once.
+    pub(crate) waited: u64,
 }
 
 /// The way to one other worker.
@@ -161,16 +180,18 @@ impl Bell {
 pub(crate) fn connect(
     bells: &Arc<[Bell]>,
     dispatch: &Arc<dyn Dispatch>,
-    spreading: Option<&Arc<dyn Spreading>>,
+    spreading: Option<(&Arc<dyn Spreading>, &Arc<Known>)>,
     aside: &[ElementId],
     waits: bool,
 ) -> Vec<Links> {
+    let (spreading, known) = spreading.unzip();
     let workers = bells.len();
     let keeps_order = spreading.is_some_and(|spreading| spreading.keeps_order());
     let tickets = keeps_order.then(|| Arc::new(Tickets::new(workers, aside, waits)));
     let unfinished: Arc<[Unfinished]> = (0..workers).map(|_| Unfinished::default()).collect();
     let loads: Option<Arc<[Load]>> = spreading.map(|_| (0..workers).map(|_| Load::default()).collect());
     let spread = |me| spreading.zip(loads.as_ref()).map(|(spreading, loads)| spreading.spread(me, loads));
+    let mut unknown = known.map(|known| Unknown::of_all(known, workers));
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
             me,
@@ -179,6 +200,8 @@ pub(crate) fn connect(
             bells: Arc::clone(bells),
             dispatch: Arc::clone(dispatch),
             spread: spread(me),
+            unknown: unknown.as_mut().and_then(Iterator::next),
+            full: vec![false; workers],
             loads: loads.clone(),
             work: Work::default(),
             order: tickets.as_ref().map(|tickets| Order::new(me, Arc::clone(tickets))),
@@ -187,6 +210,7 @@ pub(crate) fn connect(
             home: Home::default(),
             handed: 0,
             taken: 0,
+            waited: 0,
         })
         .collect();
     for from in 0..workers {
@@ -201,28 +225,39 @@ pub(crate) fn connect(
 }
 
 impl Links {
-    /// Keeps the packets of a batch that are where they have to be, and hands the others over; `is_home` says that they are at
-    /// the worker that they belong to. What cannot be handed over is given to `lost`.
+    /// Keeps the packets of a batch that are where they have to be, and hands the others over. What cannot be handed over is
+    /// given to `lost`.
     pub(crate) fn sort(
         &mut self,
         batch: &mut Batch,
-        (to, is_home): (Target, bool),
+        to: Target,
+        from: Origin,
         now: Timestamp,
         mut lost: impl FnMut(Packet),
     ) {
-        let Links { me, dispatch, lanes, spread, order, work, .. } = self;
+        let Links { me, dispatch, lanes, spread, order, work, unknown, full, .. } = self;
         let (me, lanes) = (*me, &mut lanes[..]);
         match (to.way, spread) {
             (Way::Here, _) => {}
             (Way::To(worker), _) => sift(me, lanes, batch, to, |_| worker, &mut lost),
             (Way::Spread, Some(spread)) => {
                 let is_spread = spread.look(batch, now, &**dispatch);
-                if is_spread || !is_home || order.is_some() {
+                let unknown = unknown.as_mut().filter(|_| is_spread && from.meets_boards);
+                let unknown = unknown.and_then(|unknown| unknown.looks(batch.len()).then_some(&*unknown));
+                let any_full = is_spread && mark_full(lanes, full);
+                let full = &full[..];
+                if is_spread || !from.is_home || order.is_some() {
                     let worker = |packet: &mut Packet| {
-                        let worker = match is_spread {
+                        let goes_home = || unknown.is_some_and(|unknown| !unknown.may_know(packet));
+                        let worker = match is_spread && !goes_home() {
                             true => spread.worker_of(packet, now, &**dispatch),
                             false => dispatch.worker_of(packet),
                         };
+                        let worker =
+                            match any_full && full.get(worker) == Some(&true) && spread.may_stay(packet) {
+                                true => with_room(full, worker),
+                                false => worker,
+                            };
                         if let Some(order) = order {
                             order.give(packet, worker);
                         }
@@ -303,6 +338,13 @@ impl Links {
         moved
     }
 
+    /// Counts packets that this worker sends home.
+    pub(crate) fn count_home(&self, packets: u64) {
+        if let Some(unknown) = &self.unknown {
+            unknown.send_home(packets);
+        }
+    }
+
     /// Whether packets of one flow are spread over workers.
     pub(crate) fn spreads(&self) -> bool {
         self.spread.is_some()
@@ -381,6 +423,7 @@ impl Links {
     /// Counts what waits in the rings.
     pub(crate) fn count_arrivals(&mut self) {
         self.work.waiting = self.arrivals.iter().flatten().map(|ring| ring.slots() as u64).sum();
+        self.waited = self.waited.max(self.work.waiting);
     }
 
     /// Says that this worker sleeps.
@@ -407,10 +450,13 @@ impl Links {
 
     /// Whether sources that can wait may go on: nothing waits, and every ring has room for what many batches may lead to.
     pub(crate) fn is_clear(&self) -> bool {
+        let most = match self.spread.is_some() && self.order.is_none() {
+            true => SPREAD_CAPACITY / 2,
+            false => CAPACITY / 2,
+        };
         let mut lanes = self.lanes.iter().flatten();
         let mut arrivals = self.arrivals.iter().flatten();
-        lanes.all(|lane| lane.waiting.len() + CAPACITY - lane.ring.slots() < CAPACITY / 2)
-            && arrivals.all(|ring| ring.slots() < CAPACITY / 2)
+        lanes.all(|lane| lane.filled() < most) && arrivals.all(|ring| ring.slots() < most)
     }
 
     /// Whether packets have come, or wait to go.
@@ -449,12 +495,129 @@ fn sift(
     );
 }
 
+/// Notes which rings are to get no more packets than have to go there; whether there is any.
+fn mark_full(lanes: &[Option<Lane>], full: &mut [bool]) -> bool {
+    for (full, lane) in full.iter_mut().zip(lanes) {
+        *full = lane.as_ref().is_some_and(|lane| lane.filled() >= SPREAD_CAPACITY);
+    }
+    full.contains(&true)
+}
+
+/// The next worker behind one whose ring is full. There is always one: a worker has no ring to itself.
+#[cold]
+fn with_room(full: &[bool], worker: usize) -> usize {
+    let mut others = (1..full.len()).map(|step| (worker + step) % full.len());
+    others.find(|&worker| !full[worker]).unwrap_or(worker)
+}
+
 impl Lane {
+    /// Packets that have been handed over and not been taken yet.
+    fn filled(&self) -> usize {
+        self.waiting.len() + CAPACITY - self.ring.slots()
+    }
+
     fn push_waiting(&mut self) -> bool {
         let room = self.ring.slots().min(self.waiting.len());
         match self.ring.write_chunk_uninit(room) {
             Ok(places) if room > 0 => places.fill_from_iter(self.waiting.drain(..room)) > 0,
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use element::steering::Rss;
+    use packet::Pool;
+
+    /// Each packet to the next worker.
+    struct InTurn;
+
+    struct Next(usize, usize);
+
+    impl Spreading for InTurn {
+        fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+            Box::new(Next(worker, loads.len()))
+        }
+    }
+
+    impl Spread for Next {
+        fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
+            self.0 = (self.0 + 1) % self.1;
+            self.0
+        }
+
+        fn may_stay(&self, packet: &Packet) -> bool {
+            packet.data() != b"stay"
+        }
+    }
+
+    const TO: Target = Target { element: 0, input: 0, way: Way::Spread };
+
+    fn links(workers: usize) -> Vec<Links> {
+        let bells: Arc<[Bell]> = (0..workers).map(|_| Bell::new().unwrap()).collect();
+        let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(workers));
+        let spreading: Arc<dyn Spreading> = Arc::new(InTurn);
+        connect(&bells, &dispatch, Some((&spreading, &Arc::default())), &[], true)
+    }
+
+    fn give(links: &mut Links, pool: &mut Pool, bytes: &[u8]) -> usize {
+        let mut batch = Batch::new();
+        for _ in 0..32 {
+            batch.push(pool.packet(bytes).unwrap()).unwrap();
+        }
+        links.sort(&mut batch, TO, Origin::default(), Timestamp::ZERO, |_| panic!("nothing is lost"));
+        let stayed = batch.len();
+        batch.drain().for_each(|packet| pool.free(packet));
+        stayed
+    }
+
+    fn drain(links: &mut Links, from: usize, pool: &mut Pool) -> usize {
+        let mut batch = Batch::new();
+        let mut count = 0;
+        while links.take(from, 32, &mut batch).is_some() {
+            count += batch.len();
+            batch.drain().for_each(|packet| pool.free(packet));
+        }
+        count
+    }
+
+    #[test]
+    fn a_worker_that_has_stopped_keeps_few_packets_that_could_go_elsewhere() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut links = links(3);
+        let (mut given, mut elsewhere) = (0, 0);
+        // The second worker has lost its core; the third one works.
+        for _ in 0..1_000 {
+            given += 32;
+            elsewhere += give(&mut links[0], &mut pool, b"packet");
+            elsewhere += drain(&mut links[2], 0, &mut pool);
+        }
+        links[1].count_arrivals();
+        let waited = links[1].waited as usize;
+        assert!((SPREAD_CAPACITY..SPREAD_CAPACITY + 32).contains(&waited), "{waited}");
+        assert_eq!(elsewhere + waited, given);
+        // What has to go there does.
+        give(&mut links[0], &mut pool, b"stay");
+        links[1].count_arrivals();
+        assert!(links[1].waited as usize > waited);
+        links.iter_mut().skip(1).for_each(|other| _ = drain(other, 0, &mut pool));
+    }
+
+    #[test]
+    fn sources_that_can_wait_bound_how_far_packets_are_displaced() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        for workers in [2, 4, 8] {
+            let mut links = links(workers);
+            // The first packet that the second worker gets stands there while so many others are dealt with.
+            let mut overtake = 0;
+            while links[0].is_clear() {
+                overtake += give(&mut links[0], &mut pool, b"packet");
+                overtake += links.iter_mut().skip(2).map(|other| drain(other, 0, &mut pool)).sum::<usize>();
+            }
+            assert!(overtake <= (SPREAD_CAPACITY / 2 + 32) * workers, "{workers}: {overtake}");
+            drain(&mut links[1], 0, &mut pool);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use element::args::Place;
 use element::context::{Nearby, PerGraph};
 use element::ports::Processing;
-use element::steering::{Dispatch, LinkType};
+use element::steering::{Dispatch, LinkType, STEERING_KEY, SteeringKey};
 use element::{
     Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Precision, Setup, Signal, Stream,
     Timestamp,
@@ -372,6 +372,10 @@ impl Host for Inner {
 
     fn is_heir(&self, element: ElementId) -> bool {
         self.heirs.contains(&element)
+    }
+
+    fn steering_key(&self) -> SteeringKey {
+        self.team.as_ref().map_or(STEERING_KEY, |team| *team.dispatch.key())
     }
 
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {

@@ -35,6 +35,7 @@ mod tasks;
 mod team;
 mod timers;
 mod trace_time;
+mod unknown;
 mod watch;
 pub mod way;
 mod worker;

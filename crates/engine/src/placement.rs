@@ -8,10 +8,11 @@
 //! sources. An element with an entry per flow then works on every copy for whatever packets may be there, if it can read
 //! the entries of others; those that open and close connections come to the worker that has the entry.
 
-use element::effects::{Access, Field, Hold, State, Target as Fate};
+use element::effects::{Access, Field, Hold, State, Target as Fate, wire_field};
 use element::ports::Processing;
 use element::{Base, Effects, ElementId, Setup};
 
+use crate::handover::Origin;
 use crate::plan::Plan;
 
 /// Where an element's work is done.
@@ -42,6 +43,8 @@ pub struct Placement {
     finds: Vec<bool>,
     /// The same: whether it gives packets that have not been spread yet.
     gives: Vec<bool>,
+    /// The same: whether what it gives comes to elements that find states by what packets are then.
+    meets_boards: Vec<bool>,
 }
 
 /// How a batch gets to an element's input.
@@ -70,6 +73,7 @@ impl Placement {
             is_spread: workers > 1 && setup.spreading.is_some(),
             finds: vec![false; plan.len()],
             gives: vec![false; plan.len()],
+            meets_boards: vec![false; plan.len()],
         };
         if workers <= 1 {
             return placement;
@@ -101,6 +105,10 @@ impl Placement {
                 placement.places[id] = placement.places[other];
                 placement.reasons[id] = Some(format!("it {why} '{name}'"));
             }
+        }
+        if placement.is_spread {
+            placement.meets_boards =
+                (0..plan.len()).map(|id| placement.find_boards(plan, effects, id)).collect();
         }
         placement.join_pulled(plan);
         placement.find_sorted(plan, effects);
@@ -202,6 +210,31 @@ impl Placement {
         }
     }
 
+    /// Elements that keep state for flows by addresses and ports, and to which fragments may come that have no ports: their
+    /// verdict on such may be another one than with one worker, because they do not come to the worker of their flow.
+    pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
+        let comes_from_outside = |id: usize| {
+            let notes = plan.classes[id].notes;
+            plan.inputs[id].is_empty() && (notes.is_live || notes.follows_captures)
+        };
+        let (mut seen, mut found) = (vec![false; plan.len()], Vec::new());
+        let mut next: Vec<_> = (0..plan.len()).filter(|&id| comes_from_outside(id)).collect();
+        while let Some(id) = next.pop() {
+            for &(to, _) in plan.forward[id].iter().flatten() {
+                if std::mem::replace(&mut seen[to], true) || joins_fragments(&effects[to]) {
+                    continue;
+                }
+                let is_split = !matches!(self.places[to], Place::One(_));
+                if is_split && effects[to].state.iter().any(goes_by_ports) {
+                    found.push(to);
+                }
+                next.push(to);
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
     /// Elements that packets may be handed to aside, because their flow belongs to another worker, in the order of packets' way.
     pub(crate) fn aside(&self, plan: &Plan) -> Vec<ElementId> {
         let mut order = plan.order();
@@ -213,10 +246,34 @@ impl Placement {
         order
     }
 
-    /// Whether what an element passes on is at the worker that its flow belongs to.
+    /// What is known of the packets that an element passes on.
     #[inline]
-    pub(crate) fn is_sorted(&self, id: ElementId) -> bool {
-        self.sorted[id]
+    pub(crate) fn origin(&self, id: ElementId) -> Origin {
+        Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
+    }
+
+    /// Whether an element finds the states of all workers' flows behind one, and none on the way gives packets other addresses
+    /// or ports before.
+    fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
+        let renames = |id: ElementId| {
+            let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));
+            effects[id].opaque.is_some()
+                || effects[id].writes().iter().any(|field| is_field(field) && tells_flows_apart(field))
+        };
+        let (mut seen, mut next, mut found) = (vec![false; plan.len()], vec![from], false);
+        while let Some(id) = next.pop() {
+            for &(to, _) in plan.forward[id].iter().flatten() {
+                if self.finds[to] {
+                    found = true;
+                } else if !std::mem::replace(&mut seen[to], true) {
+                    if renames(to) {
+                        return false;
+                    }
+                    next.push(to);
+                }
+            }
+        }
+        found
     }
 
     /// Whether a worker does an element's work.
@@ -298,6 +355,18 @@ fn is_anywhere(state: &State) -> bool {
     matches!(state.access, Access::Soft | Access::Shared)
 }
 
+/// Whether packets change state that is found by ports.
+fn goes_by_ports(state: &State) -> bool {
+    let is_port = |field: &Field| matches!(field, Field::Bytes { base: Base::Transport, offset: 0..4, .. });
+    is_written(state) && state.key.iter().any(is_port)
+}
+
+/// Whether an element holds the fragments of a datagram until all are there.
+fn joins_fragments(effects: &Effects) -> bool {
+    let is_identification = |field: &Field| *field == wire_field::IP_ID;
+    effects.hold != Hold::None && effects.state.iter().any(|state| state.key.iter().any(is_identification))
+}
+
 /// Whether all packets that use one entry of the state belong to one worker: the key has both addresses, or those of a
 /// quoted packet, and ports, or the identification that fragments have in common.
 fn is_per_flow(state: &State) -> bool {
@@ -343,7 +412,6 @@ fn tells_flows_apart(field: &Field) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use element::effects::wire_field;
 
     fn state(key: &[Field]) -> State {
         State { table: "t", key: key.to_vec(), both_directions: false, access: Access::EveryPacket }

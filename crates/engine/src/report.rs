@@ -35,6 +35,8 @@ pub struct WorkerReport {
     pub handed: u64,
     /// Packets taken over from other workers.
     pub taken: u64,
+    /// The most packets that have waited for it at once in the rings from other workers.
+    pub waited: u64,
     /// Where order is kept: packets that have left behind others that came after them.
     pub late: u64,
 }
@@ -173,6 +175,7 @@ impl Worker {
                 dropped,
                 handed: links.handed,
                 taken: links.taken,
+                waited: links.waited,
                 late: links.order.as_ref().map_or(0, Order::late),
             });
         }

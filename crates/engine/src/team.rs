@@ -6,7 +6,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::ElementId;
-use element::steering::{Dispatch, Rss};
+use element::context::secret;
+use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 
 use crate::handover::Bell;
 use crate::worker::Worker;
@@ -63,13 +64,14 @@ impl Request {
 }
 
 impl Team {
-    /// So many workers.
+    /// So many workers. Under the real clock, nobody knows the key by which packets belong to them.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
     pub(crate) fn new(workers: usize, in_turn: bool) -> nix::Result<Team> {
+        let key = if in_turn { STEERING_KEY } else { key_of(secret()) };
         Ok(Team {
-            dispatch: Arc::new(Rss::new(workers)),
+            dispatch: Arc::new(Rss::with_key(workers, key)),
             in_turn,
             waiting: (0..workers).map(|_| Mutex::new(None)).collect(),
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
@@ -261,5 +263,12 @@ mod tests {
         let answer = team.ask(1, None, "version", "", false).unwrap();
         team.set_answers(1, false);
         assert!(answer.recv().is_err(), "told that nobody answers");
+    }
+
+    #[test]
+    fn nobody_knows_the_key_but_where_runs_are_to_be_repeated() {
+        let key = |in_turn| *Team::new(2, in_turn).unwrap().dispatch.key();
+        assert_eq!(key(true), STEERING_KEY);
+        assert!(key(false) != STEERING_KEY && key(false) != key(false));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use element::steering::{Dispatch, Rss};
 use element::{Batch, Packet, Timestamp};
 
-use crate::handover::{self, Bell, Links};
+use crate::handover::{self, Bell, Links, Origin};
 use crate::host::Target;
 use crate::placement::Way;
 
@@ -41,7 +41,7 @@ impl Giver {
     #[inline]
     pub fn give(&mut self, batch: &mut Batch, lost: impl FnMut(Packet)) {
         let to = Target { element: 0, input: 0, way: Way::To(1) };
-        self.0.sort(batch, (to, false), Timestamp::ZERO, lost);
+        self.0.sort(batch, to, Origin::default(), Timestamp::ZERO, lost);
     }
 }
 

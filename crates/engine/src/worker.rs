@@ -303,8 +303,8 @@ impl Worker {
             counters[from as usize].lose(DropReason::WorkerBusy);
             pool.free(packet);
         };
-        let is_home = self.inner.placement.is_sorted(from as usize);
-        links.sort(&mut batch, (at, is_home), *now, lost);
+        let origin = self.inner.placement.origin(from as usize);
+        links.sort(&mut batch, at, origin, *now, lost);
         if batch.is_empty() {
             self.core.recycle(batch);
             return None;
@@ -321,6 +321,9 @@ impl Worker {
         let counters = &mut self.core.counters[element as usize];
         (counters.arrived, counters.emitted) = (counters.arrived + count, counters.emitted + count);
         let before = counters.emitted;
+        if let (Way::ToOwner, Some(links)) = (at.way, &self.links) {
+            links.count_home(count);
+        }
         let here = self.hand_over(element, at, batch);
         let counters = &mut self.core.counters[element as usize];
         let lost = before - counters.emitted;

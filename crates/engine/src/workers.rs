@@ -93,7 +93,13 @@ impl Workers {
         let waits = self.plan().live().is_none();
         let spreading = self.here.first().and_then(|worker| worker.inner.setup.spreading.clone());
         let aside = self.placement().aside(self.plan());
-        let links = handover::connect(&team.bells, &team.dispatch, spreading.as_ref(), &aside, waits);
+        let known = self.here.first().filter(|_| spreading.is_some()).map(|worker| {
+            let known = worker.inner.setup.known();
+            known.set_seed(worker.core.hash_seed);
+            known
+        });
+        let spreading = spreading.as_ref().zip(known.as_ref());
+        let links = handover::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             worker.links = Some(links);
             worker.inner.team = Some(Arc::clone(team));

@@ -25,13 +25,7 @@ impl KeyHasher {
     /// The hash function of `seed`. Workers that compare hashes need the same seed.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
-        let mut next = || {
-            // SplitMix64 (Steele, Lea, Flood, 2014).
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ mixed >> 31
-        };
+        let mut next = || split_mix(&mut state);
         // The last factor is odd, so that multiplying by it loses nothing.
         KeyHasher { secrets: std::array::from_fn(|_| next()), last: next() | 1 }
     }
@@ -63,6 +57,14 @@ impl KeyHasher {
     fn finish(&self, sum: u64) -> u32 {
         (fold(sum, self.last) >> 32) as u32
     }
+}
+
+/// The next of the numbers that a seed leads to: SplitMix64 (Steele, Lea, Flood, 2014).
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }
 
 /// The product of two words, its upper half folded onto its lower.

@@ -16,6 +16,37 @@ use zerocopy::FromZeros;
 pub trait Key: Copy + FromZeros {
     /// The key as words; for one kind always the same number, at most [`MAX_WORDS`].
     fn words(&self) -> &[u64];
+
+    /// The addresses and ports that a flow with this key has, if it has any.
+    fn addresses_and_ports(&self) -> Option<Ends> {
+        None
+    }
+}
+
+/// The source and the destination of packets that go one way: addresses and ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Of IPv4.
+    V4([u32; 2], [u16; 2]),
+    /// Of IPv6.
+    V6([u128; 2], [u16; 2]),
+}
+
+impl Ends {
+    /// A number that hardly any other flow has, which depends on a seed. It is quicker than a hash of a key.
+    #[inline]
+    pub fn number(&self, seed: u64) -> u32 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(32);
+        let (addresses, [p, q]) = match *self {
+            Ends::V4([a, b], ports) => (mix(seed, u64::from(a) << 32 | u64::from(b)), ports),
+            Ends::V6([a, b], ports) => {
+                let words = [(a >> 64) as u64, a as u64, (b >> 64) as u64, b as u64];
+                (words.into_iter().fold(seed, mix), ports)
+            }
+        };
+        mix(addresses, u64::from(p) << 16 | u64::from(q)) as u32
+    }
 }
 
 /// A key with a value that does not count when keys are compared, so that it may change while the key is in a table.
@@ -78,6 +109,16 @@ impl Key for FiveTupleKey {
     #[inline(always)]
     fn words(&self) -> &[u64] {
         &self.0
+    }
+
+    fn addresses_and_ports(&self) -> Option<Ends> {
+        let tuple = self.tuple();
+        let ports = [tuple.source_port(), tuple.destination_port()];
+        match (tuple.source(), tuple.destination()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => Some(Ends::V4([a.to_bits(), b.to_bits()], ports)),
+            (IpAddr::V6(a), IpAddr::V6(b)) => Some(Ends::V6([a.to_bits(), b.to_bits()], ports)),
+            _ => None,
+        }
     }
 }
 
@@ -221,6 +262,11 @@ impl Key for EndsKey {
     #[inline(always)]
     fn words(&self) -> &[u64] {
         &self.0
+    }
+
+    fn addresses_and_ports(&self) -> Option<Ends> {
+        let [(a, p), (b, q)] = self.ends();
+        Some(Ends::V4([a, b], [p, q]))
     }
 }
 

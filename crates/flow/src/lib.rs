@@ -45,6 +45,7 @@ mod error;
 mod hash;
 mod id;
 mod key;
+mod known;
 mod memory;
 mod notes;
 pub mod rss;
@@ -56,9 +57,10 @@ pub use error::{InsertError, MAX_CAPACITY, TableError};
 pub use hash::KeyHasher;
 pub use id::FlowId;
 pub use key::{
-    AddressKey, AddressPairKey, Directed, EndsKey, FiveTupleKey, FragmentKey, HostKey, Key, MAX_WORDS,
+    AddressKey, AddressPairKey, Directed, Ends, EndsKey, FiveTupleKey, FragmentKey, HostKey, Key, MAX_WORDS,
     MappedKey, SpiKey, Valued,
 };
+pub use known::Known;
 pub use notes::Notes;
 pub use sketch::Sketch;
 pub use states::{CoreStates, LINGER, Opened, Plain, StateId, TICK};

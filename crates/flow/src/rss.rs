@@ -8,8 +8,13 @@
 
 use std::net::IpAddr;
 
-/// The key of Microsoft's examples, which interfaces come with.
-pub const KEY: [u8; 40] = [
+use crate::hash::split_mix;
+
+/// What a hash function of this kind is made of.
+pub type Key = [u8; 40];
+
+/// The key of Microsoft's examples, which interfaces come with, and everybody knows.
+pub const KEY: Key = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
@@ -21,86 +26,132 @@ const ENTRIES: u32 = 128;
 const V4: usize = 12;
 /// Bytes of two IPv6 addresses and two ports.
 const V6: usize = 36;
+/// Where addresses and ports end in the input, in bits: of IPv4, and of IPv6.
+const FIELDS: [usize; 8] = [32, 64, 80, 96, 128, 256, 272, 288];
 
-/// The hash of each byte at each place of the input with IPv4 addresses.
-static BYTES: [[u32; 256]; V4] = byte_tables();
-/// The hash of each half byte at each place of the input with IPv6 addresses: whole bytes would fill the first cache.
-static HALVES: [[u32; 16]; 2 * V6] = half_tables();
+/// A key that a seed chooses, for who does not want others to know which flows share a queue.
+///
+/// The hash is linear in its input, so a key may send neighbours to one queue, 16 clients with one in 16 keys where there
+/// are two queues. Such keys are passed over: here 16 addresses or ports that follow each other, beginning at a multiple of 16,
+/// are even over two, four and eight queues, and 256 over all 128 entries.
+pub fn key_of(seed: u64) -> Key {
+    let mut state = seed;
+    // One of some hundred will do.
+    for _ in 0..100_000 {
+        let mut key = KEY;
+        key.as_chunks_mut().0.iter_mut().for_each(|word| *word = split_mix(&mut state).to_be_bytes());
+        if FIELDS.iter().all(|&end| is_even(&key, end)) {
+            return key;
+        }
+    }
+    KEY
+}
+
+fn is_even(key: &Key, end: usize) -> bool {
+    let rank = |bits: usize, queues: u32| {
+        let mut rows: Vec<u32> = (end - bits..end).map(|bit| window(key, bit) & (queues - 1)).collect();
+        let mut rank = 0;
+        while let Some(row) = rows.pop() {
+            if row != 0 {
+                rank += 1;
+                let lowest = row & row.wrapping_neg();
+                rows.iter_mut().filter(|other| **other & lowest != 0).for_each(|other| *other ^= row);
+            }
+        }
+        rank
+    };
+    rank(4, 2) == 1 && rank(4, 4) == 2 && rank(4, 8) == 3 && rank(8, ENTRIES) == 7
+}
+
+/// The hash function of a key.
+pub struct Toeplitz {
+    key: Key,
+    /// The hash of each byte at each place of the input with IPv4 addresses.
+    bytes: [[u32; 256]; V4],
+    /// The hash of each half byte at each place of the input with IPv6 addresses: whole bytes would fill the first cache.
+    halves: [[u32; 16]; 2 * V6],
+}
+
+/// That of [`KEY`].
+pub static FIXED: Toeplitz = Toeplitz::new(KEY);
 
 /// The key's 32 bits from a bit on.
-const fn window(bit: usize) -> u32 {
+const fn window(key: &Key, bit: usize) -> u32 {
     let (at, shift) = (bit / 8, bit % 8);
     let mut bits = 0u64;
     let mut i = 0;
     while i < 5 {
-        bits = bits << 8 | if at + i < KEY.len() { KEY[at + i] as u64 } else { 0 };
+        bits = bits << 8 | if at + i < key.len() { key[at + i] as u64 } else { 0 };
         i += 1;
     }
     (bits >> (8 - shift)) as u32
 }
 
 /// The hash of `value`, `width` bits wide, that starts at a bit.
-const fn hash_at(value: usize, width: usize, start: usize) -> u32 {
+const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
     let mut hash = 0;
     let mut bit = 0;
     while bit < width {
         if value >> (width - 1 - bit) & 1 == 1 {
-            hash ^= window(start + bit);
+            hash ^= window(key, start + bit);
         }
         bit += 1;
     }
     hash
 }
 
-const fn byte_tables() -> [[u32; 256]; V4] {
-    let mut tables = [[0; 256]; V4];
-    let mut i = 0;
-    while i < V4 * 256 {
-        tables[i / 256][i % 256] = hash_at(i % 256, 8, i / 256 * 8);
-        i += 1;
+impl Toeplitz {
+    /// The function of a key.
+    pub const fn new(key: Key) -> Toeplitz {
+        let (mut bytes, mut halves) = ([[0; 256]; V4], [[0; 16]; 2 * V6]);
+        let mut i = 0;
+        while i < V4 * 256 {
+            bytes[i / 256][i % 256] = hash_at(&key, i % 256, 8, i / 256 * 8);
+            i += 1;
+        }
+        i = 0;
+        while i < 2 * V6 * 16 {
+            halves[i / 16][i % 16] = hash_at(&key, i % 16, 4, i / 16 * 4);
+            i += 1;
+        }
+        Toeplitz { key, bytes, halves }
     }
-    tables
-}
 
-const fn half_tables() -> [[u32; 16]; 2 * V6] {
-    let mut tables = [[0; 16]; 2 * V6];
-    let mut i = 0;
-    while i < 2 * V6 * 16 {
-        tables[i / 16][i % 16] = hash_at(i % 16, 4, i / 16 * 4);
-        i += 1;
+    /// Its key.
+    pub fn key(&self) -> &Key {
+        &self.key
     }
-    tables
-}
 
-/// The hash of two IPv4 addresses and two ports, in any order; ports are 0 where there are none.
-#[inline]
-pub fn hash_v4(addresses: [u32; 2], ports: [u16; 2]) -> u32 {
-    let [a, b] = addresses;
-    let [p, q] = ports;
-    let (first, last) = (u64::from(a.min(b)) << 32 | u64::from(a.max(b)), u32::from(p.min(q)) << 16);
-    let last = last | u32::from(p.max(q));
-    let front = first.to_be_bytes().into_iter().zip(&BYTES[..8]);
-    let back = last.to_be_bytes().into_iter().zip(&BYTES[8..]);
-    front.chain(back).fold(0, |hash, (byte, table)| hash ^ table[usize::from(byte)])
-}
+    /// The hash of two IPv4 addresses and two ports, in any order; ports are 0 where there are none.
+    #[inline]
+    pub fn hash_v4(&self, addresses: [u32; 2], ports: [u16; 2]) -> u32 {
+        let [a, b] = addresses;
+        let [p, q] = ports;
+        let (first, last) = (u64::from(a.min(b)) << 32 | u64::from(a.max(b)), u32::from(p.min(q)) << 16);
+        let last = last | u32::from(p.max(q));
+        let front = first.to_be_bytes().into_iter().zip(&self.bytes[..8]);
+        let back = last.to_be_bytes().into_iter().zip(&self.bytes[8..]);
+        front.chain(back).fold(0, |hash, (byte, table)| hash ^ table[usize::from(byte)])
+    }
 
-/// The same for IPv6.
-pub fn hash_v6(addresses: [u128; 2], ports: [u16; 2]) -> u32 {
-    let [a, b] = addresses;
-    let [p, q] = ports;
-    let ports = (u32::from(p.min(q)) << 16 | u32::from(p.max(q))).to_be_bytes();
-    let all = a.min(b).to_be_bytes().into_iter().chain(a.max(b).to_be_bytes()).chain(ports);
-    all.zip(HALVES.as_chunks::<2>().0).fold(0, |hash, (byte, [upper, lower])| {
-        hash ^ upper[usize::from(byte >> 4)] ^ lower[usize::from(byte & 15)]
-    })
-}
+    /// The same for IPv6.
+    pub fn hash_v6(&self, addresses: [u128; 2], ports: [u16; 2]) -> u32 {
+        let [a, b] = addresses;
+        let [p, q] = ports;
+        let ports = (u32::from(p.min(q)) << 16 | u32::from(p.max(q))).to_be_bytes();
+        let all = a.min(b).to_be_bytes().into_iter().chain(a.max(b).to_be_bytes()).chain(ports);
+        all.zip(self.halves.as_chunks::<2>().0).fold(0, |hash, (byte, [upper, lower])| {
+            hash ^ upper[usize::from(byte >> 4)] ^ lower[usize::from(byte & 15)]
+        })
+    }
 
-/// The same for the two ends of a flow; ends of different IP versions have none.
-pub fn hash_ends(a: (IpAddr, u16), b: (IpAddr, u16)) -> u32 {
-    match (a.0, b.0) {
-        (IpAddr::V4(x), IpAddr::V4(y)) => hash_v4([x.to_bits(), y.to_bits()], [a.1, b.1]),
-        (IpAddr::V6(x), IpAddr::V6(y)) => hash_v6([x.to_bits(), y.to_bits()], [a.1, b.1]),
-        _ => 0,
+    /// The same for the two ends of a flow; ends of different IP versions have none.
+    pub fn hash_ends(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> u32 {
+        match (a.0, b.0) {
+            (IpAddr::V4(x), IpAddr::V4(y)) => self.hash_v4([x.to_bits(), y.to_bits()], [a.1, b.1]),
+            (IpAddr::V6(x), IpAddr::V6(y)) => self.hash_v6([x.to_bits(), y.to_bits()], [a.1, b.1]),
+            _ => 0,
+        }
     }
 }
 
@@ -145,7 +196,7 @@ mod tests {
             [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &1766u16.to_be_bytes(), &2794u16.to_be_bytes()];
         let ends =
             ((Ipv4Addr::new(66, 9, 149, 187).into(), 2794), (Ipv4Addr::new(161, 142, 100, 80).into(), 1766));
-        assert_eq!(hash_ends(ends.0, ends.1), specified(&sorted.concat()));
+        assert_eq!(FIXED.hash_ends(ends.0, ends.1), specified(&sorted.concat()));
     }
 
     #[test]
@@ -156,11 +207,11 @@ mod tests {
             let (p, q) = (random.u16(..), random.u16(..));
             let input = [&a.min(b).to_be_bytes()[..], &a.max(b).to_be_bytes()].concat();
             let input = [&input[..], &p.min(q).to_be_bytes(), &p.max(q).to_be_bytes()].concat();
-            let hash = hash_ends((Ipv6Addr::from(a).into(), p), (Ipv6Addr::from(b).into(), q));
+            let hash = FIXED.hash_ends((Ipv6Addr::from(a).into(), p), (Ipv6Addr::from(b).into(), q));
             assert_eq!(hash, specified(&input));
-            assert_eq!(hash, hash_ends((Ipv6Addr::from(b).into(), q), (Ipv6Addr::from(a).into(), p)));
+            assert_eq!(hash, FIXED.hash_ends((Ipv6Addr::from(b).into(), q), (Ipv6Addr::from(a).into(), p)));
             let (a, b) = (a as u32, b as u32);
-            assert_eq!(hash_v4([a, b], [p, q]), hash_v4([b, a], [q, p]));
+            assert_eq!(FIXED.hash_v4([a, b], [p, q]), FIXED.hash_v4([b, a], [q, p]));
         }
     }
 
@@ -173,12 +224,33 @@ mod tests {
             for shape in shapes {
                 let mut counts = vec![0u32; queues];
                 for (client, port) in (0..10_000).map(shape) {
-                    let hash = hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
+                    let hash = FIXED.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
                     counts[queue(hash, queues)] += 1;
                 }
                 let even = 10_000 / queues as u32;
                 assert!(counts.iter().all(|&n| n > even * 8 / 10 && n < even * 12 / 10), "{counts:?}");
             }
         }
+    }
+
+    #[test]
+    fn keys_differ_and_are_even() {
+        let keys: Vec<Key> = (0..200).map(key_of).collect();
+        for (number, key) in keys.iter().enumerate() {
+            assert!(!keys[..number].contains(key) && *key != KEY);
+            let hash = Toeplitz::new(*key);
+            for queues in [2, 4, 8] {
+                let shapes: [fn(u32) -> (u32, u16); 2] = [|n| (n, 5000), |n| (7, 1024 + n as u16)];
+                for shape in shapes {
+                    let mut counts = vec![0u32; queues];
+                    for (client, port) in (0..16).map(shape) {
+                        let hash = hash.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
+                        counts[queue(hash, queues)] += 1;
+                    }
+                    assert!(counts.iter().all(|&count| count == 16 / queues as u32), "{number}: {counts:?}");
+                }
+            }
+        }
+        assert_eq!(key_of(1), key_of(1));
     }
 }

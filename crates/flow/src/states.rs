@@ -34,6 +34,7 @@ use packet::Timestamp;
 use crate::error::{InsertError, MAX_CAPACITY, TableError};
 use crate::id::FlowId;
 use crate::key::Key;
+use crate::known::Known;
 use crate::table::SLACK;
 use seen::Seen;
 pub use seen::TICK;
@@ -82,6 +83,8 @@ pub struct CoreStates<K: Key, V: Plain> {
     hand: u32,
     /// When the hand began to go round.
     began: Option<Timestamp>,
+    /// What is told of flows that come and go.
+    known: Option<Arc<Known>>,
 }
 
 /// What all cores see of one core.
@@ -102,6 +105,8 @@ struct Own {
     ends: Option<Timestamp>,
     /// The entry that lives as long as this one.
     pair: Option<u32>,
+    /// The number by which it is known.
+    number: Option<u32>,
 }
 
 /// What [`CoreStates::insert_local`] found.
@@ -159,8 +164,14 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             ending: VecDeque::new(),
             hand: 0,
             began: None,
+            known: None,
         };
         Ok((0..cores).map(core).collect())
+    }
+
+    /// Tells `known` of all flows of this core from now on.
+    pub fn tell(&mut self, known: Arc<Known>) {
+        self.known = Some(known);
     }
 
     /// The core that this is.
@@ -206,7 +217,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         if !of.table.put(index, generation, key, hash, value) {
             return Err(InsertError::Crowded);
         }
-        let own = Own { hash, generation, is_used: true, ends: None, pair: None };
+        let ends = key.addresses_and_ports();
+        let number = self.known.as_ref().zip(ends).map(|(known, ends)| known.add(&ends));
+        let own = Own { hash, generation, is_used: true, ends: None, pair: None, number };
         match self.free.pop() {
             Some(index) => self.own[index as usize] = own,
             None => self.own.push(own),
@@ -373,6 +386,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     fn take(&mut self, index: u32) -> V {
         let own = &mut self.own[index as usize];
         (own.is_used, own.ends, own.pair) = (false, None, None);
+        if let Some((known, number)) = self.known.as_ref().zip(own.number.take()) {
+            known.remove(number);
+        }
         self.free.push(index);
         self.entries -= 1;
         self.all[self.me].table.take(index, own.hash)

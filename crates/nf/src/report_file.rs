@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
+use element::{Cx, WriteTimer};
+
 use crate::printers::reason;
 
 /// A file, or standard output for `-`. The first thing that goes wrong is kept until the end, so that whoever writes
@@ -11,6 +13,7 @@ use crate::printers::reason;
 pub(crate) struct ReportFile {
     path: String,
     file: BufWriter<Box<dyn Write + Send>>,
+    timer: WriteTimer,
     fault: Option<io::Error>,
 }
 
@@ -27,7 +30,8 @@ impl ReportFile {
             "-" => Box::new(io::stdout()),
             path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
         };
-        Ok(ReportFile { path: path.to_string(), file: BufWriter::with_capacity(GATHERED, file), fault: None })
+        let file = BufWriter::with_capacity(GATHERED, file);
+        Ok(ReportFile { path: path.to_string(), file, timer: WriteTimer::default(), fault: None })
     }
 
     /// Whether it is standard output.
@@ -45,6 +49,21 @@ impl ReportFile {
         if let Err(error) = result {
             self.fault.get_or_insert(error);
         }
+    }
+
+    /// Sees to it that the element's timer with this number ends within a second, if anything waits in memory.
+    #[inline]
+    pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if !self.file.buffer().is_empty() {
+            self.timer.start(cx, token);
+        }
+    }
+
+    /// Writes what waits in memory, when that timer has ended.
+    pub(crate) fn write_out(&mut self) {
+        self.timer.end();
+        let flushed = self.file.flush();
+        self.note(flushed);
     }
 
     /// Writes what is left.

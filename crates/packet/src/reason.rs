@@ -82,6 +82,8 @@ reasons! {
     EarlyDrop = "early drop",
     /// A file or interface did not take the packet.
     WriteError = "write error",
+    /// Packets of the file start with another link header than this one.
+    OtherLinkType = "another link type",
     /// Longer than the interface carries, and not to be cut into segments.
     TooLarge = "too large for the interface",
     /// A large frame that stands for many, in a tunnel or of a kind that is not known, so that nobody can cut it.

@@ -80,7 +80,7 @@ pub fn analyze(
         match fault {
             Some(fault) if packets == 0 => return Err(Error::Capture(fault)),
             Some(fault) => notes.push(format!("{fault}; the {packets} packets before it count")),
-            None => {}
+            None => notes.extend(reader.warning()),
         }
         traces.push(TraceSummary { name, packets, complete });
     }

@@ -104,7 +104,7 @@ impl Spread for Auto {
         self.batches = self.batches.wrapping_add(1);
         let sample = batch.get(self.batches % batch.len().max(1));
         if let Some(packet) = sample
-            && let Some(number) = flow_number(packet)
+            && let Some(number) = flow_number(packet, 0)
         {
             self.connections.count(number, owner.worker_of(packet), self.spray.is_regular(packet));
         }
@@ -117,7 +117,7 @@ impl Spread for Auto {
 
     #[inline]
     fn worker_of(&mut self, packet: &Packet, _now: Timestamp, owner: &dyn Dispatch) -> usize {
-        let from = flow_number(packet).and_then(|number| match self.last {
+        let from = flow_number(packet, 0).and_then(|number| match self.last {
             Some((last, from)) if last == number => from,
             _ => {
                 let from = self.connections.chosen(number);
@@ -128,7 +128,7 @@ impl Spread for Auto {
         match from {
             Some(from) if self.spray.is_regular(packet) => match self.balance.next(from) {
                 worker if worker == from || self.spray.is_for_all() => worker,
-                _ => self.spray.next(packet),
+                _ => self.spray.next(packet, owner),
             },
             _ => owner.worker_of(packet),
         }

@@ -3,7 +3,7 @@
 //! Packets that follow each other closely stay on one core, so that they stay in order; behind a pause that is longer than what
 //! cores differ by, the flow may go on elsewhere (Kandula et al., "Dynamic Load Balancing Without Packet Reordering", 2007).
 
-use element::steering::{Dispatch, Spread, hash};
+use element::steering::{Dispatch, Spread};
 use element::{Packet, Timestamp};
 
 use crate::spray::Spray;
@@ -37,10 +37,10 @@ impl Spread for Flowlets {
         if !self.spray.is_regular(packet) {
             return owner.worker_of(packet);
         }
-        let place = hash(packet).unwrap_or(0) as usize % PLACES;
+        let place = owner.hash(packet).unwrap_or(0) as usize % PLACES;
         let core = match self.places[place] {
             Some(last) if now - last.at <= self.gap => usize::from(last.core),
-            _ => self.spray.next(packet),
+            _ => self.spray.next(packet, owner),
         };
         self.places[place] = Some(Last { core: core as u16, at: now });
         core

@@ -4,7 +4,7 @@
 //! whatever the checksums are, over all packets and over every second or third of them, so that a flow that takes turns with
 //! another one still goes to all cores.
 
-use element::steering::{Dispatch, Spread, hash};
+use element::steering::{Dispatch, Spread};
 use element::{Packet, Timestamp};
 
 use crate::classes::Classes;
@@ -45,15 +45,14 @@ impl Spray {
 
     /// The next core for a regular packet.
     #[inline]
-    pub(crate) fn next(&mut self, packet: &Packet) -> usize {
+    pub(crate) fn next(&mut self, packet: &Packet, owner: &dyn Dispatch) -> usize {
         self.turn = self.turn.wrapping_add(STEP);
         let next = ((u64::from(self.turn) * self.cores as u64) >> 32) as usize;
         if self.is_for_all() {
             return next;
         }
-        // Cores of a flow follow each other, from one that its hash says.
-        let first = flow::rss::queue(hash(packet).unwrap_or(0), self.workers);
-        (first + next) % self.workers
+        // Cores of a flow follow each other, from the one that it belongs to.
+        (owner.worker_of(packet) + next) % self.workers
     }
 }
 
@@ -61,7 +60,7 @@ impl Spread for Spray {
     #[inline]
     fn worker_of(&mut self, packet: &Packet, _now: Timestamp, owner: &dyn Dispatch) -> usize {
         match self.is_regular(packet) {
-            true => self.next(packet),
+            true => self.next(packet, owner),
             false => owner.worker_of(packet),
         }
     }

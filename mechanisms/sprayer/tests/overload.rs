@@ -10,7 +10,7 @@ use std::time::Duration;
 use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::{Access, Case, Filter, State, Target};
 use element::five_tuple::READS;
-use element::steering::{Dispatch, LinkType, Rss, Spreading};
+use element::steering::{LinkType, Spreading};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
@@ -24,11 +24,7 @@ static CLASSES: &[&Class] = &[
         name: "Flood",
         ports: "0/1",
         processing: "h",
-        args: &[
-            ArgInfo::required("PACKETS", "unsigned"),
-            ArgInfo::required("CONNECTION", "unsigned"),
-            ArgInfo::required("SYN", "bool"),
-        ],
+        args: &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("SYN", "bool")],
         notes: Notes { is_live: true, ..Notes::TASK },
         build: build_flood,
         ..Class::DEFAULT
@@ -97,10 +93,10 @@ const LATER: u64 = 200;
 const PATIENCE: u64 = 20_000_000;
 
 fn build_flood(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let (first, connection): (u64, u16) = (args.required("PACKETS"), args.required("CONNECTION"));
+    let first: u64 = args.required("PACKETS");
     let flags = if args.required("SYN") { SYN } else { ACK };
     args.finish()?;
-    Ok(Box::new(Flood { pace: pace(args), connection, flags, first, sent: 0, vain: 0 }))
+    Ok(Box::new(Flood { pace: pace(args), connection: 0, flags, first, sent: 0, vain: 0 }))
 }
 
 impl Flood {
@@ -118,6 +114,9 @@ impl Element for Flood {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // One that belongs to a worker that stands still.
+        let owner = |connection| cx.worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
+        self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();
         Ok(())
     }
@@ -394,20 +393,20 @@ fn what_cannot_wait_is_dropped_and_counted() {
     for how in ways(&[Run::real()]) {
         // Twice what the rings hold, of a connection that belongs to a worker that stands still.
         let flood = 2 * 4096 * how.workers as u64;
-        let owner =
-            |connection| Rss::new(how.workers).worker_of_frame(&segment(connection, 0, ACK), LinkType::RawIp);
-        let connection = (0..).find(|&connection| owner(connection) == 1).unwrap();
-        for (is_syn, way) in [
-            (false, "Gate(true)"),
+        for (is_syn, way, loses) in [
+            // Workers that stand still get no more than a few of these.
+            (false, "Gate(true)", false),
             // All to its worker.
-            (true, "Gate(true)"),
+            (true, "Gate(true)", true),
             // First to all, and from there to its worker.
-            (false, "Gate(false) -> Home -> Gate(true)"),
+            (false, "Gate(false) -> Home -> Gate(true)", true),
         ] {
-            let text = format!("Flood({flood}, {connection}, {is_syn}) -> {way} -> last :: Last");
+            let text = format!("Flood({flood}, {is_syn}) -> {way} -> last :: Last");
             let outcome = run(how, &text, &["last.later"]);
             let lost = drops(&outcome);
-            assert_eq!(outcome.report.totals.drops.get("worker busy"), Some(&lost), "{way}: {how:?}");
+            assert_eq!(lost > 0, loses, "{way}: {how:?}");
+            let busy = outcome.report.totals.drops.get("worker busy");
+            assert_eq!(busy.copied().unwrap_or(0), lost, "{way}: {how:?}");
             assert_eq!(outcome.report.totals.out, flood + LATER - lost, "{way}: {how:?}");
             assert_eq!(outcome.values, [Ok(LATER.to_string())], "{way}: {how:?}");
         }

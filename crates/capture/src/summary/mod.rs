@@ -24,6 +24,7 @@ mod parse;
 use std::io::{self, BufRead, BufReader, Read};
 
 use crate::error::ErrorKind;
+use crate::input::{self, Compression, Input};
 
 pub use build::Record;
 pub use describe::{Bad, View};
@@ -50,15 +51,47 @@ pub struct Beside {
 /// The format's version.
 pub const VERSION: (u32, u32) = (1, 3);
 
-/// The lines of a dump, which may be compressed with gzip or zstd. An empty file has none.
-///
-/// # Errors
-/// If it cannot be read.
-pub fn open(raw: Box<dyn Read + Send>) -> io::Result<Box<dyn BufRead + Send>> {
-    match crate::input::decompressed(raw) {
-        Ok((input, _)) => Ok(Box::new(BufReader::new(input))),
-        Err(ErrorKind::Empty) => Ok(Box::new(io::empty())),
-        Err(ErrorKind::Read(error)) => Err(error),
-        Err(other) => Err(io::Error::other(other.to_string())),
+/// The lines of a dump, which may be compressed with gzip or zstd.
+pub struct Dump {
+    lines: BufReader<Input>,
+    compression: Option<Compression>,
+}
+
+impl Dump {
+    /// Opens a dump. An empty file has no lines.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn open(raw: Box<dyn Read + Send>) -> io::Result<Dump> {
+        let (input, compression): (Input, _) = match input::decompressed(raw) {
+            Ok(opened) => opened,
+            Err(ErrorKind::Empty) => (Box::new(io::empty()), None),
+            Err(ErrorKind::Read(error)) => return Err(error),
+            Err(other) => return Err(io::Error::other(other.to_string())),
+        };
+        Ok(Dump { lines: BufReader::new(input), compression })
+    }
+
+    /// What the user should know although every line has been read: that bytes behind the end of compressed data are
+    /// ignored. `None` before the end.
+    pub fn warning(&self, name: &str) -> Option<String> {
+        let compression = self.compression.filter(|_| self.lines.get_ref().ignores_rest())?;
+        Some(input::warning(name, compression))
+    }
+}
+
+impl Read for Dump {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        self.lines.read(target)
+    }
+}
+
+impl BufRead for Dump {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.lines.fill_buf()
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.lines.consume(length);
     }
 }

@@ -106,3 +106,55 @@ fn nothing_compressed_is_empty() {
         assert!(matches!(fault_of(&file).kind(), ErrorKind::Empty));
     }
 }
+
+#[test]
+fn zeros_behind_the_end_are_padding() {
+    let packets = packets(50);
+    let file = write(WriterOptions::default(), &packets);
+    let (a, b) = file.split_at(1_000);
+    let zeros = [0; 70_001];
+    let skippable = [0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0];
+    let members = [&gzip(a), &zeros[..], &gzip(b), &zeros].concat();
+    let frames = [&zstd(a), &zeros[..], &skippable, &zeros, &zstd(b), &zeros].concat();
+    for file in [members, frames] {
+        for step in [7, 1 << 20] {
+            let bytes = Cursor::new(file.clone());
+            let mut reader = Reader::from_read(Trickle { bytes, step }, "x").unwrap();
+            let read = std::iter::from_fn(|| reader.next().unwrap().map(Packet::from)).collect::<Vec<_>>();
+            assert!(read == packets);
+            assert_eq!(reader.warning(), None);
+        }
+    }
+}
+
+#[test]
+fn other_bytes_behind_the_end_are_ignored_with_a_warning() {
+    let packets = packets(50);
+    let file = write(WriterOptions::default(), &packets);
+    for (format, compressed) in [("gzip", gzip(&file)), ("zstd", zstd(&file))] {
+        for rest in [&b"abc"[..], b"\0\0\0a", b"(", b"\0\x1f", &[0xff; 100_000]] {
+            let bytes = Cursor::new([&compressed[..], rest].concat());
+            let mut reader = Reader::from_read(bytes, "name").unwrap();
+            assert_eq!(reader.warning(), None, "the end has not been read");
+            let read = std::iter::from_fn(|| reader.next().unwrap().map(Packet::from)).collect::<Vec<_>>();
+            assert!(read == packets, "{format}");
+            let warning = reader.warning().unwrap();
+            assert!(warning.starts_with("name: warning: ") && warning.contains(format), "{warning}");
+            assert!(reader.next().unwrap().is_none());
+        }
+    }
+}
+
+#[test]
+fn summary_dumps_end_as_captures_do() {
+    use std::io::Read;
+    for (rest, warns) in [(&b""[..], false), (&[0; 512], false), (b"more", true)] {
+        for compressed in [gzip(b"!data ts\n1\n"), zstd(b"!data ts\n1\n")] {
+            let file = [&compressed[..], rest].concat();
+            let mut dump = tidegate_capture::summary::Dump::open(Box::new(Cursor::new(file))).unwrap();
+            let mut text = String::new();
+            dump.read_to_string(&mut text).unwrap();
+            assert_eq!((text.as_str(), dump.warning("x").is_some()), ("!data ts\n1\n", warns));
+        }
+    }
+}

@@ -123,7 +123,7 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     processing: "h",
     manual: manual!("from_dpdk_device.rs"),
-    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
+    notes: Notes { task: Task::Always, has_queues: true, has_own_key: true, is_live: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("PORT", "port"),
         ArgInfo::positional("QUEUE", "int", "-1"),

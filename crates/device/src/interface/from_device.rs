@@ -316,7 +316,8 @@ impl FromDevice {
             cx.message(format_args!("{name}: cannot set promiscuous mode: {}\n", crate::reason(&error)));
         }
         if workers > 1 {
-            let program = |joined: &[usize]| self.steering.program(joined, workers);
+            let key = cx.steering_key();
+            let program = |joined: &[usize]| self.steering.program(joined, workers, &key);
             let joined = self.joint.group.join(ring.socket(), worker, self.outbound, program);
             joined.map_err(|error| failed("PACKET_FANOUT", &error))?;
         }

@@ -6,7 +6,7 @@
 //! packets in tunnels) costs a way to another worker and no more.
 
 use element::steering::Spreading;
-use flow::rss::KEY;
+use flow::rss::Key;
 use libc::{c_int, sock_filter};
 use wire::ip_protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
 use wire::tcp::flags::{FIN, RST, SYN};
@@ -45,19 +45,19 @@ impl Steering {
     }
 
     /// The program for a group of packet sockets: the result says which of the workers, as they have joined.
-    pub(super) fn program(self, joined: &[usize], workers: usize) -> Vec<sock_filter> {
-        self.steps(joined, workers).assemble()
+    pub(super) fn program(self, joined: &[usize], workers: usize, key: &Key) -> Vec<sock_filter> {
+        self.steps(joined, workers, key).assemble()
     }
 
     /// The program for frames of an interface by AF_XDP: it hands them to the sockets in a map, that of the first worker at
     /// the first queue in front of those of the others, and then those at the next queue.
-    pub(crate) fn redirecting(self, workers: usize, map: c_int) -> Vec<u64> {
+    pub(crate) fn redirecting(self, workers: usize, key: &Key, map: c_int) -> Vec<u64> {
         let all: Vec<usize> = (0..workers).collect();
-        ebpf::redirecting(&self.steps(&all, workers), workers as u32, map)
+        ebpf::redirecting(&self.steps(&all, workers, key), workers as u32, map)
     }
 
-    fn steps(self, joined: &[usize], workers: usize) -> Program {
-        let mut writer = Writer { program: Program::default(), joined, workers };
+    fn steps(self, joined: &[usize], workers: usize, key: &Key) -> Program {
+        let mut writer = Writer { program: Program::default(), joined, workers, key };
         writer.program.add([Step::SetX(0), Step::StoreX(FURTHER)]);
         let [v4, v6] = [writer.program.label(), writer.program.label()];
         writer.program.add([Step::Byte(0), Step::And(0xf0), Step::JumpIf(0x40, v4), Step::JumpIf(0x60, v6)]);
@@ -183,6 +183,7 @@ struct Writer<'a> {
     /// The workers of the sockets, in the kernel's order.
     joined: &'a [usize],
     workers: usize,
+    key: &'a Key,
 }
 
 impl Writer<'_> {
@@ -202,7 +203,7 @@ impl Writer<'_> {
         for bit in 0..bits {
             self.program.add([Step::SetX(0)]);
             for (at, &word) in words.iter().enumerate() {
-                let mask = mask(at, bit);
+                let mask = mask(self.key, at, bit);
                 self.program.add([Step::Load(word), Step::And(mask), Step::XorX, Step::ToX]);
             }
             for half in [16, 8, 4, 2, 1] {
@@ -241,8 +242,8 @@ impl Writer<'_> {
 
 /// The bits of a word of the input that a bit of the hash is the parity of: bit 31 of the first word meets the first 32 bits of
 /// the key, the one behind it those from the second on.
-fn mask(word: usize, bit: u32) -> u32 {
-    let of_key = |at: usize| u32::from(KEY[at / 8] >> (7 - at % 8) & 1);
+fn mask(key: &Key, word: usize, bit: u32) -> u32 {
+    let of_key = |at: usize| u32::from(key[at / 8] >> (7 - at % 8) & 1);
     (0..32).fold(0, |mask, at| mask << 1 | of_key(32 * word + at + 31 - bit as usize))
 }
 
@@ -253,7 +254,7 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use std::sync::LazyLock;
 
-    use element::steering::{Dispatch, Rss};
+    use element::steering::{Dispatch, Rss, key_of};
     use proptest::prelude::*;
     use wire::LinkType;
     use wire::build::Builder;
@@ -261,6 +262,13 @@ mod tests {
 
     use super::*;
     use crate::interface::sys::{bpf, fanout};
+
+    /// As a run under the real clock has one.
+    static KEY: LazyLock<Key> = LazyLock::new(|| key_of(7));
+
+    fn rss(workers: usize) -> Rss {
+        Rss::with_key(workers, *KEY)
+    }
 
     /// The kernel itself, which runs a program on what comes to a socket: the result says how many bytes are kept.
     struct Kernel {
@@ -272,7 +280,7 @@ mod tests {
         fn new(steering: Steering, joined: &[usize]) -> Kernel {
             let (from, to) = UnixDatagram::pair().unwrap();
             to.set_nonblocking(true).unwrap();
-            fanout::filter(to.as_fd(), &steering.program(joined, joined.len())).unwrap();
+            fanout::filter(to.as_fd(), &steering.program(joined, joined.len(), &KEY)).unwrap();
             Kernel { from, to }
         }
 
@@ -292,7 +300,7 @@ mod tests {
     impl Driver {
         fn or_skip(steering: Steering, workers: usize) -> Option<Driver> {
             let all: Vec<usize> = (0..workers).collect();
-            let code = ebpf::choosing(&steering.steps(&all, workers), workers as i32, &ebpf::RETURN);
+            let code = ebpf::choosing(&steering.steps(&all, workers, &KEY), workers as i32, &ebpf::RETURN);
             match bpf::load(bpf::KIND_XDP, &code) {
                 Ok(program) => Some(Driver(program)),
                 Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -385,7 +393,7 @@ mod tests {
             let packet = fragment(packet(addresses, ports, protocol, SYN | ACK), part);
             let steering = if sprays { Steering::Spray(0) } else { Steering::Hash };
             let place = Kernel::new(steering, &joined).place(&packet);
-            let owner = Rss::new(joined.len()).worker_of_frame(&packet, LinkType::RawIp);
+            let owner = rss(joined.len()).worker_of_frame(&packet, LinkType::RawIp);
             prop_assert_eq!(joined[place], owner);
         }
 
@@ -401,7 +409,7 @@ mod tests {
             }
             let frame = frame(&packet, tags);
             let Some(driver) = Driver::of(sprays, workers) else { return Ok(()) };
-            let owner = Rss::new(workers).worker_of_frame(&frame, LinkType::Ethernet);
+            let owner = rss(workers).worker_of_frame(&frame, LinkType::Ethernet);
             prop_assert_eq!(driver.worker(&frame), owner);
         }
 
@@ -425,7 +433,7 @@ mod tests {
         ) {
             let cores = cores.min(joined.len());
             let packet = packet(addresses, ports, TCP, ACK);
-            let owner = Rss::new(joined.len()).worker_of_frame(&packet, LinkType::RawIp);
+            let owner = rss(joined.len()).worker_of_frame(&packet, LinkType::RawIp);
             let kernel = Kernel::new(Steering::Spray(cores), &joined);
             for _ in 0..10 {
                 let worker = joined[kernel.place(&packet)];
@@ -462,7 +470,7 @@ mod tests {
     fn frames_of_a_connection_are_spread() {
         let ends = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let regular = frame(&packet(ends, (1000, 80), TCP, ACK | PSH), 1);
-        let owner = Rss::new(4).worker_of_frame(&regular, LinkType::Ethernet);
+        let owner = rss(4).worker_of_frame(&regular, LinkType::Ethernet);
         for (cores, used) in [(0, 4), (1, 1), (2, 2), (3, 3)] {
             let Some(driver) = Driver::or_skip(Steering::Spray(cores), 4) else { return };
             let mut counts = [0; 4];
@@ -484,7 +492,7 @@ mod tests {
         for workers in [1, 2, 3, 7, 8, 31, 64, 128, 200, 1000] {
             for steering in [Steering::Hash, Steering::Spray(0), Steering::Spray(workers.min(5))] {
                 let Some(_) = Driver::or_skip(steering, workers) else { return };
-                assert!(steering.redirecting(workers, 0).len() < 4096);
+                assert!(steering.redirecting(workers, &KEY, 0).len() < 4096);
             }
         }
     }

@@ -80,7 +80,7 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     processing: "h",
     manual: manual!("from_xdp.rs"),
-    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
+    notes: Notes { task: Task::Always, has_queues: true, has_own_key: true, is_live: true, ..Notes::NONE },
     // Before ToXDP, which shares its queues.
     phase: Phase::Service,
     args: &[

@@ -18,6 +18,8 @@ use super::receiver::Receiver;
 use super::shared::Shared;
 use super::sys::program::{Program, Runner};
 use super::{Mode, Wanted};
+use flow::rss::Key;
+
 use crate::interface::steering::Steering;
 
 /// The interfaces of a graph.
@@ -63,6 +65,7 @@ struct Member {
     worker: usize,
     /// Which of them gets a frame.
     steering: Steering,
+    key: Key,
     bell: Arc<EventFd>,
 }
 
@@ -116,11 +119,12 @@ impl Interface {
         shares: Option<(Steering, &Arc<EventFd>)>,
     ) -> Result<(), String> {
         let mut state = lock(&self.state);
-        let (element, (worker, workers)) = (cx.id(), cx.worker());
+        let (element, (worker, workers), key) = (cx.id(), cx.worker(), cx.steering_key());
         let member = |(steering, bell): (Steering, &Arc<EventFd>)| Member {
             element,
             worker,
             steering,
+            key,
             bell: Arc::clone(bell),
         };
         state.members.extend(shares.map(member));
@@ -168,7 +172,7 @@ impl State {
     fn begin(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
         // All elements that share queues are steered by what the engine has been told.
-        let shared = self.members.first().map(|member| (member.steering, workers));
+        let shared = self.members.first().map(|member| (member.steering, workers, member.key));
         let program = self.program.insert(Program::load(shared)?);
         for Queue { element, worker, number, port, shared } in self.queues.drain(..) {
             program.serve(number, port.socket.as_fd()).map_err(in_map)?;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flow::rss;
 use packet::{Batch, Packet, Timestamp};
 use wire::LinkType;
 
@@ -137,6 +138,8 @@ pub trait Host {
     fn copies(&self, element: ElementId) -> usize;
     /// Whether an element of the same name and class is at work, in the place of which this one is made.
     fn is_heir(&self, element: ElementId) -> bool;
+    /// The key of the hash by which packets belong to workers.
+    fn steering_key(&self) -> rss::Key;
     /// The worker that a frame belongs to.
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
     /// The worker whose copy of an element a packet belongs to.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use flow::rss;
 use packet::{Batch, Packet};
 use wire::LinkType;
 
@@ -17,6 +18,11 @@ impl Cx<'_> {
     /// How many workers have a copy of an element at work: one or all.
     pub fn copies(&self, element: ElementId) -> usize {
         self.host.copies(element)
+    }
+
+    /// The key of the hash by which packets belong to workers ([`Dispatch`](crate::steering::Dispatch)).
+    pub fn steering_key(&self) -> rss::Key {
+        self.host.steering_key()
     }
 
     /// The worker that a frame belongs to.

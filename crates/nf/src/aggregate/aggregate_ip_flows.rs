@@ -26,7 +26,8 @@
 //! - `FRAGMENTS`: whether to number fragments behind the first; true in push context, false in pull context, where it
 //!   cannot be true.
 //! - `SYMETRIC`: if false, the two directions are different flows.
-//! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output.
+//! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output. On a live run, what is written is in
+//!   the file within a second.
 //! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` say where packets come from, for TRACEINFO.
 //! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 200 bytes each) when they come. Packets
 //!   of further flows belong to none.
@@ -347,6 +348,13 @@ impl AggregateIpFlows {
         Some(flow.id)
     }
 
+    /// Sees to it that what is known of flows that have ended is in the file within a second.
+    fn set_timer(&mut self, cx: &mut Cx<'_>) {
+        if let Some(info) = &mut self.info {
+            info.set_timer(cx, 0);
+        }
+    }
+
     fn report(&mut self, flow: &Flow) {
         let (Some(info), Some(key)) = (&mut self.info, self.table.key(flow.id)) else { return };
         let tuple = key.tuple();
@@ -564,6 +572,7 @@ impl Element for AggregateIpFlows {
             }
         }
         cx.recycle(batch);
+        self.set_timer(cx);
         None
     }
 
@@ -585,6 +594,13 @@ impl Element for AggregateIpFlows {
         match cx.outputs() {
             2.. => cx.emit(1, left),
             _ => cx.drop_all(left, DropReason::NoMatch),
+        }
+        self.set_timer(cx);
+    }
+
+    fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {
+        if let Some(info) = &mut self.info {
+            info.write_out();
         }
     }
 

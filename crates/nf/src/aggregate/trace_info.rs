@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use element::Timestamp;
+use element::{Cx, Timestamp};
 
 use crate::report_file::ReportFile;
 
@@ -33,6 +33,16 @@ impl TraceInfo {
 
     pub(super) fn write(&mut self, flow: &Record) {
         write_flow(&mut self.0, flow);
+    }
+
+    /// As [`ReportFile::set_timer`].
+    pub(super) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        self.0.set_timer(cx, token);
+    }
+
+    /// As [`ReportFile::write_out`].
+    pub(super) fn write_out(&mut self) {
+        self.0.write_out();
     }
 
     /// Ends the file.

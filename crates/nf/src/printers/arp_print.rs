@@ -13,7 +13,7 @@
 //! - `ETHER`: whether to print the addresses of the Ethernet header, which is taken to be at the start of the packet
 //!   where it is not marked.
 //! - `ACTIVE`: whether to print at all.
-//! - `OUTFILE`: a file that the text goes to instead of standard error.
+//! - `OUTFILE`: a file that the text goes to instead of standard error, on a live run within a second.
 //!
 //! ## Handlers
 //! - `active`: whether it prints.

@@ -20,7 +20,7 @@
 //! - `VLAN`, `ETHER`: whether to print the VLAN annotation, and the addresses of the Ethernet header.
 //! - `SWAP`: if false, identifier and sequence number of ICMP echo messages are shown in the machine's byte order.
 //! - `ACTIVE`: whether to print at all.
-//! - `OUTFILE`: a file that the text goes to instead of standard error.
+//! - `OUTFILE`: a file that the text goes to instead of standard error, on a live run within a second.
 //! - `CHANNEL`: accepted; there is one channel for messages.
 //!
 //! ## Handlers

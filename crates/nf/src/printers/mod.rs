@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 
 use element::args::parse_bool;
 use element::effects::{Counts, Field};
-use element::{Args, Batch, Cx, Effects, Element, Packet};
+use element::{Args, Batch, Cx, Effects, Element, Packet, WriteTimer};
 use packet::MAX_PACKET;
 
 /// How bytes are shown.
@@ -93,12 +93,13 @@ pub(crate) fn hex(text: &mut String, byte: u8) {
 pub(crate) struct Printer {
     path: Option<String>,
     file: Option<BufWriter<File>>,
+    timer: WriteTimer,
     fault: Option<String>,
 }
 
 impl Printer {
     pub(crate) fn new(path: Option<String>) -> Printer {
-        Printer { path, file: None, fault: None }
+        Printer { path, file: None, timer: WriteTimer::default(), fault: None }
     }
 
     /// Creates the file, if there is to be one.
@@ -114,6 +115,21 @@ impl Printer {
     pub(crate) fn line(&mut self, cx: &mut Cx<'_>, text: &str) {
         let Some(file) = &mut self.file else { return cx.message(format_args!("{text}\n")) };
         if let Err(error) = writeln!(file, "{text}") {
+            self.fault.get_or_insert_with(|| reason(&error));
+        }
+    }
+
+    /// Sees to it that the element's timer with this number ends within a second, if anything waits in memory.
+    fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if self.file.as_ref().is_some_and(|file| !file.buffer().is_empty()) {
+            self.timer.start(cx, token);
+        }
+    }
+
+    /// Writes what waits in memory, when that timer has ended.
+    fn write_out(&mut self) {
+        self.timer.end();
+        if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
             self.fault.get_or_insert_with(|| reason(&error));
         }
     }
@@ -172,6 +188,11 @@ impl<D: Describe> Element for Printing<D> {
                 self.printer.line(cx, &self.text);
             }
         }
+        self.printer.set_timer(cx, 0);
+    }
+
+    fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {
+        self.printer.write_out();
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

@@ -8,10 +8,10 @@
 //! not IP pass and are counted by themselves.
 //!
 //! A flow of which nothing was seen for TIMEOUT has ended: its next packet begins another one, handlers do not show it
-//! any more, and it is written to FILE: when that is noticed, with packets that come later, or at the end of the run. When
-//! CAPACITY flows are there, a new one takes the place of one that has ended if 64 that are looked at have one among them;
-//! otherwise its packets pass and are counted as overflows. Time for that is the clock; what is shown are the packets' own
-//! time stamps (the clock for those that have none).
+//! any more, and it is written to FILE: when that is noticed, with packets that come later (on a live run it is in the
+//! file a second after that), or at the end of the run. When CAPACITY flows are there, a new one takes the place of one
+//! that has ended if 64 that are looked at have one among them; otherwise its packets pass and are counted as overflows.
+//! Time for that is the clock; what is shown are the packets' own time stamps (the clock for those that have none).
 //!
 //! As CSV, a flow is a line: source, source_port, destination, destination_port, protocol (its number), packets, bytes,
 //! first, last and, with BIDIRECTIONAL, reply_packets and reply_bytes; the first line has these names. As JSON, flows are
@@ -391,6 +391,15 @@ impl Element for FlowCounter {
             self.counts.bytes += bytes;
         }
         self.expire(now, batch.len());
+        if let Some(file) = &mut self.book.file {
+            file.set_timer(cx, 0);
+        }
+    }
+
+    fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {
+        if let Some(file) = &mut self.book.file {
+            file.write_out();
+        }
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::c_int;
 
+use flow::rss::Key;
+
 use crate::interface::steering::Steering;
 use crate::interface::sys::bpf::{
     self, ATTACH_XDP, CALL, EXIT, KIND_XDP, LOAD_MAP, LOAD_WORD, MOVE, bpf, own, step,
@@ -75,14 +77,14 @@ pub(crate) struct Program {
 impl Program {
     /// Loads the program. It runs from [`attach`](Self::attach) on. With a steering, each of so many workers has a socket at
     /// each queue.
-    pub(crate) fn load(shared: Option<(Steering, usize)>) -> Result<Program, (&'static str, io::Error)> {
-        let of_queue = shared.map_or(1, |(_, workers)| workers as u32);
+    pub(crate) fn load(shared: Option<(Steering, usize, Key)>) -> Result<Program, (&'static str, io::Error)> {
+        let of_queue = shared.map_or(1, |(_, workers, _)| workers as u32);
         let entries = MOST_QUEUES.saturating_mul(of_queue);
         let create = MapCreate { kind: KIND_XSKMAP, key_size: 4, value_size: 4, entries };
         // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
         let map = unsafe { own(bpf(MAP_CREATE, &create)) }.map_err(|error| ("BPF_MAP_CREATE", error))?;
         let instructions = match shared {
-            Some((steering, workers)) => steering.redirecting(workers, map.as_raw_fd()),
+            Some((steering, workers, key)) => steering.redirecting(workers, &key, map.as_raw_fd()),
             None => by_queue(map.as_raw_fd()),
         };
         let program = bpf::load(KIND_XDP, &instructions).map_err(|error| ("BPF_PROG_LOAD", error))?;

@@ -1,0 +1,138 @@
+//! ToDump where packets start with headers of several kinds.
+
+use std::path::Path;
+
+use capture::{LinkType, Reader, Writer, WriterOptions};
+use testkit::{Outcome, Run};
+
+const IP: [u8; 28] = [
+    0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcf, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 8, 0, 0, //
+];
+
+/// A packet of this kind around the same IP packet.
+fn frame(link: LinkType) -> Vec<u8> {
+    let header: &[u8] = match link {
+        LinkType::Ethernet => &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0],
+        LinkType::LinuxCooked => &[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 2, 0, 0, 8, 0],
+        _ => &[],
+    };
+    [header, &IP].concat()
+}
+
+/// Writes a capture of two packets of this kind.
+fn capture(folder: &Path, name: &str, link: LinkType) -> String {
+    let path = folder.join(name).display().to_string();
+    let file = capture::create(&path).unwrap();
+    let mut writer = Writer::new(file, WriterOptions { link, ..WriterOptions::default() });
+    for second in 1..=2 {
+        writer.write(second * 1_000_000_000, 0, [&frame(link)[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    path
+}
+
+/// Runs a text in which `ETHER`, `IP` and `SLL` stand for captures and `OUT` for the output; with what is in the output.
+fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = text.to_string();
+    for (name, link) in
+        [("$ETHER", LinkType::Ethernet), ("$IP", LinkType::RawIp), ("$SLL", LinkType::LinuxCooked)]
+    {
+        text = text.replace(name, &capture(folder.path(), &name[1..], link));
+    }
+    let mixed = folder.path().join("mixed");
+    std::fs::write(&mixed, pcapng()).unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let text = text.replace("$MIXED", &mixed.display().to_string()).replace("$OUT", &out);
+    let outcome = Run::trace().text(&text, &["out.count"]).unwrap();
+    let mut reader = Reader::open(&out).unwrap();
+    let link = reader.link();
+    let packets = std::iter::from_fn(|| reader.next().unwrap().map(|record| record.data.to_vec())).collect();
+    (outcome, link, packets)
+}
+
+/// A pcapng file with two interfaces, Ethernet and raw IP, and a packet of each.
+fn pcapng() -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len().next_multiple_of(4)) as u32;
+        file.extend([kind.to_le_bytes(), length.to_le_bytes()].concat());
+        file.extend(body);
+        file.resize(file.len().next_multiple_of(4), 0);
+        file.extend(length.to_le_bytes());
+    };
+    block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+    for link in [1, 101] {
+        block(1, &[link, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    for (interface, link) in [(0, LinkType::Ethernet), (1, LinkType::RawIp)] {
+        let frame = frame(link);
+        let length = frame.len() as u32;
+        let words = [interface, 0, 1_000_000, length, length].map(u32::to_le_bytes).concat();
+        block(6, &[words, frame].concat());
+    }
+    file
+}
+
+/// How many packets were dropped for their link type.
+fn dropped(outcome: &Outcome) -> u64 {
+    outcome.report.totals.drops.get("another link type").copied().unwrap_or(0)
+}
+
+#[test]
+fn packets_of_another_link_type_are_left_out_and_the_run_says_so() {
+    for (sources, link, left_out) in [
+        ("FromDump($MIXED) -> out", LinkType::Ethernet, 1),
+        ("FromDump($ETHER) -> out; FromDump($IP) -> out", LinkType::Ethernet, 2),
+        ("FromDump($IP) -> out; FromDump($ETHER) -> out", LinkType::RawIp, 2),
+        ("FromDump($SLL) -> out; FromDump($ETHER) -> out", LinkType::LinuxCooked, 2),
+        (
+            "FromDump($ETHER, FORCE_IP true) -> out; FromDump($IP, FORCE_IP true) -> out",
+            LinkType::Ethernet,
+            2,
+        ),
+    ] {
+        let (outcome, file, packets) = run(&format!("out :: ToDump($OUT); {sources}"));
+        assert_eq!((file, dropped(&outcome)), (link, left_out), "{sources}");
+        assert!(!packets.is_empty() && packets.iter().all(|packet| *packet == frame(link)), "{sources}");
+        assert_eq!(outcome.values, [Ok(packets.len().to_string())], "{sources}");
+        assert!(outcome.errors[0].contains("another link header"), "{sources}: {:?}", outcome.errors);
+        assert!(outcome.messages.contains("are left out"), "{sources}: {}", outcome.messages);
+    }
+}
+
+#[test]
+fn packets_that_are_left_out_pass_where_packets_pass() {
+    let text = "out :: ToDump($OUT) -> passed :: Counter -> Discard; FromDump($MIXED) -> out;
+        Idle -> d :: Discard";
+    let (outcome, _, packets) = run(text);
+    assert_eq!((packets.len(), dropped(&outcome)), (1, 0));
+    assert_eq!(outcome.report.totals.drops.get("discard"), Some(&2));
+    assert!(outcome.errors[0].contains("1 packets with another link header"), "{:?}", outcome.errors);
+}
+
+#[test]
+fn who_says_what_packets_start_with_is_believed_unless_they_say_otherwise() {
+    for (text, link, count) in [
+        ("FromDump($ETHER) -> Strip(14) -> out :: ToDump($OUT, ENCAP IP)", LinkType::RawIp, 2),
+        ("FromDump($SLL) -> Strip(16) -> out :: ToDump($OUT, ENCAP IP)", LinkType::RawIp, 2),
+        (
+            "FromDump($IP) -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:1) -> out :: ToDump($OUT)",
+            LinkType::Ethernet,
+            2,
+        ),
+        // What is made here starts with IP and says so.
+        (
+            "out :: ToDump($OUT); FromDump($IP) -> out;
+             TimedSource(0.1, LIMIT 3) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> out",
+            LinkType::RawIp,
+            5,
+        ),
+    ] {
+        let (outcome, file, packets) = run(text);
+        assert_eq!((file, packets.len(), dropped(&outcome)), (link, count, 0), "{text}");
+        assert_eq!(outcome.errors, [""; 0], "{text}");
+    }
+    let (outcome, link, packets) = run("FromDump($ETHER) -> out :: ToDump($OUT, ENCAP IP)");
+    assert_eq!((link, packets.len(), dropped(&outcome)), (LinkType::RawIp, 0, 2));
+}

@@ -1,0 +1,147 @@
+//! Packets of unknown flows, where the packets of one flow are spread over workers.
+//!
+//! A packet that is spread, and whose flow no board of an element knows, is sent home: it is handed over twice, and looked for
+//! twice. Where many are, as in a flood, they go to their worker at once. Whether a flow is known is seen in [`Known`], which
+//! costs little, but is of no use while nearly all are: so one window of packets in [`CYCLE`] is spread without looking, and
+//! what part of it comes home says whether the others are looked at.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use element::Packet;
+use element::steering::{Known, flow_number};
+
+/// Packets of a window: several times as many as may be under way.
+const WINDOW: u64 = 4096;
+/// Windows until the next one that is spread without looking.
+const CYCLE: u32 = 64;
+/// Packets are looked at where one of so many comes home.
+const PART: u64 = 8;
+
+/// What one worker has done so far with packets that are spread; it alone writes.
+#[derive(Default)]
+#[repr(align(64))]
+pub(crate) struct Count {
+    /// Packets that it has spread without looking,
+    spread: AtomicU64,
+    /// and those that others have spread, and that it has sent home.
+    home: AtomicU64,
+}
+
+/// Decides for one worker.
+pub(crate) struct Unknown {
+    me: usize,
+    known: Arc<Known>,
+    counts: Arc<[Count]>,
+    /// Packets until the window is over.
+    left: u64,
+    /// Windows in which packets are looked at until one comes in which they are not; 0 in this one.
+    looks: u32,
+    /// The sums of all counts when the last such window began.
+    began: [u64; 2],
+}
+
+impl Unknown {
+    /// For each worker one.
+    pub(crate) fn of_all(known: &Arc<Known>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
+        let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
+        let known = Arc::clone(known);
+        (0..workers).map(move |me| Unknown {
+            me,
+            known: Arc::clone(&known),
+            counts: Arc::clone(&counts),
+            left: WINDOW,
+            looks: 0,
+            began: [0; 2],
+        })
+    }
+
+    /// True if the packets of a batch that is to be spread are looked at.
+    #[inline]
+    pub(crate) fn looks(&mut self, packets: usize) -> bool {
+        let packets = packets as u64;
+        let looks = self.looks > 0;
+        if !looks {
+            add(&self.counts[self.me].spread, packets);
+        }
+        match self.left.checked_sub(packets) {
+            Some(left) => self.left = left,
+            None => self.turn(),
+        }
+        looks
+    }
+
+    /// True if the flow of a packet may be known.
+    #[inline]
+    pub(crate) fn may_know(&self, packet: &Packet) -> bool {
+        flow_number(packet, self.known.seed()).is_some_and(|number| self.known.has(number))
+    }
+
+    /// Counts packets that this worker sends home.
+    pub(crate) fn send_home(&self, packets: u64) {
+        add(&self.counts[self.me].home, packets);
+    }
+
+    #[cold]
+    fn turn(&mut self) {
+        self.left = WINDOW;
+        if self.looks > 0 {
+            self.looks -= 1;
+            if self.looks == 0 {
+                self.began = self.sums();
+            }
+            return;
+        }
+        let [spread, home] = self.sums();
+        let (spread, home) = (spread - self.began[0], home - self.began[1]);
+        self.began = [self.began[0] + spread, self.began[1] + home];
+        if home.saturating_mul(PART) > spread {
+            self.looks = CYCLE - 1;
+        }
+    }
+
+    fn sums(&self) -> [u64; 2] {
+        let sum = |of: fn(&Count) -> &AtomicU64| {
+            self.counts.iter().map(|count| of(count).load(Ordering::Relaxed)).sum()
+        };
+        [sum(|count| &count.spread), sum(|count| &count.home)]
+    }
+}
+
+/// Adds to a number that nobody else writes.
+#[inline]
+fn add(number: &AtomicU64, more: u64) {
+    number.store(number.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets the first of two workers spread so many packets, of which the other one sends a part home; how many were looked at.
+    fn looked_at(workers: &mut [Unknown], batches: u64, home: impl Fn(u64) -> u64) -> u64 {
+        let mut looked_at = 0;
+        for batch in 0..batches {
+            if workers[0].looks(32) {
+                looked_at += 32;
+            } else {
+                workers[1].send_home(home(batch));
+            }
+        }
+        looked_at
+    }
+
+    #[test]
+    fn packets_are_looked_at_while_many_come_home() {
+        let mut workers: Vec<_> = Unknown::of_all(&Arc::default(), 2).collect();
+        assert_eq!(looked_at(&mut workers, 10_000, |_| 0), 0);
+        assert_eq!(looked_at(&mut workers, 10_000, |batch| u64::from(batch % 10 == 0)), 0);
+        let share = |workers: &mut _, home| looked_at(workers, 100_000, home) as f64 / 3_200_000.0;
+        let in_flood = share(&mut workers, |_| 32);
+        assert!((0.97..0.99).contains(&in_flood), "{in_flood}");
+        // At most the rest of a cycle.
+        let behind = looked_at(&mut workers, 100_000, |_| 0);
+        assert!(behind <= WINDOW * u64::from(CYCLE), "{behind}");
+        assert_eq!(looked_at(&mut workers, 10_000, |_| 0), 0);
+    }
+}

@@ -1,0 +1,108 @@
+//! Which flows any core knows, as far as a few bits tell: for whoever spreads packets and reads no state.
+//!
+//! A counter per cell says how many known flows have a number that leads to it. A flow that is known is always found; one that
+//! is not may be taken for known, which costs time and nothing else. Numbers are of one direction: who knows a flow in both
+//! directions adds two.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use crate::key::Ends;
+
+/// Cells: with 100,000 flows one of 20 unknown ones is taken for known.
+const BITS: u32 = 21;
+
+/// A counter with this value has lost count, and stays.
+const FULL: u8 = u8::MAX;
+
+/// The flows that all cores know.
+pub struct Known {
+    /// Nobody who does not know it can choose flows with the number of another one.
+    seed: AtomicU64,
+    cells: Box<[AtomicU8]>,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known { seed: AtomicU64::new(0), cells: (0..1 << BITS).map(|_| AtomicU8::new(0)).collect() }
+    }
+}
+
+impl Known {
+    /// Sets the seed, before there is any flow.
+    pub fn set_seed(&self, seed: u64) {
+        self.seed.store(seed, Ordering::Relaxed);
+    }
+
+    /// The seed that numbers of packets are made with.
+    #[inline]
+    pub fn seed(&self) -> u64 {
+        self.seed.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn cell(&self, number: u32) -> Option<&AtomicU8> {
+        self.cells.get((number >> (32 - BITS)) as usize)
+    }
+
+    /// True if a flow with this number may be known.
+    #[inline]
+    pub fn has(&self, number: u32) -> bool {
+        self.cell(number).is_some_and(|cell| cell.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Adds a flow; its number, with which it is to be removed.
+    pub(crate) fn add(&self, ends: &Ends) -> u32 {
+        let number = ends.number(self.seed());
+        self.change(number, |count| count.saturating_add(1));
+        number
+    }
+
+    /// Removes a flow that was added.
+    pub(crate) fn remove(&self, number: u32) {
+        self.change(number, |count| if count == FULL { FULL } else { count.saturating_sub(1) });
+    }
+
+    fn change(&self, number: u32, to: impl Fn(u8) -> u8) {
+        if let Some(cell) = self.cell(number) {
+            // It never gives up.
+            let _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(to(count)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(client: u32) -> Ends {
+        Ends::V4([client, 0x0a00_0001], [1024, 80])
+    }
+
+    #[test]
+    fn known_flows_are_found_and_others_hardly_ever() {
+        let known = Known::default();
+        known.set_seed(7);
+        let numbers: Vec<u32> = (0..10_000).map(|client| known.add(&ends(client))).collect();
+        assert!(numbers.iter().all(|&number| known.has(number)));
+        let taken = (10_000..20_000).filter(|&client| known.has(ends(client).number(7))).count();
+        assert!(taken < 100, "{taken}");
+        numbers.iter().for_each(|&number| known.remove(number));
+        assert!(numbers.iter().all(|&number| !known.has(number)));
+    }
+
+    #[test]
+    fn a_cell_that_has_lost_count_stays_known() {
+        let known = Known::default();
+        let numbers: Vec<u32> = (0..300).map(|_| known.add(&ends(1))).collect();
+        numbers.iter().for_each(|&number| known.remove(number));
+        assert!(known.has(numbers[0]));
+    }
+
+    #[test]
+    fn numbers_depend_on_direction_and_seed() {
+        let back = Ends::V4([0x0a00_0001, 1], [80, 1024]);
+        assert_ne!(ends(1).number(7), back.number(7));
+        assert_ne!(ends(1).number(7), ends(1).number(8));
+        assert_ne!(Ends::V6([1, 2], [3, 4]).number(7), Ends::V6([2, 1], [4, 3]).number(7));
+    }
+}

@@ -1,0 +1,39 @@
+//! Files that elements write while a run goes on.
+
+use tidegate_testkit::Run;
+
+/// Elements that write what packets make them write, a second apart, to the file `%`.
+const WRITERS: [&str; 7] = [
+    "ToDump(%)",
+    "ToDump(%.gz)",
+    "ToIPSummaryDump(%)",
+    "ToIPSummaryDump(%, BINARY true)",
+    "IPPrint(OUTFILE %) -> Discard",
+    "FlowCounter(FILE %, TIMEOUT 0.1) -> Discard",
+    "AggregateIPFlows(TRACEINFO %, UDP_TIMEOUT 0, REAP 0) -> Discard",
+];
+
+/// The size of the file a second after the last of so many packets, while the run goes on.
+fn size(writer: &str, packets: usize) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file").display().to_string();
+    let name = if writer.contains(".gz") { format!("{file}.gz") } else { file.clone() };
+    let writer = writer.replace('%', &file);
+    let text = format!(
+        "TimedSource(1, LIMIT {packets}) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> {writer};
+         look :: FromIPSummaryDump({name}, ALLOW_NONEXISTENT true, ACTIVE false) -> Discard;
+         Script(wait {}, print $(look.filesize), stop)",
+        packets as f64 + 1.5
+    );
+    let outcome = Run::default().text(&text, &[]).unwrap();
+    assert_eq!(outcome.errors, [""; 0], "{writer}");
+    outcome.output.trim().parse().unwrap_or_else(|_| panic!("{writer}: {}", outcome.output))
+}
+
+#[test]
+fn what_is_written_on_a_live_run_is_in_the_file_within_a_second() {
+    for writer in WRITERS {
+        let (none, some) = (size(writer, 0), size(writer, 3));
+        assert!(some > none, "{writer}: {none} bytes without packets, {some} with some");
+    }
+}
