@@ -33,8 +33,8 @@ pub trait Lessor: Send + Sync {
     /// A flow comes by again that was on lease at this place. Nothing happens if that lease had ended.
     fn give_back(&self, handle: u64, leases: &Arc<Leases>, place: u32);
 
-    /// Does what the element does first when packets come at a time, and says before which time it has nothing to do then, as far
-    /// as flows count that are on lease now.
+    /// Does what the element does first when packets come at a time, and says before which time it has nothing to do
+    /// then, as far as flows count that are on lease now.
     fn catch_up(&self, now: Timestamp) -> Timestamp;
 }
 

@@ -430,7 +430,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// When this core has last noted that it saw a flow, which may be another core's: the end of that [`TICK`], or zero.
+    /// When this core has last noted that it saw a flow, which may be another core's: the end of that [`TICK`], or
+    /// zero.
     #[inline]
     pub fn noted(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).and_then(|of| of.seen.get(self.me));

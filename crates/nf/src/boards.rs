@@ -62,8 +62,8 @@ impl<K: Key, V: Plain> Board<K, V> {
         self.states.see(id, now);
     }
 
-    /// True if a packet of a flow of another worker is known to have come in the slice of time that it is now. Slices are of 2 to
-    /// the power of `slice` nanoseconds, or of a tick if that is longer.
+    /// True if a packet of a flow of another worker is known to have come in the slice of time that it is now. Slices
+    /// are of 2 to the power of `slice` nanoseconds, or of a tick if that is longer.
     #[inline]
     pub(crate) fn is_fresh(&self, id: StateId, now: Timestamp, slice: u32) -> bool {
         let slice = slice.max(flow::TICK.0.ilog2());

@@ -15,8 +15,8 @@
 //! What else there is to do about flows is done around the function: the states of a batch's flows are looked up together, and
 //! packets of unknown flows are treated as those that open connections. When flows were last seen is known from all workers, and
 //! flows that nobody sees end. A connection is closed by RST, or by FIN from both ends; its state stays readable for
-//! [`flow::LINGER`] then, for packets that are still on their way. Of a connection with one entry only one end is seen, and the
-//! other one may go on behind its FIN: such a connection ends with RST, or when nobody sees it.
+//! [`flow::LINGER`] then, for packets that are still on their way. Of a connection with one entry only one end is seen,
+//! and the other one may go on behind its FIN: such a connection ends with RST, or when nobody sees it.
 //!
 //! `examples/own-nf` has two functions, and a program with them.
 

@@ -1,4 +1,5 @@
-//! How an ARPQuerier deals with packets: who is known gets an Ethernet header, for others a query is sent, and the packet waits.
+//! How an ARPQuerier deals with packets: who is known gets an Ethernet header, for others a query is sent, and the
+//! packet waits.
 
 use std::net::Ipv4Addr;
 

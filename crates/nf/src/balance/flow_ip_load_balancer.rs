@@ -2,10 +2,11 @@
 //! Balances flows over servers by writing a server's address into their packets.
 //!
 //! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those that
-//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP segment with FIN, or
-//! for DONE_TIMEOUT behind one with RST. What servers send is not seen, so that a FIN closes one direction only, and the
-//! connection counts for its server as long as it is remembered. The destination address and the destination annotation become the server's, and all checksums are
-//! updated. FlowIPLoadBalancerReverse does the opposite for answers.
+//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP segment with
+//! FIN, or for DONE_TIMEOUT behind one with RST. What servers send is not seen, so that a FIN closes one direction
+//! only, and the connection counts for its server as long as it is remembered. The destination address and the
+//! destination annotation become the server's, and all checksums are updated. FlowIPLoadBalancerReverse does the
+//! opposite for answers.
 //!
 //! An ICMP error goes to the server of the flow that it is about: the packet that it quotes has come from the address that
 //! the error goes to. There, too, the server's address is put in. An error about a flow that is not remembered goes where

@@ -36,8 +36,8 @@ pub(super) struct Sharing {
 }
 
 impl Desk {
-    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. Where it needs none,
-    /// or there is none to be had, what becomes of the packet.
+    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. Where it
+    /// needs none, or there is none to be had, what becomes of the packet.
     #[cold]
     pub(super) fn open(
         &self,
@@ -266,8 +266,8 @@ impl Opening {
     }
 }
 
-/// What a packet from outside becomes that is for a port of somebody inside, who has not sent to its sender. `None` where that
-/// one's packets to the sender have another port outside.
+/// What a packet from outside becomes that is for a port of somebody inside, who has not sent to its sender. `None`
+/// where that one's packets to the sender have another port outside.
 fn from_stranger(store: &Store, owner: u16, looked: Looked, known: Known, now: Timestamp) -> Option<Change> {
     let (space, (destination, destination_port)) = (space(owner, looked.which), known.inside);
     let to = Tuple { destination, destination_port, ..looked.tuple };

@@ -20,8 +20,8 @@
 //! - `INPUTSPEC`: what becomes of packets that no mapping is for, an argument for each input; see above.
 //! - `TIMEOUT`: how long a mapping holds after its last packet.
 //! - `GUARANTEE`: for so many seconds after each packet a mapping does not give way to others; 0 for not at all.
-//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number they end
-//!   when they are over, where Click's end up to so many seconds later.
+//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
+//!   they end when they are over, where Click's end up to so many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
 //! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes about 310
 //!   bytes, from the time when it is needed on; packets for which there is no memory are treated as above this number.

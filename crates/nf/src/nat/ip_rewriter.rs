@@ -33,8 +33,8 @@
 //! - `UDP_STREAMING_TIMEOUT`: the same once there were three packets and one of them a reply; UDP_TIMEOUT if not given.
 //! - `UDP_GUARANTEE`: as TCP_GUARANTEE, for UDP.
 //! - `GUARANTEE`: the same as TCP_GUARANTEE, and counts if both are given.
-//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number they end
-//!   when they are over, where Click's end up to so many seconds later.
+//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
+//!   they end when they are over, where Click's end up to so many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
 //! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes about 310
 //!   bytes, from the time when it is needed on; packets for which there is no memory are treated as above this number.
@@ -45,7 +45,8 @@
 //!   go (RFC 4787); then no two have the same one. All of them leave where the first one has. A flow is dropped whose reply is
 //!   somebody else's: ports that are forwarded should not be in the range. Such a translator works on one worker.
 //! - `INDEPENDENT_FILTERING`: whether everybody outside may send to such a port, and not only those that were sent to: packets
-//!   that no mapping is for, at an input that drops or passes them, are then translated without one. Needs INDEPENDENT_MAPPING.
+//!   that no mapping is for, at an input that drops or passes them, are then translated without one. Needs
+//!   INDEPENDENT_MAPPING.
 //! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Those of it
 //!   that are over make room at once, as far as 64 show. Such a translator works on one worker.
 //!

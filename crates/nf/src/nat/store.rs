@@ -6,8 +6,8 @@
 //!
 //! Sessions stand in queues by a time before which they are certainly not over. Whoever comes to the front is looked at: if
 //! there were packets meanwhile, it goes back to where it belongs, so that who is really over first is found without
-//! anything being moved per packet. A few are looked at with each batch; a packet that comes before its mapping's turn, but
-//! when that is over, ends it.
+//! anything being moved per packet. A few are looked at with each batch; a packet that comes before its mapping's turn,
+//! but when that is over, ends it.
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
@@ -175,8 +175,8 @@ pub(super) struct Store {
     reaps: bool,
     /// The time before which no mapping is over.
     next_search: i64,
-    /// The logarithm of a time in nanoseconds, no longer than the shortest time-out. Time is cut into slices of it: a mapping is
-    /// not over when one of its packets came in the slice that it is now.
+    /// The logarithm of a time in nanoseconds, no longer than the shortest time-out. Time is cut into slices of it: a
+    /// mapping is not over when one of its packets came in the slice that it is now.
     slice: u32,
     used: Used,
     endpoints: Endpoints,

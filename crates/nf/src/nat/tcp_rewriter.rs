@@ -33,8 +33,8 @@
 //! - `TCP_NODATA_TIMEOUT`: the same as long as data have come in one direction at most.
 //! - `TCP_GUARANTEE`: for so many seconds after each packet a mapping does not give way to others.
 //! - `GUARANTEE`: the same as TCP_GUARANTEE, and counts if both are given.
-//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number they end
-//!   when they are over, where Click's end up to so many seconds later.
+//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
+//!   they end when they are over, where Click's end up to so many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
 //! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes about 310
 //!   bytes, from the time when it is needed on; packets for which there is no memory are treated as above this number.
@@ -46,7 +46,8 @@
 //!   go (RFC 4787); then no two have the same one. All of them leave where the first one has. A flow is dropped whose reply is
 //!   somebody else's: ports that are forwarded should not be in the range. Such a translator works on one worker.
 //! - `INDEPENDENT_FILTERING`: whether everybody outside may send to such a port, and not only those that were sent to: packets
-//!   that no mapping is for, at an input that drops or passes them, are then translated without one. Needs INDEPENDENT_MAPPING.
+//!   that no mapping is for, at an input that drops or passes them, are then translated without one. Needs
+//!   INDEPENDENT_MAPPING.
 //! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Those of it
 //!   that are over make room at once, as far as 64 show. Such a translator works on one worker.
 //!

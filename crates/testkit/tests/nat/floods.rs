@@ -7,7 +7,8 @@ fn query(host: u8, port: u16, at: i64) -> (i64, Vec<u8>) {
     (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)))
 }
 
-/// A translator with three ports, identifiers or addresses, what it translates, and how long a mapping holds in seconds.
+/// A translator with three ports, identifiers or addresses, what it translates, and how long a mapping holds in
+/// seconds.
 type Few = (&'static str, String, fn(u8, i64) -> (i64, Vec<u8>), i64);
 
 fn few() -> Vec<Few> {

@@ -91,8 +91,8 @@ impl Store {
         self.reaps && self.is_over(place, now.0)
     }
 
-    /// Ends mappings that are over, so that a new one finds what they have had. True if there were any. What is a lot takes
-    /// several calls.
+    /// Ends mappings that are over, so that a new one finds what they have had. True if there were any. What is a lot
+    /// takes several calls.
     #[cold]
     pub(in crate::nat) fn make_room(&mut self, now: Timestamp) -> bool {
         let size = self.size;
@@ -168,7 +168,8 @@ impl Store {
         }
     }
 
-    /// The same for who sees packets that do not come here; before which time that does nothing, if no packet comes here.
+    /// The same for who sees packets that do not come here; before which time that does nothing, if no packet comes
+    /// here.
     pub(in crate::nat) fn catch_up_elsewhere(&mut self, now: Timestamp) -> Timestamp {
         self.catch_up(now);
         Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })

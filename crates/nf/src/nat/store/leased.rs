@@ -15,7 +15,8 @@ use crate::nat::change::Change;
 impl Store {
     /// Leases the flow of a key; what it is known by, and what its packets become.
     pub(in crate::nat) fn lease(&mut self, key: &EndsKey, lease: Lease) -> Option<(FlowId, Change)> {
-        // Keys that move have other ids soon, and those shown to others are theirs, too. Who may be over must come here.
+        // Keys that move have other ids soon, and those shown to others are theirs, too. Who may be over must come
+        // here.
         if self.old.is_some() || self.board.is_some() || self.is_behind() {
             return None;
         }
