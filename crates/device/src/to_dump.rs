@@ -20,8 +20,8 @@
 //! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
 //! - `ENCAP`: what packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
-//!   packet says of itself, or Ethernet. Packets that do not say what they start with (made or stripped ones) are
-//!   taken for such.
+//!   packet says of itself, or Ethernet. Packets with the link type of the first one, and those that do not say
+//!   what they start with (made or stripped ones), are taken for such.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it.
 //! - `EXTRA_LENGTH`: whether the extra length annotation counts to the length on the wire.
 //! - `NANO`: whether time stamps have nanoseconds.
@@ -128,7 +128,7 @@ struct ToDump {
     filename: String,
     snap_length: u32,
     link: Option<LinkType>,
-    /// The number of the file's link type, once the file has begun.
+    /// The number of the link type that the first packet has said. Packets of that one start with what the file says.
     number: u16,
     /// True if the user has said what packets start with.
     is_given: bool,
@@ -157,7 +157,6 @@ impl ToDump {
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
         self.link = Some(link);
-        self.number = link.number();
         self.writer = self.file.take().map(|file| Writer::new(file, options));
     }
 
@@ -240,6 +239,7 @@ impl Sink for ToDump {
         if let Some(first) = batch.iter().next()
             && self.writer.is_none()
         {
+            self.number = first.link();
             self.begin(self.link.unwrap_or(LinkType::from_number(first.link())));
         }
         let (mut failed, mut others) = (cx.batch(), cx.batch());

@@ -133,6 +133,9 @@ fn who_says_what_packets_start_with_is_believed_unless_they_say_otherwise() {
         assert_eq!((file, packets.len(), dropped(&outcome)), (link, count, 0), "{text}");
         assert_eq!(outcome.errors, [""; 0], "{text}");
     }
-    let (outcome, link, packets) = run("FromDump($ETHER) -> out :: ToDump($OUT, ENCAP IP)");
-    assert_eq!((link, packets.len(), dropped(&outcome)), (LinkType::RawIp, 0, 2));
+    // The user's word about the first packet's source counts, and not for others.
+    let text =
+        "FromDump($ETHER) -> out :: ToDump($OUT, ENCAP IP); FromDump($SLL) -> out; FromDump($IP) -> out";
+    let (outcome, link, packets) = run(text);
+    assert_eq!((link, packets.len(), dropped(&outcome)), (LinkType::RawIp, 4, 2));
 }
