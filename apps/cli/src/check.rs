@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use crate::load::{Input, Loaded};
 use crate::prove::MOST_SECONDS;
@@ -66,7 +67,8 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let findings = explain::find(&reasoned, args.seconds, args.memory);
+    let end = Instant::now() + Duration::from_secs(args.seconds);
+    let findings = explain::find(&reasoned, end, args.memory);
     let (idle, more) = explain::idle(&reasoned, &findings, args.all);
     loaded.problems.extend(idle);
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
@@ -80,7 +82,8 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let state = if is_right { "no errors" } else { "with errors" };
     let head = format!("{}: {elements} elements, {connections} connections, {state}\n", loaded.name);
     let workers = built.as_ref().map(|(plan, configured)| explain::workers(plan, configured));
-    let printed = print(&(head + &explain::describe(&reasoned, &findings) + &workers.unwrap_or_default()));
+    let printed =
+        print(&(head + &explain::describe(&reasoned, &findings, end) + &workers.unwrap_or_default()));
     if is_right { printed } else { ExitCode::from(FAILURE) }
 }
 

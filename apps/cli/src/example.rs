@@ -1,7 +1,10 @@
 //! One packet through a configuration, of which nothing is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use engine::{ClockKind, Options, Plan, Worker};
 use synthesizer::check::Fate;
@@ -25,13 +28,22 @@ impl engine::Sink for Quiet {
     fn flush(&mut self) {}
 }
 
-/// Runs a packet through one configuration; `None` where that is not possible.
+/// The longest that a packet may take on its way. One that an element moves in a circle never ends.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Runs a packet through one configuration. `None` where that is not possible, or takes longer than a second or than to the end
+/// that is given.
 pub(crate) fn run(
     reasoned: &Reasoned,
     entry: usize,
     example: &Example,
     exits: &BTreeMap<usize, Exit>,
+    end: Instant,
 ) -> Option<Ran> {
+    let left = end.saturating_duration_since(Instant::now()).min(LONGEST);
+    if left.is_zero() {
+        return None;
+    }
     let graph = prepare(&reasoned.graph, &reasoned.chain, entry, example, exits);
     let (registry, unknown) = registry_for(&graph);
     if !unknown.is_empty() {
@@ -39,10 +51,28 @@ pub(crate) fn run(
     }
     let plan = Arc::new(Plan::new(graph, &registry).ok()?);
     let configured = plan.configure(Some(1)).ok()?;
-    let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let options = Options {
+        clock: ClockKind::Trace,
+        burst: 1,
+        interrupt: Arc::clone(&interrupt),
+        ..Options::default()
+    };
     let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).ok()?;
     worker.initialize().ok()?;
+    let (ended, ends) = mpsc::channel::<()>();
+    let flag = Arc::clone(&interrupt);
+    let watch = thread::spawn(move || {
+        if ends.recv_timeout(left) == Err(mpsc::RecvTimeoutError::Timeout) {
+            flag.store(true, Ordering::Relaxed);
+        }
+    });
     worker.run();
+    drop(ended);
+    let _ = watch.join();
+    if interrupt.load(Ordering::Relaxed) {
+        return None;
+    }
     let mut out = BTreeMap::new();
     for (&node, exit) in exits {
         let text = worker.read(Some(node), PACKETS, "").ok()?;

@@ -28,11 +28,10 @@ const PICTURES: usize = 5;
 const NAMES: usize = 6;
 
 /// Looks at all packets at once. Progress is shown on a terminal.
-pub(crate) fn find(reasoned: &Reasoned, seconds: u64, memory: usize) -> Findings {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
-    let findings = check(&reasoned.chain, Some(deadline), Some(nodes_in(memory)), &mut |element| {
+    let findings = check(&reasoned.chain, Some(end), Some(nodes_in(memory)), &mut |element| {
         progress.set_message(format!("looking at {element}"))
     });
     progress.finish_and_clear();
@@ -110,7 +109,7 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
 }
 
 /// The rest as text.
-pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
+pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant) -> String {
     let mut text = String::new();
     let chain = &reasoned.chain;
     if findings.exhausted {
@@ -122,7 +121,7 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
         text.push_str("\nNo element gives packets.\n");
     }
     for entry in &findings.entries {
-        fates(&mut text, reasoned, entry);
+        fates(&mut text, reasoned, entry, end);
     }
     if !findings.round.is_empty() {
         let names = list(findings.round.iter().map(|&node| chain.nodes[node].name.as_str()));
@@ -136,8 +135,8 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
 }
 
 /// Where the packets of an entry end. An example counts as one if it does so when it is run; else it is perhaps one, because
-/// its fate depends on what is only known while running.
-fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry) {
+/// its fate depends on what is only known while running, or there is no time left to run it.
+fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry, end: Instant) {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
     let _ = writeln!(text, "\nPackets from {}", chain.nodes[entry.node].name);
@@ -146,7 +145,7 @@ fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry) {
         let example = fate.example.as_ref();
         let packet =
             example.map(|example| describe_packet(&example.bytes, kind_of(example.kind))).unwrap_or_default();
-        let ran = example.and_then(|example| run(reasoned, entry.node, example, &exits));
+        let ran = example.and_then(|example| run(reasoned, entry.node, example, &exits, end));
         let is_so = ran.is_some_and(|ran| ran.met(fate, reasoned, &exits));
         let (verb, why) = match fate.reason {
             None => ("leave by", String::new()),
@@ -158,6 +157,7 @@ fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry) {
             format!("{} {packet}", if is_so { "such as" } else { "perhaps" }),
         ]);
     }
+    let in_time = Instant::now() < end;
     for &node in &entry.round {
         let what = "where they end then is not known".to_string();
         rows.push(["come back to".into(), chain.nodes[node].name.clone(), what]);
@@ -182,6 +182,9 @@ fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry) {
         last = verb;
         let line = format!("  {shown:first$}  {place:second$}  {packet}");
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if !in_time {
+        text.push_str("  There was no time to run all of these examples (--seconds gives more time).\n");
     }
 }
 
@@ -306,7 +309,7 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
 }
 
-/// What becomes of fragments with several workers, where an element minds.
+/// Warnings about fragments with several workers, for elements that need their ports.
 fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Option<String> {
     let mind = placement.meet_fragments(plan, &configured.effects);
     let names = list(mind.iter().map(|&id| plan.graph.elements[id].name.as_str()));

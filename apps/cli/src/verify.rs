@@ -106,23 +106,24 @@ impl Limit {
 pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outcome {
     let options = verify::Options { reasons, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
-    watched(pair, |chains, watcher| verify::verify(chains, options, nodes, watcher))
+    watched(pair, limit.end, |chains, watcher| verify::verify(chains, options, nodes, watcher))
 }
 
 /// Compares each program of the second configuration with the elements of the first one that it stands for.
 pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
     let options = verify::Options { reasons: true, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
-    watched(pair, |chains, watcher| verify::verify_programs(chains, options, nodes, watcher))
+    watched(pair, limit.end, |chains, watcher| verify::verify_programs(chains, options, nodes, watcher))
 }
 
 fn watched(
     pair: [&Reasoned; 2],
+    end: Instant,
     compare: impl FnOnce([&Chain; 2], &mut dyn Companion) -> Outcome,
 ) -> Outcome {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
-    let mut watcher = Watcher { pair, progress: &progress };
+    let mut watcher = Watcher { pair, progress: &progress, end };
     let outcome = compare(pair.map(|reasoned| &reasoned.chain), &mut watcher);
     progress.finish_and_clear();
     outcome
@@ -131,6 +132,8 @@ fn watched(
 struct Watcher<'w> {
     pair: [&'w Reasoned; 2],
     progress: &'w ProgressBar,
+    /// Examples are run until then.
+    end: Instant,
 }
 
 impl Companion for Watcher<'_> {
@@ -141,8 +144,8 @@ impl Companion for Watcher<'_> {
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
         self.progress.set_message("running an example".to_string());
         let exits = exits(self.pair.map(|reasoned| &reasoned.chain));
-        let a = run(self.pair[0], entry[0], example, &exits[0])?;
-        let b = run(self.pair[1], entry[1], example, &exits[1])?;
+        let a = run(self.pair[0], entry[0], example, &exits[0], self.end)?;
+        let b = run(self.pair[1], entry[1], example, &exits[1], self.end)?;
         Some(a.out != b.out || reasons && a.reasons() != b.reasons())
     }
 }
@@ -165,7 +168,9 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdic
             let exits = exits(pair.map(|reasoned| &reasoned.chain));
             for ((reasoned, entry), exits) in pair.into_iter().zip(entry).zip(&exits) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                match run(reasoned, *entry, example, exits) {
+                // It takes a second at most, and is shown whatever time is left.
+                let end = Instant::now() + Duration::from_secs(60);
+                match run(reasoned, *entry, example, exits, end) {
                     Some(ran) => show(text, &ran, &example.bytes, exits),
                     None => text.push_str("  cannot be run here\n"),
                 }

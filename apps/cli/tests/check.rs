@@ -77,6 +77,29 @@ fn where_packets_end_is_said_with_examples() {
     }
 }
 
+/// These elements set their timer again whatever comes, and so for ever.
+#[test]
+fn examples_end_although_timers_go_on() {
+    for (config, fate) in [
+        ("FromDump(in.pcap) -> Queue -> t :: TimedSink(1);", "t (discard)           such as"),
+        ("InfiniteSource(LIMIT 10) -> Queue -> TimedUnqueue(0.1, 1) -> t :: Discard;", "t (discard)"),
+        ("RatedSource(RATE 1) -> q :: Queue -> TimedUnqueue(0.1, 1) -> q;", "Packets from"),
+    ] {
+        let output = check_text(config, &[]);
+        assert!(output.status.success(), "{config}: {output:?}");
+        let told = text(&output.stdout);
+        assert!(told.contains(fate), "{config}:\n{told}");
+    }
+}
+
+#[test]
+fn without_time_examples_are_not_run() {
+    let told = text(&check_text(CHAIN, &["--seconds", "1"]).stdout);
+    assert!(told.contains("such as") && !told.contains("--seconds"), "{told}");
+    let told = text(&check_text(CHAIN, &["--seconds", "0"]).stdout);
+    assert!(!told.contains("such as") && told.contains("--seconds gives more time"), "{told}");
+}
+
 #[test]
 fn what_is_in_the_way_of_a_mechanism_is_named() {
     let report = text(

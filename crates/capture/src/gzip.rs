@@ -8,7 +8,7 @@ use crate::input::{Stream, behind_end};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// What a member is read from: the bytes that told that it is one, and the source.
+/// The input of a member: the bytes that showed that it is one, and the source.
 type Member<R> = GzDecoder<Chain<Cursor<Vec<u8>>, R>>;
 
 /// Decompresses all members of a source.

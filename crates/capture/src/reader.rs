@@ -137,7 +137,7 @@ impl Reader {
         }
     }
 
-    /// What the user should know although every packet has been read: that bytes behind the end of compressed data are
+    /// A warning although every packet has been read: that bytes behind the end of compressed data are
     /// ignored. `None` before the end.
     pub fn warning(&self) -> Option<String> {
         let compression = self.input.compression().filter(|_| self.done && self.input.ignores_rest())?;

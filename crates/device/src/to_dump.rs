@@ -5,8 +5,8 @@
 //! Packets without a time stamp get the current time. With an output, packets go on after they were written;
 //! with a pull input and no output, it pulls by itself.
 //!
-//! All packets of a pcap file start with the same kind of header. A packet whose link header annotation says that it
-//! starts with another one is left out: without an output it is dropped (`another link type`), with one it goes on.
+//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, a packet from a capture or interface
+//! of another link type than the first one is left out: without an output it is dropped (`another link type`), with one it goes on.
 //! Either way the run ends with an error that says how many there were. Packets of interfaces or captures of several
 //! types go to several files.
 //!
@@ -19,9 +19,9 @@
 //! ## Arguments
 //! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
-//! - `ENCAP`: what packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
-//!   packet says of itself, or Ethernet. Packets with the link type of the first one, and those that do not say
-//!   what they start with (made or stripped ones), are taken for such.
+//! - `ENCAP`: what all packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
+//!   packet says of itself, or Ethernet; those that do not say what they start with, because they were made here, are
+//!   taken for such.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it.
 //! - `EXTRA_LENGTH`: whether the extra length annotation counts to the length on the wire.
 //! - `NANO`: whether time stamps have nanoseconds.
@@ -160,7 +160,7 @@ impl ToDump {
         self.writer = self.file.take().map(|file| Writer::new(file, options));
     }
 
-    /// What a packet starts with, if that is not what the file's packets start with.
+    /// The link type of a packet, if it is not that of the file.
     #[inline]
     fn other_link(&self, packet: &Packet) -> Option<LinkType> {
         if packet.link() == self.number { None } else { self.judge(packet) }
@@ -169,17 +169,9 @@ impl ToDump {
     /// The same for a packet of a source with another link type, whose link header may have been taken off.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
-        let starts_with = if packet.offset(Base::Mac) == Some(0) {
-            link
-        } else if packet.offset(Base::Network) == Some(0) {
-            LinkType::RawIp
-        } else if self.is_given || link == LinkType::Ethernet {
-            // Ethernet is also what packets say that nobody has described.
-            own
-        } else {
-            link
-        };
-        (starts_with != own).then_some(starts_with)
+        // Ethernet is also what packets say that nobody has described: those that were made here.
+        let says = link != LinkType::Ethernet || packet.offset(Base::Mac) == Some(0);
+        (says && !self.is_given && link != own).then_some(link)
     }
 
     #[cold]
@@ -279,8 +271,8 @@ impl Element for ToDump {
             true => (Target::Output(0), Counts::Own),
             false => (Target::Send, Counts::None),
         };
-        let [mac, network] = [Base::Mac, Base::Network].map(Field::HeaderOffset);
-        let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH, mac, network];
+        let mac = Field::HeaderOffset(Base::Mac);
+        let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH, mac];
         Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen).counting(counts)
     }
 

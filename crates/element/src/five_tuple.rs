@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn extension_headers_have_one_bound_for_flows_and_for_workers() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        // How many of which size, and whether their ports are looked for.
+        // Number and size of the headers; true if the ports behind them are found.
         for (number, length, is_seen) in [
             (1, 8, true),
             (12, 8, true),

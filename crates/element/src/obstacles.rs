@@ -270,7 +270,7 @@ impl Place {
             Field::Payload => Some("payload"),
             Field::Length => (!self.knows_length).then_some("length"),
             Field::Bytes { base, offset, length } => {
-                // Who reads from a header's start walks over headers, and a sliced packet has no more than these.
+                // An element that reads from a header's start walks over headers, and a sliced packet has all of them.
                 let walks = offset == 0 && length <= FLOW_HEADERS;
                 if i64::from(offset) + i64::from(length) > HEADERS && !walks {
                     return Some("payload");

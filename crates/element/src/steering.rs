@@ -210,7 +210,7 @@ fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
 #[derive(Clone)]
 pub struct Rss {
     workers: usize,
-    /// Where it is a secret, nobody outside can choose flows that all come to one worker.
+    /// The hash. With a secret key, nobody outside can choose flows that all come to one worker.
     toeplitz: Arc<Toeplitz>,
 }
 

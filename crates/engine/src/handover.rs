@@ -53,7 +53,7 @@ pub(crate) struct Links {
     dispatch: Arc<dyn Dispatch>,
     /// How packets are spread, if flows are.
     spread: Option<Box<dyn Spread>>,
-    /// Who finds packets of unknown flows before they are spread.
+    /// Finds packets of unknown flows before they are spread.
     unknown: Option<Unknown>,
     /// Workers whose rings were full when the batch at hand came.
     full: Vec<bool>,

@@ -355,13 +355,13 @@ fn is_anywhere(state: &State) -> bool {
     matches!(state.access, Access::Soft | Access::Shared)
 }
 
-/// Whether packets change state that is found by ports.
+/// True if packets change state that is found by ports.
 fn goes_by_ports(state: &State) -> bool {
     let is_port = |field: &Field| matches!(field, Field::Bytes { base: Base::Transport, offset: 0..4, .. });
     is_written(state) && state.key.iter().any(is_port)
 }
 
-/// Whether an element holds the fragments of a datagram until all are there.
+/// True if an element holds the fragments of a datagram until all are there.
 fn joins_fragments(effects: &Effects) -> bool {
     let is_identification = |field: &Field| *field == wire_field::IP_ID;
     effects.hold != Hold::None && effects.state.iter().any(|state| state.key.iter().any(is_identification))

@@ -141,7 +141,7 @@ impl Signals {
     }
 }
 
-/// What all ports hear of a signal, by element and port: inputs of packets, outputs of room.
+/// The elements that each port hears a signal of, by element and port: inputs of packets, outputs of room.
 ///
 /// Each signal is followed from who gives it to all who hear it, so that this takes as long as there are connections and
 /// signals that are heard.
@@ -298,7 +298,7 @@ mod tests {
         format!("{declared}{text}c -> {behind};\n")
     }
 
-    /// What one port hears, as one would search for it: from there, every way.
+    /// The elements that one port hears, by the plain search: from the port along every way.
     fn search(plan: &Plan, id: ElementId, port: usize, signal: Signal) -> Hears {
         let upstream = signal == Signal::Packets;
         let (sides, through) = match upstream {

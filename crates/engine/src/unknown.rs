@@ -18,7 +18,7 @@ const CYCLE: u32 = 64;
 /// Packets are looked at where one of so many comes home.
 const PART: u64 = 8;
 
-/// What one worker has done so far with packets that are spread; it alone writes.
+/// Counts of packets that one worker has dealt with when packets are spread; it alone writes.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Count {

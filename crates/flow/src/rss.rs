@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use crate::hash::split_mix;
 
-/// What a hash function of this kind is made of.
+/// The key of a hash function of this kind.
 pub type Key = [u8; 40];
 
 /// The key of Microsoft's examples, which interfaces come with, and everybody knows.
@@ -26,7 +26,7 @@ const ENTRIES: u32 = 128;
 const V4: usize = 12;
 /// Bytes of two IPv6 addresses and two ports.
 const V6: usize = 36;
-/// Where addresses and ports end in the input, in bits: of IPv4, and of IPv6.
+/// The ends of addresses and ports in the input, in bits: of IPv4, and of IPv6.
 const FIELDS: [usize; 8] = [32, 64, 80, 96, 128, 256, 272, 288];
 
 /// A key that a seed chooses, for who does not want others to know which flows share a queue.

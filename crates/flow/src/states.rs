@@ -83,7 +83,7 @@ pub struct CoreStates<K: Key, V: Plain> {
     hand: u32,
     /// When the hand began to go round.
     began: Option<Timestamp>,
-    /// What is told of flows that come and go.
+    /// The flows of all cores, which this core tells of flows that come and go.
     known: Option<Arc<Known>>,
 }
 
@@ -430,7 +430,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// When this core has last noted that it saw a flow, which may be another core's: the end of that [`TICK`], or
+    /// The time at which this core has last noted that it saw a flow, which may be another core's: the end of that [`TICK`], or
     /// zero.
     #[inline]
     pub fn noted(&self, id: StateId) -> Timestamp {

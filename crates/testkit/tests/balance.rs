@@ -241,7 +241,7 @@ fn connections_that_are_over_keep_their_server_while_packets_come() {
     }
 }
 
-/// What a client that has sent FIN gets may take its time: only its acknowledgements are seen, and they come late.
+/// The client has sent FIN, and still acknowledges what the server sends: only these segments are seen, and they come late.
 #[test]
 fn a_half_closed_connection_keeps_its_server() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();

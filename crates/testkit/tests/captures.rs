@@ -94,8 +94,16 @@ fn a_copy_has_the_same_packets() {
         run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", path, &out, Run::trace());
         let (mut before, mut after) =
             (capture::Reader::open(path).unwrap(), capture::Reader::open(&out).unwrap());
+        let mut link = None;
         loop {
-            let (a, b) = (before.next(), after.next().unwrap());
+            let a = before.next();
+            // Packets of another link type than the first one are left out.
+            if let Ok(Some(record)) = &a
+                && *link.get_or_insert(record.link) != record.link
+            {
+                continue;
+            }
+            let b = after.next().unwrap();
             match (a, b) {
                 (Ok(Some(a)), Some(b)) => {
                     assert_eq!(

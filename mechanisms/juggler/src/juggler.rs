@@ -10,8 +10,8 @@
 //! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
 //! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
 //! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so. IPv6 extension
-//! headers have to be the same; segments with destination options, with a fragment header that holds the whole packet, or with more than 8 bytes of extension headers and VLAN tags,
-//! are not merged. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
+//! headers have to be the same; segments with destination options, with a fragment header that holds the whole packet, or
+//! with more than 8 bytes of extension headers and VLAN tags, are not merged. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
 //! (KernelTap, ToHost, ToDevice) as it is, and elements on the way count it as one. Where an element behind this one looks at
 //! lengths, payload or what tells segments apart, or sends packets to where they do not fit, segments leave one by one, in
 //! order.

@@ -72,7 +72,7 @@ impl Dump {
         Ok(Dump { lines: BufReader::new(input), compression })
     }
 
-    /// What the user should know although every line has been read: that bytes behind the end of compressed data are
+    /// A warning although every line has been read: that bytes behind the end of compressed data are
     /// ignored. `None` before the end.
     pub fn warning(&self, name: &str) -> Option<String> {
         let compression = self.compression.filter(|_| self.lines.get_ref().ignores_rest())?;

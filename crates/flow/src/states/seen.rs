@@ -8,7 +8,7 @@ use super::table::Cells;
 /// away rarely.
 pub(super) struct Seen(Cells);
 
-/// How exactly cores tell each other when they have seen a flow: stamps count these 67 ms.
+/// The unit of the stamps by which cores tell each other when they have seen a flow: 67 ms.
 pub const TICK: Timestamp = Timestamp(1 << 26);
 
 impl Seen {

@@ -124,7 +124,7 @@ struct Connection {
 
 const NO_CONNECTION: Connection = Connection { id: None, server: 0, phase: Phase::Open };
 
-/// How far a connection has come. What tells is the client's packets: those of the server pass elsewhere.
+/// The state of a connection, as far as the client's packets tell: those of the server pass elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,

@@ -6,10 +6,10 @@
 //! of others do that a router forwards.
 //!
 //! Hop-by-hop options and a routing header, with the destination options in front of it, are repeated in each fragment.
-//! Packets that cannot be split go to output 1, or are dropped: fragments, jumbograms, and those whose headers cannot be
-//! read (there are more than 16 extension headers, or 256 bytes of them) or do not fit into the first fragment (RFC 7112). Fragments leave in order, the first one first. Identifications
-//! are random; a packet whose fragment header says that it is whole (RFC 6946) keeps that header and its identification.
-//! The network header annotation must be set.
+//! Packets that cannot be split go to output 1, or are dropped: fragments, jumbograms, those with more than 16 extension
+//! headers or 256 bytes of them, and those whose headers do not fit into the first fragment (RFC 7112). Fragments leave in
+//! order. Identifications are random; a packet whose fragment header says that it is whole (RFC 6946) keeps that header and
+//! its identification. The network header annotation must be set.
 //!
 //! ## Usage
 //! `IP6Fragmenter(MTU [, KEYWORDS])`

@@ -184,7 +184,7 @@ fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
     }
 }
 
-/// What an input's specification makes of a packet.
+/// The result of an input's specification for a packet.
 enum Opened {
     Mapping(FlowId, Change),
     /// Without a mapping: what the packet becomes, and its output.
@@ -214,7 +214,7 @@ impl Opening {
         self.add(cx, store, chosen)
     }
 
-    /// What the flow is to become, and where its packets go. Errors as above.
+    /// Chooses what the flow is to become and the outputs of its packets. Errors as above.
     fn choose(
         &self,
         cx: &mut Cx<'_>,

@@ -22,7 +22,7 @@ pub(super) struct Elsewhere {
     outputs: Vec<Option<u16>>,
 }
 
-/// Who deals with them.
+/// The translator that deals with them.
 #[derive(Clone, Copy)]
 pub(super) struct Translator<'a> {
     pub(super) desk: &'a Desk,

@@ -33,7 +33,7 @@ pub(super) struct Published {
     /// The element whose capacity it shares.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
-    /// Whether ends inside have one port outside for all their flows, and whether everybody may send there.
+    /// True if ends inside have one port outside for all their flows, and true if everybody may send there.
     pub(super) is_independent: bool,
     pub(super) filters_independently: bool,
     /// What becomes of flows without a mapping, for each input.

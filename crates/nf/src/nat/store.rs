@@ -352,7 +352,7 @@ impl Store {
         }
     }
 
-    /// What a packet that is not counted is to become.
+    /// The translation of a packet that does not count as one of its flow. `None` where the mapping is over.
     pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
         self.find(tuple, space).filter(|change| !self.has_ended(change.session, now))
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
 use element::effects::{Case, Field, Filter, Target};
-use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet};
+use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
 use lang::Graph;
 use packet::PacketKind;
 
@@ -81,7 +81,8 @@ static SOURCE: Class = Class {
     // Elements that give packets may have inputs too.
     ports: "-/-",
     processing: "h/a",
-    notes: Notes { task: Task::WherePushing, ..Notes::NONE },
+    // So the run ends when its packet has come to an end, whatever timers go on.
+    notes: Notes { task: Task::WherePushing, follows_captures: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DATA", "hexadecimal digits"),
         ArgInfo::required("KIND", "unsigned"),
@@ -262,6 +263,10 @@ impl Element for Source {
             }
         }
         worked
+    }
+
+    fn next_time(&self) -> Option<Timestamp> {
+        self.packet.as_ref().map(|_| Timestamp(i64::MIN))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _max: usize) -> Batch {

@@ -24,7 +24,7 @@ struct Endpoint {
     annotation: u8,
 }
 
-/// What becomes of packets from outside for an end that is known.
+/// The translation of packets from outside for an end that is known.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Known {
     pub(in crate::nat) inside: (u32, u16),
