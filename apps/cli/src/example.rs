@@ -70,19 +70,21 @@ pub(crate) fn run(
     worker.run();
     drop(ended);
     let _ = watch.join();
+    let texts = exits.keys().map(|&node| worker.read(Some(node), PACKETS, ""));
+    let texts: Result<Vec<String>, _> = texts.collect();
+    // Packets that are on their way still end here.
+    let _ = worker.finish();
     if interrupt.load(Ordering::Relaxed) {
         return None;
     }
     let mut out = BTreeMap::new();
-    for (&node, exit) in exits {
-        let text = worker.read(Some(node), PACKETS, "").ok()?;
+    for (exit, text) in exits.values().zip(texts.ok()?) {
         let mut packets: Vec<Came> = text.lines().filter_map(Came::read).collect();
         packets.sort();
         if !packets.is_empty() {
             out.insert(exit.name.clone(), packets);
         }
     }
-    let _ = worker.finish();
     let drops = worker.report().elements.into_iter().flat_map(|element| {
         let name = element.name.clone();
         element.drops.into_keys().map(move |reason| (name.clone(), reason)).collect::<Vec<_>>()

@@ -278,7 +278,9 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
 /// Click's default Queue takes what becomes of the large segments that have waited while the engine did not run.
 #[test]
 fn large_segments_that_are_cut_fit_into_a_queue() {
-    const SEGMENTS: usize = 4000;
+    // Full frames of 45 segments.
+    const FRAMES: usize = 88;
+    const SEGMENTS: usize = 45 * FRAMES;
     let Some(line) = Line::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("segments.pcap");
@@ -291,9 +293,8 @@ fn large_segments_that_are_cut_fit_into_a_queue() {
         options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
         let mut running = run_until(&line.between, config, "c.count", SEGMENTS as u64, &options);
         running.signal("STOP");
-        let large = format!("FromDump({}) -> j :: Juggler -> Counter", file.display());
-        // 45 of them in one frame.
-        send(&line.left, "eth0", &large, SEGMENTS as u64 / 45);
+        let large = format!("FromDump({}) -> Juggler(INSEQ_TIMEOUT 10s) -> Counter", file.display());
+        send(&line.left, "eth0", &large, FRAMES as u64);
         running.signal("CONT");
         running.wait_for("enough").unwrap();
         let (good, [output, messages]) = running.stop();
