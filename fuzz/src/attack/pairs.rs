@@ -214,6 +214,7 @@ impl Pair {
                 let full = ran_a.overflows() || ran_b.overflows();
                 if let Some(what) = apart
                     && !full
+                    && ran_a.has_read_what(&ran_b)
                     && !(zeros && same_but_zeros(&ran_a, &ran_b))
                 {
                     (judged.failure, judged.what) = (Some(EQUIVALENT), what);

@@ -156,8 +156,8 @@ pub fn explore(
         if chain.is_exit(node) {
             let out = ends.out.entry(node).or_default();
             for mut arrival in inputs.into_values().flatten() {
-                if !sees_marks(&element.effects) {
-                    arrival.packet.headers = [None; 3];
+                for (mark, is_seen) in arrival.packet.headers.iter_mut().zip(seen_marks(&element.effects)) {
+                    *mark = mark.filter(|_| is_seen);
                 }
                 arrival.turns = Turns::default();
                 join(d, out, arrival);
@@ -236,14 +236,16 @@ pub fn explore(
     ends
 }
 
-/// Whether an exit looks at anything that depends on which headers were marked.
-pub fn sees_marks(exit: &Effects) -> bool {
+/// True for link, network and transport header if an exit looks at anything that depends on whether and where it was marked.
+fn seen_marks(exit: &Effects) -> [bool; 3] {
     let fields = exit.reads().into_iter().chain(exit.observes.iter().cloned());
-    let marked = |base: Base| base != Base::Data;
-    fields.into_iter().any(|field| match field {
-        Field::Bytes { base, .. } | Field::HeaderOffset(base) => marked(base),
-        _ => false,
-    })
+    let bases: Vec<Base> = fields
+        .filter_map(|field| match field {
+            Field::Bytes { base, .. } | Field::HeaderOffset(base) => Some(base),
+            _ => None,
+        })
+        .collect();
+    [Base::Mac, Base::Network, Base::Transport].map(|base| bases.contains(&base))
 }
 
 /// Adds packets to others at the same place. Equal packets become one, and others too where they are laid out alike and
