@@ -382,7 +382,9 @@ fn rings_that_are_full_in_a_circle() {
         collect(exchange);
         let expected = PACKETS as usize * COPIES * sources;
         assert_eq!((&outcome.values[0], drops(&outcome)), (&Ok(expected.to_string()), 0), "{how:?}");
-        assert!(outcome.report.workers.iter().all(|worker| worker.taken > 4096), "rings were full: {how:?}");
+        // How many connections belong to which worker depends on the key of the run.
+        let taken: u64 = outcome.report.workers.iter().map(|worker| worker.taken).sum();
+        assert!(taken > 4096 * sources as u64, "the rings were never full: {how:?}");
     }
 }
 
