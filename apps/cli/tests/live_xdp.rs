@@ -211,14 +211,22 @@ fn an_owner_that_sleeps_is_woken_for_its_guest() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let config = "left :: FromXDP(left, PROMISC true, RING 64) -> c :: Counter -> Discard";
-    let running = start(&line, 2, config, &["-h", "c.count"], &report);
-    // One flow, of the second worker; the first one has the 64 slots that the kernel gets at a time.
+    // One flow, of the second worker; the first one has the 64 slots that the kernel gets at a time. Which worker the flow
+    // belongs to depends on the key of the run.
     let flow = "RatedSource(LENGTH 50, RATE 10000, LIMIT 5000) -> UDPIPEncap(10.77.0.1, 1000, 10.77.0.2, 9)
          -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)";
-    send(&line.left, "eth0", flow, 5000);
-    let (good, [output, messages]) = running.stop();
-    let came = of_workers(&report, "in");
-    assert!(good && came[1] > 1000 && came[0] < 100, "{came:?} {output}{messages}");
+    let is_of_the_second = (0..30).any(|_| {
+        let running = start(&line, 2, config, &["-h", "c.count"], &report);
+        send(&line.left, "eth0", flow, 5000);
+        let (good, [output, messages]) = running.stop();
+        let came = of_workers(&report, "in");
+        assert!(
+            good && came[0].max(came[1]) > 1000 && came[0].min(came[1]) < 100,
+            "{came:?} {output}{messages}"
+        );
+        came[1] > came[0]
+    });
+    assert!(is_of_the_second);
 }
 
 #[test]
