@@ -148,7 +148,7 @@ struct ToDump {
     fault: Option<String>,
     /// The number of packets that are in the file, as of the last flush.
     written: u64,
-    /// That number when counting began anew.
+    /// The number of packets that were in the file when `reset_counts` was last written.
     reset_at: u64,
 }
 
@@ -166,7 +166,7 @@ impl ToDump {
         if packet.link() == self.number { None } else { self.judge(packet) }
     }
 
-    /// The same for a packet of a source with another link type, whose link header may have been taken off.
+    /// The link type of a packet that comes from a source of another link type than the file's, if it is to be left out.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
         // Ethernet is also what packets say that nobody has described: those that were made here.
@@ -195,7 +195,7 @@ impl ToDump {
         result
     }
 
-    /// The same while the run goes on, so that the user hears of an error at once.
+    /// Writes what is buffered while the run goes on. The user hears of an error at once.
     fn write_out(&mut self, cx: &mut Cx<'_>) {
         if let Err(error) = self.flush()
             && self.fault.is_none()

@@ -156,7 +156,7 @@ pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     number_elsewhere(packet, seed)
 }
 
-/// The same for whatever has no short way.
+/// The number of the flow of a packet that [`flow_number`] does not find by its quick look at IPv4.
 #[inline(never)]
 fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
     let (bytes, link) = match packet.header(Base::Network) {
@@ -192,7 +192,7 @@ fn is_part(header: &[u8; 20]) -> bool {
     u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0
 }
 
-/// The same for whatever has no short way.
+/// Protocol and transport header of a packet that is not plain IPv4 behind Ethernet.
 #[inline(never)]
 fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
     let layers = wire::Layers::locate(bytes, link);
@@ -352,7 +352,7 @@ fn look_into_icmpv6(icmp: &[u8]) -> Icmp<'_> {
     }
 }
 
-/// The same for whatever has no short way.
+/// The hash of a packet that is not plain IPv4 behind Ethernet.
 #[inline(never)]
 fn hash_elsewhere(toeplitz: &Toeplitz, bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
     let layers = wire::Layers::locate(bytes, link);

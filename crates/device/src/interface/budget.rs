@@ -1,4 +1,4 @@
-//! How much a source takes per turn, counted in the packets that it makes of what it takes.
+//! The limit of a source per turn, counted in the packets that it makes of the frames that it takes.
 
 /// The packets that a source may still make in this turn.
 ///
