@@ -198,6 +198,8 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
+        // Elements that a program takes packets past still get those that it leaves to them, in other batches.
+        let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
         // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
@@ -224,6 +226,11 @@ impl Case {
                         found.retain(|one| !is_order(one) || is_too(one));
                     }
                     if numbers && (at_once || (reorders || divides) && *burst > 1) {
+                        found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
+                    }
+                    // Which flow finds a table full depends on which one came first.
+                    let is_full = plain.overflows() || ran.overflows();
+                    if is_full && parts && *burst > 1 {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
                     // What they show of the order that they make, they show of batches.

@@ -32,7 +32,7 @@ impl Ran {
         self.read == other.read
     }
 
-    /// Whether a queue was full.
+    /// True if a queue or a table was full.
     pub(super) fn overflows(&self) -> bool {
         self.reports.values().any(|report| report.drops.keys().any(|reason| reason.contains("full")))
     }
