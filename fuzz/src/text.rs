@@ -144,7 +144,7 @@ pub fn patterns(data: &[u8]) {
     let single: Result<Vec<Program>, _> = list.iter().map(|pattern| Program::compile(&[pattern])).collect();
     let (program, single) = match (Program::compile(&list), single) {
         (Ok(program), Ok(single)) => (program, single),
-        (Err(errors), Err(_)) => return assert!(errors.iter().all(|error| !error.is_empty())),
+        (Err(errors), Err(_)) => return assert!(errors.iter().all(|(_, error)| !error.is_empty())),
         (program, _) => panic!("alone and together differ: {program:?}"),
     };
     let unmatched = program.unmatched();

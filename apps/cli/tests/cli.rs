@@ -102,8 +102,8 @@ fn errors_say_where_what_and_what_to_do() {
     let message = err(&output);
     for part in [
         "While configuring",
-        "COLOR: out of range, bound 255",
-        "LENGTH: invalid number",
+        "COLOR: 300 is too large; the most is 255",
+        "LENGTH: 'x' is not a whole number",
         "tidegate elements Strip",
     ] {
         assert!(message.contains(part), "{part} is not in:\n{message}");
@@ -185,7 +185,7 @@ fn clicks_own_options() {
     assert_eq!(status(&output), 1);
     assert_eq!(
         err(&output),
-        "config:1: While configuring 'Strip@2 :: Strip':\nconfig:1:   LENGTH: invalid number\n\
+        "config:1: While configuring 'Strip@2 :: Strip':\nconfig:1:   LENGTH: 'x' is not a whole number\n\
          Router could not be initialized!\n"
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);

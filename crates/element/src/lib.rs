@@ -40,7 +40,7 @@ mod write_timer;
 
 use std::any::Any;
 
-pub use args::{Args, Invalid};
+pub use args::{Args, Complaint, Invalid};
 pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
 pub use context::{Call, Core, Counters, Cx, Host, Interest, Lengths, Precision, Signal, Stream};
 pub use effects::Effects;

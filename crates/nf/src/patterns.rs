@@ -1,6 +1,24 @@
-//! The handlers `pattern0`, `pattern1` ... of classifiers.
+//! What elements with an argument for each of their ports have in common, and the handlers `pattern0`, `pattern1` ... of
+//! classifiers.
 
+use element::Args;
 use element::class::Access;
+
+/// Reports an error unless there are as many arguments of a kind, such as "pattern", as ports, "input" or "output".
+pub(crate) fn check_count(args: &mut Args<'_>, (given, what): (usize, &str), (ports, side): (usize, &str)) {
+    if given == ports {
+        return;
+    }
+    let plural = if given == 1 { "" } else { "s" };
+    let ports = match ports {
+        0 => format!("no {side} is connected"),
+        1 => format!("for {side} 0"),
+        n => format!("for {side}s 0 to {}", n - 1),
+    };
+    let others = if what == "pattern" { ", '-' for all others" } else { "" };
+    let separator = if ports.starts_with("no") { ", but" } else { "" };
+    args.error(format!("{given} {what}{plural}{separator} {ports}: give one for each{others}"));
+}
 
 /// One for each pattern.
 pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {

@@ -100,5 +100,5 @@ fn no_packet_is_longer_than_ip_can_say() {
     assert_eq!((longest[0].len(), &longest[0][16..18]), (65_549, &[0xff, 0xff][..]));
     assert!(sum_is_right(&longest[0]));
     let error = Run::default().text(&format!("{} -> Discard", source(65_550)), &[]).unwrap_err();
-    assert!(error.to_string().contains("LENGTH: out of range, bound 65549"), "{error}");
+    assert!(error.to_string().contains("LENGTH: too large; the most is 65549"), "{error}");
 }

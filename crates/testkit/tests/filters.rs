@@ -82,20 +82,24 @@ fn complaint(element: &str, outputs: usize) -> String {
 #[test]
 fn bad_arguments_are_named() {
     for (element, outputs, expected) in [
-        ("IPClassifier(tcp, udp)", 1, "need 1 arguments, one per output port"),
+        ("IPClassifier(tcp, udp)", 1, "2 patterns for output 0: give one for each, '-' for all others"),
         ("IPClassifier(tcp, port)", 2, "pattern 1: 'port': value missing"),
-        ("IPFilter(allow tcp)", 0, "pattern 0: 'allow' is meaningless, element has zero outputs"),
-        ("IPFilter(1 tcp)", 1, "pattern 0: slot '1' out of range"),
-        ("IPFilter(-1 tcp)", 1, "pattern 0: slot '-1' out of range"),
-        ("IPFilter(permit tcp)", 1, "pattern 0: unknown slot ID 'permit'"),
-        ("IPFilter(allow tcp, , deny all)", 1, "empty pattern 1"),
-        ("IPFilter(file)", 1, "pattern 0: file must have a single argument, the filename"),
-        ("IPFilter(file /does/not/exist)", 1, "pattern 0: Could not open file /does/not/exist"),
-        ("IPFilter(allow tcp, CACHING maybe)", 1, "CACHING: parse error"),
-        ("IPFilter(allow foo)", 1, "pattern 0: empty term near 'foo'"),
-        ("IPFilter(deny file /does/not/exist)", 1, "pattern 0: Could not open file /does/not/exist"),
-        ("IPFilter(deny file)", 1, "pattern 0: file must have a single argument, the filename"),
-        ("IPFilter(allow @10.0.0.0/8 any)", 1, "pattern 0: destination prefix expected instead of 'any'"),
+        ("IPFilter(allow tcp)", 0, "rule 0: 'allow' leads to output 0, which is not connected"),
+        ("IPFilter(1 tcp)", 1, "rule 0: there is no output 1; output 0 is the only one"),
+        ("IPFilter(-1 tcp)", 1, "rule 0: there is no output -1; output 0 is the only one"),
+        (
+            "IPFilter(permit tcp)",
+            1,
+            "rule 0: 'permit' is no action; use allow, deny, drop or the number of an output",
+        ),
+        ("IPFilter(allow tcp, , deny all)", 1, "rule 1 is empty; leave the comma out"),
+        ("IPFilter(file)", 1, "rule 0: 'file' wants one name of a file behind it"),
+        ("IPFilter(file /does/not/exist)", 1, "rule 0: file /does/not/exist cannot be read"),
+        ("IPFilter(allow tcp, CACHING maybe)", 1, "CACHING: 'maybe' is neither true nor false"),
+        ("IPFilter(allow foo)", 1, "rule 0: empty term near 'foo'"),
+        ("IPFilter(deny file /does/not/exist)", 1, "rule 0: file /does/not/exist cannot be read"),
+        ("IPFilter(deny file)", 1, "rule 0: 'file' wants one name of a file behind it"),
+        ("IPFilter(allow @10.0.0.0/8 any)", 1, "rule 0: destination prefix expected instead of 'any'"),
     ] {
         let found = complaint(element, outputs);
         assert!(found.contains(expected), "{element}: {found}");

@@ -438,15 +438,17 @@ impl Draft {
         let mask = match self.mask {
             None => largest,
             Some(Mask::Number(mask)) if mask & largest == mask => mask,
-            Some(Mask::Number(_)) => return self.fault(&format!("mask out of range, bound 0x{largest:X}")),
+            Some(Mask::Number(_)) => {
+                return self.fault(&format!("mask too large; the most is 0x{largest:X}"));
+            }
             Some(_) => return self.fault("bad mask"),
         };
         let Ok(value) = u32::try_from(number) else {
-            return self.fault(&format!("out of range, bound {largest}"));
+            return self.fault(&format!("too large; the most is {largest}"));
         };
         let always = match self.sign {
             Sign::Equal | Sign::NotEqual if value > largest => {
-                return self.fault(&format!("out of range, bound {largest}"));
+                return self.fault(&format!("too large; the most is {largest}"));
             }
             Sign::Equal | Sign::NotEqual => None,
             Sign::Less if value == 0 || value > mask => Some(value > mask),

@@ -57,6 +57,33 @@ pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issu
     (expression, parser.issues)
 }
 
+/// Words that do not stand for values, whatever they follow.
+const STRUCTURE: &[&str] = &[
+    "and", "&&", "or", "||", "not", "!", "(", ")", "?", ":", "src", "dst", "dest", "ip", "ip6", "ether",
+    "true", "false",
+];
+
+/// The message about a word where a value of this kind belongs, if the word is meant as one.
+fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
+    if STRUCTURE.contains(&word) || Kind::is_word(word) {
+        return None;
+    }
+    let bits = if level == Some(Level::Ip6) { 128 } else { 32 };
+    let length = word.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
+    Some(match kind {
+        Kind::Net if length.is_some_and(|length| length > bits) => {
+            format!("'{word}' is not a prefix: it has 0 to {bits} bits")
+        }
+        Kind::Net => format!("'{word}' is not a prefix; write one such as 10.0.0.0/8"),
+        Kind::Host if level == Some(Level::Ether) => format!("'{word}' is not an Ethernet address"),
+        Kind::Host => format!("'{word}' is not an address"),
+        Kind::Ether => format!("'{word}' is not an Ethernet address"),
+        Kind::Port => format!("'{word}' is not a port"),
+        Kind::Protocol => format!("'{word}' is not a protocol"),
+        _ => return None,
+    })
+}
+
 pub(super) struct Parser<'t, N: Names + ?Sized> {
     words: &'t [Word<'t>],
     /// Where the text ends.
@@ -384,6 +411,12 @@ impl<N: Names + ?Sized> Parser<'_, N> {
                 None => {
                     if draft.sign != Sign::Equal {
                         self.error(word.span(), format!("dangling operator near '{}'", word.text));
+                    } else if let Some(text) =
+                        draft.kind.and_then(|kind| not_a_value(kind, draft.level, word.text))
+                    {
+                        self.error(word.span(), text);
+                        self.at += 1;
+                        return false;
                     }
                     return true;
                 }

@@ -27,7 +27,7 @@ impl Names for Plain {
             return Some((0x0a00_0000, 0xff00_0000));
         }
         let (address, length) = word.split_once('/')?;
-        let mask = u32::MAX.checked_shl(32 - length.parse::<u32>().ok()?).unwrap_or(0);
+        let mask = u32::MAX.checked_shl(32u32.checked_sub(length.parse().ok()?)?).unwrap_or(0);
         Some((self.ipv4(address)?, mask))
     }
 
@@ -37,7 +37,7 @@ impl Names for Plain {
 
     fn ipv6_prefix(&self, word: &str) -> Option<(u128, u128)> {
         let (address, length) = word.split_once('/')?;
-        let mask = u128::MAX.checked_shl(128 - length.parse::<u32>().ok()?).unwrap_or(0);
+        let mask = u128::MAX.checked_shl(128u32.checked_sub(length.parse().ok()?)?).unwrap_or(0);
         Some((self.ipv6(address)?, mask))
     }
 
@@ -272,6 +272,14 @@ fn complaints_are_clicks() {
     for (text, expected) in [
         ("src", "partial directive"),
         ("5", "specify header field or 'port'"),
+        ("src net 10.0.0.0/33", "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"),
+        ("ip6 src net ::/129", "'::/129' is not a prefix: it has 0 to 128 bits"),
+        ("net 10.0.0.x/8 and tcp", "'10.0.0.x/8' is not a prefix; write one such as 10.0.0.0/8"),
+        ("host 300.1.1.1", "'300.1.1.1' is not an address"),
+        ("ether host 1:2:3", "'1:2:3' is not an Ethernet address"),
+        ("port 80/tcp", "'80/tcp' is not a port"),
+        ("ip proto x", "'x' is not a protocol"),
+        ("port and tcp", "'port': value missing"),
         ("tcp foo", "garbage after expression at 'foo'"),
         ("foo", "empty term near 'foo'"),
         ("host 5", "'ip host': address missing"),
@@ -280,10 +288,10 @@ fn complaints_are_clicks() {
         ("host > 1.2.3.4", "'ip host': operator not supported"),
         ("port", "'port': value missing"),
         ("icmp port 5", "'port': bad protocol 1"),
-        ("port 65536", "'port': out of range, bound 65535"),
-        ("ip ttl 256", "'ip ttl': out of range, bound 255"),
+        ("port 65536", "'port': too large; the most is 65535"),
+        ("ip ttl 256", "'ip ttl': too large; the most is 255"),
         ("ip ttl", "'ip ttl': value missing"),
-        ("ip ttl & 256 == 0", "'ip ttl': mask out of range, bound 0xFF"),
+        ("ip ttl & 256 == 0", "'ip ttl': mask too large; the most is 0xFF"),
         ("tcp opt > 5", "'tcp opt': operator or mask not supported"),
         ("udp opt syn", "'tcp opt udp syn' is meaningless; try 'tcp opt syn'"),
         ("echo", "'echo' is ambiguous; try 'port echo', 'icmp type echo'"),
@@ -312,6 +320,8 @@ fn complaints_are_clicks() {
         let found = complaints(text);
         assert!(found.iter().any(|found| found == expected), "{text}: {found:?}");
     }
+    // What is wrong with a value is said once.
+    assert_eq!(complaints("src net 10.0.0.0/33"), ["'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"]);
     let deep = "(".repeat(100_000) + "tcp";
     assert_eq!(complaints(&deep)[0], "expression nested more than 64 deep");
     let chain = "tcp ? tcp : ".repeat(100_000) + "tcp";

@@ -19,7 +19,7 @@
 //! ## See also
 //! AddressInfo
 
-use element::args::parse_integer;
+use element::args::{not_a, parse_integer};
 use element::class::{ArgInfo, Phase};
 use element::{Class, Effects, Element, manual};
 
@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
                 }
             };
             let Ok(thread) = parse_integer(thread) else {
-                args.error("THREAD: invalid number");
+                args.error(format!("THREAD: {}", not_a(thread, "a whole number")));
                 continue;
             };
             let inside = format!("{name}/");
@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
                 args.warn(format!("thread preference {thread} out of range"));
             }
             if whole.is_empty() {
-                args.error(format!("'{name}' does not name an element"));
+                args.error(not_a(name, "the name of an element"));
             }
             for id in whole {
                 let thread = thread_of(thread, args.setup.workers);

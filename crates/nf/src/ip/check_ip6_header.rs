@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
         bad_sources.push(u128::MAX);
         let offset = args.or("OFFSET", 0u32) as usize;
         if offset > packet::MAX_PACKET {
-            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+            args.error(format!("OFFSET: too large; the most is {}", packet::MAX_PACKET));
         }
         let extensions = args.or("PROCESS_EH", false);
         Checker::boxed(args, &CLASS, CheckIp6Header { offset, bad_sources, extensions })

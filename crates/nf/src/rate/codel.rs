@@ -27,7 +27,7 @@
 //! ## See also
 //! Queue, SetTimestamp, RED
 
-use element::args::{Raw, parse_seconds};
+use element::args::{Raw, read_seconds};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
@@ -106,7 +106,7 @@ struct CoDel {
 impl CoDel {
     fn set(&mut self, which: usize, text: &str) -> Result<(), String> {
         let name = ["TARGET", "INTERVAL"][which];
-        let time = parse_seconds(text).ok_or_else(|| format!("{name}: parse error"))?;
+        let time = read_seconds(text).map_err(|reason| format!("{name}: {reason}"))?;
         *[&mut self.target, &mut self.interval][which] = time;
         self.texts[which] = text.trim().to_string();
         Ok(())

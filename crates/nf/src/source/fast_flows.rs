@@ -172,7 +172,7 @@ impl FastFlows {
             length = LEAST as u32;
         }
         if length as usize > MOST {
-            args.error(format!("LENGTH: out of range, bound {MOST}"));
+            args.error(format!("LENGTH: too large; the most is {MOST}"));
             length = LEAST as u32;
         }
         if kind == Kind::Tcp && size < 3 {
@@ -180,7 +180,7 @@ impl FastFlows {
             size = 3;
         }
         if !(1..=MOST_FLOWS).contains(&flows) {
-            args.error(format!("FLOWS: out of range, bound {}", if flows == 0 { 1 } else { MOST_FLOWS }));
+            args.error(format!("FLOWS: too large; the most is {}", if flows == 0 { 1 } else { MOST_FLOWS }));
         }
         args.finish()?;
         let flow = || Flow { ports: (sport, dport), header: [0; HEADERS], sent: 0 };

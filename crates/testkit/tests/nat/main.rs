@@ -251,8 +251,8 @@ fn mistakes_are_reported_in_clicks_words() {
         Run::default().text(&text, &[]).unwrap_err()
     };
     for (config, expected) in [
-        ("IPRewriter", "need 1 arguments, one per input port"),
-        ("IPRewriter(drop, drop)", "need 1 arguments, one per input port"),
+        ("IPRewriter", "0 specifications for input 0: give one for each"),
+        ("IPRewriter(drop, drop)", "2 specifications for input 0: give one for each"),
         ("IPRewriter(drop 1)", "input spec 0: syntax error, expected 'drop'"),
         ("IPRewriter(pass x)", "input spec 0: syntax error, expected 'nochange [OUTPUT]'"),
         ("IPRewriter(pass 1)", "input spec 0: output port out of range"),
@@ -267,7 +267,7 @@ fn mistakes_are_reported_in_clicks_words() {
         ("IPRewriter(nobody)", "input spec 0: unknown specification"),
         ("IPRewriter(drop, MAPPING_CAPACITY nobody)", "bad MAPPING_CAPACITY"),
         ("IPRewriter(drop, MAPPING_CAPACITY other)", "bad MAPPING_CAPACITY"),
-        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: invalid number"),
+        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: a time must not be negative"),
         ("ICMPRewriter(nobody)", "nobody not an IP rewriter"),
         ("ICMPRewriter(nobody:1)", " nobody not an IP rewriter"),
         ("ICMPRewriter(other)", "other not an IP rewriter"),

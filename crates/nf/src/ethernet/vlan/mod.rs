@@ -7,7 +7,7 @@ pub mod vlan_decap;
 pub mod vlan_encap;
 
 use crate::editing::within;
-use element::args::{Arg, Place, Raw};
+use element::args::{Arg, Place, Raw, out_of_range};
 use element::effects::{Field, Filter};
 use element::{Args, Cx, Invalid, Packet};
 use packet::Annotations;
@@ -49,13 +49,12 @@ pub(super) struct TagChoice {
     native: Option<u16>,
 }
 
-/// A number within bounds; an error in Click's words.
+/// A number within bounds.
 fn bounded(name: &str, text: Option<&String>, place: &Place<'_>, range: (i32, i32)) -> Result<i32, String> {
     let Some(text) = text else { return Ok(0) };
     let number = i32::parse(text, place).map_err(|reason| format!("{name}: {reason}"))?;
-    let bound = if number < range.0 { range.0 } else { range.1 };
     let inside = (range.0..=range.1).contains(&number);
-    if inside { Ok(number) } else { Err(format!("{name}: out of range, bound {bound}")) }
+    if inside { Ok(number) } else { Err(format!("{name}: {}", out_of_range(text, range.0, range.1))) }
 }
 
 impl TagChoice {

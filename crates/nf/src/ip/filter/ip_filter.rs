@@ -78,7 +78,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let caching = args.or("CACHING", false);
         let texts = args.numbered_rest();
-        args.finish()?;
+        let _ = args.finish();
         let outputs = args.outputs();
         let mut reader =
             Reader { names: PlaceNames(args.place()), outputs, rules: Vec::new(), issues: Vec::new() };
@@ -86,8 +86,8 @@ pub static CLASS: Class = Class {
             reader.argument(number, *argument, &unquote(text));
         }
         let Reader { rules, issues, .. } = reader;
-        for (text, is_warning) in issues {
-            if is_warning { args.warn(text) } else { args.error(text) }
+        for Issue { argument, text, is_warning } in issues {
+            if is_warning { args.warn_in(argument, text) } else { args.error_in(argument, text) }
         }
         args.finish()?;
         warn_of_hidden(args, &rules);
@@ -114,7 +114,7 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     }
     if compared < rules.len() {
         let later = rules.len() - compared;
-        args.warn(format!("too many patterns: whether earlier ones hide the last {later} was not looked at"));
+        args.warn(format!("too many rules: whether earlier ones hide the last {later} was not looked at"));
     }
 }
 
@@ -124,10 +124,10 @@ fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String
     let mut named = hidden.iter().take(NAMED);
     let (first, by) = named.next()?;
     let takes = match by.len() {
-        1 => format!("pattern {} takes", names(by)),
-        _ => format!("patterns {} take", names(by)),
+        1 => format!("rule {} takes", names(by)),
+        _ => format!("rules {} take", names(by)),
     };
-    let mut text = format!("pattern {} never decides: {takes} all its packets", name(*first));
+    let mut text = format!("rule {} never decides: {takes} all its packets", name(*first));
     named.for_each(|(next, by)| text += &format!("; nor does {}, behind {}", name(*next), names(by)));
     if let Some(more) = hidden.len().checked_sub(NAMED).filter(|&more| more > 0) {
         text += &format!("; and so on for {more} more");
@@ -140,15 +140,23 @@ struct Reader<'p> {
     names: PlaceNames<'p>,
     outputs: usize,
     rules: Vec<Rule>,
-    issues: Vec<(String, bool)>,
+    issues: Vec<Issue>,
+}
+
+/// What there is to say about a rule.
+struct Issue {
+    /// The argument that it stands in.
+    argument: usize,
+    text: String,
+    is_warning: bool,
 }
 
 impl Reader<'_> {
     fn argument(&mut self, number: usize, argument: usize, text: &str) {
-        let prefix = format!("pattern {number}: ");
+        let prefix = format!("rule {number}: ");
         let (first, rest) = action(text);
         match (first, action(rest)) {
-            ("", _) => self.issues.push((format!("empty pattern {number}"), false)),
+            ("", _) => self.error(argument, format!("rule {number} is empty; leave the comma out")),
             ("file", _) => self.file(argument, &prefix, "allow", rest),
             (_, ("file", name)) => self.file(argument, &prefix, first, name),
             _ => self.rule(Written { argument, line: None }, &prefix, first, rest.trim()),
@@ -159,46 +167,66 @@ impl Reader<'_> {
     fn file(&mut self, argument: usize, prefix: &str, usual: &str, name: &str) {
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            let text = format!("{prefix}file must have a single argument, the filename");
-            return self.issues.push((text, false));
+            return self.error(argument, format!("{prefix}'file' wants one name of a file behind it"));
         }
         let text = match std::fs::read(name) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) => {
-                return self.issues.push((format!("{prefix}Could not open file {name}: {error}"), false));
+                return self.error(argument, format!("{prefix}file {name} cannot be read: {error}"));
             }
         };
         let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
-        for (number, (text, line)) in lines.enumerate() {
+        for (text, line) in lines {
             let text = unquote(text);
             let (action, pattern) = if is_classbench(&text) { (usual, &text[..]) } else { action(&text) };
             let written = Written { argument, line: Some(line) };
-            self.rule(written, &format!("file {name}/pattern {number}: "), action, pattern.trim());
+            self.rule(written, &format!("{name}, line {line}: "), action, pattern.trim());
         }
     }
 
     fn rule(&mut self, written: Written, prefix: &str, action: &str, pattern: &str) {
         let fate = match action {
             "allow" if self.outputs == 0 => {
-                Err("'allow' is meaningless, element has zero outputs".to_string())
+                Err("'allow' leads to output 0, which is not connected".to_string())
             }
             "allow" => Ok(Fate::Output(0)),
             "deny" | "drop" => Ok(Fate::Drop(DropReason::Denied)),
             slot => match parse_integer(slot) {
                 Ok(number) => match usize::try_from(number) {
                     Ok(output) if output < self.outputs => Ok(Fate::Output(output)),
-                    _ => Err(format!("slot '{number}' out of range")),
+                    _ => Err(format!("there is no output {number}; {}", self.which_outputs())),
                 },
-                Err(_) => Err(format!("unknown slot ID '{slot}'")),
+                Err(_) => Err(no_action(slot)),
             },
         };
         let (condition, issues) = filter_condition(pattern, &self.names);
-        self.issues.extend(issues.into_iter().map(|(text, w)| (format!("{prefix}{text}"), w)));
+        let argument = written.argument;
+        let issue = |(text, is_warning)| Issue { argument, text: format!("{prefix}{text}"), is_warning };
+        self.issues.extend(issues.into_iter().map(issue));
         match fate {
             Ok(fate) => self.rules.push(Rule { condition, fate, written }),
-            Err(text) => self.issues.push((format!("{prefix}{text}"), false)),
+            Err(text) => self.error(argument, format!("{prefix}{text}")),
         }
     }
+
+    fn error(&mut self, argument: usize, text: String) {
+        self.issues.push(Issue { argument, text, is_warning: false });
+    }
+
+    fn which_outputs(&self) -> String {
+        match self.outputs {
+            0 => "none is connected".into(),
+            1 => "output 0 is the only one".into(),
+            n => format!("outputs are 0 to {}", n - 1),
+        }
+    }
+}
+
+/// The message about a rule that begins with something else than what becomes of packets.
+fn no_action(word: &str) -> String {
+    let near = lang::nearest(word, ["allow", "deny", "drop", "file"].into_iter());
+    let guess = near.map(|near| format!(". Did you mean {near}?")).unwrap_or_default();
+    format!("'{word}' is no action; use allow, deny, drop or the number of an output{guess}")
 }
 
 struct IpFilter {
@@ -270,12 +298,12 @@ mod tests {
         let text = |hidden: &[(usize, Vec<usize>)]| what_is_hidden(hidden, |number| number.to_string());
         assert_eq!(text(&[]), None);
         let one = [(2, vec![0])];
-        assert_eq!(text(&one).as_deref(), Some("pattern 2 never decides: pattern 0 takes all its packets"));
+        assert_eq!(text(&one).as_deref(), Some("rule 2 never decides: rule 0 takes all its packets"));
         let several = [(2, vec![0, 1]), (4, vec![3]), (5, vec![0, 3])];
         assert_eq!(
             text(&several).as_deref(),
             Some(
-                "pattern 2 never decides: patterns 0, 1 take all its packets; nor does 4, behind 3; nor does 5, behind 0, 3"
+                "rule 2 never decides: rules 0, 1 take all its packets; nor does 4, behind 3; nor does 5, behind 0, 3"
             )
         );
         let many: Vec<_> = (1..9).map(|number| (number, vec![0])).collect();
