@@ -44,7 +44,14 @@ pub fn language(data: &[u8]) {
 fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::new();
     let id = sources.add("fuzz", text);
-    let library = |name: &str| (name == "l").then(|| "elementclass L { -> InL -> }".to_owned());
+    let library = |name: &str, _: &str| match name {
+        "l" => Ok(lang::LibraryText {
+            name: "l".into(),
+            file: "l".into(),
+            text: "elementclass L { -> InL -> }".into(),
+        }),
+        _ => Err("there is only l".into()),
+    };
     let options = lang::Options { library: Some(&library), ..lang::Options::default() };
     let (graph, diagnostics) = lang::parse(&mut sources, id, &options);
     (graph, diagnostics, sources)

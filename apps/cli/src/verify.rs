@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use lang::Severity;
 use synthesizer::model::chain::Chain;
 use synthesizer::model::diagrams::nodes_in;
 use synthesizer::verify::example::Example;
@@ -14,9 +15,9 @@ use synthesizer::verify::run::{Exit, exits, kind_of};
 use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 
 use crate::example::{Ran, run};
-use crate::load::Input;
+use crate::load::{Input, check_values};
 use crate::prove::MOST_SECONDS;
-use crate::reasoning::{Reasoned, read};
+use crate::reasoning::{Reasoned, Unread, of};
 use crate::run::parse_size;
 use crate::{packets, print};
 
@@ -55,18 +56,13 @@ const ERROR: u8 = 2;
 const UNDECIDED: u8 = 3;
 
 pub(crate) fn main(args: &Args) -> ExitCode {
-    let mut both = Vec::new();
-    for file in [&args.a, &args.b] {
-        let input = Input { file: Some(file.clone()), defines: args.defines.clone(), ..Input::default() };
-        match read(&input) {
-            Ok(reasoned) => both.push(reasoned),
-            Err(unread) => {
-                unread.show();
-                return ExitCode::from(ERROR);
-            }
+    let (a, b) = match read_both(args) {
+        Ok(both) => both,
+        Err(unread) => {
+            unread.show();
+            return ExitCode::from(ERROR);
         }
-    }
-    let Ok([a, b]) = <[Reasoned; 2]>::try_from(both) else { return ExitCode::from(ERROR) };
+    };
     let pair = [&a, &b];
     let outcome = compare(pair, args.reasons, Limit::of(args.seconds, args.memory));
     let mut text = String::new();
@@ -85,6 +81,25 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let printed = print(&text);
     if status == 0 { printed } else { ExitCode::from(status) }
+}
+
+/// Reads both configurations. Each value has to be for a parameter of one of them at least.
+fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Unread> {
+    let input = |file: &PathBuf| Input {
+        file: Some(file.clone()),
+        defines: args.defines.clone(),
+        ..Input::default()
+    };
+    let load = |file| {
+        let input = input(file);
+        let loaded = input.load_with_any_values(false).map_err(Unread::Input)?;
+        Ok((loaded, input.values().map_err(Unread::Input)?))
+    };
+    let ((mut a, values), (b, _)) = (load(&args.a)?, load(&args.b)?);
+    let mut parameters = a.graph.parameters.clone();
+    parameters.extend(&b.graph.parameters);
+    check_values(&mut a, &values, &parameters, Severity::Error);
+    Ok((of(a)?, of(b)?))
 }
 
 /// Limits of one comparison.

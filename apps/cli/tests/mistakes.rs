@@ -14,12 +14,89 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// Expects an exit status and a text that standard error is, apart from blanks at ends of lines.
 #[track_caller]
 fn expect(args: &[&str], status: i32, text: &str) {
     let output = tidegate(args);
     let lines = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     assert_eq!((output.status.code(), lines(&err(&output))), (Some(status), lines(text)), "{args:?}");
+}
+
+/// The shipped configuration has the parameters that the text lists.
+const UNKNOWN: &str = "\
+Error: no `define` has a parameter OTU; did you mean OUT?
+   ╭─[ command line:1:9 ]
+   │
+ 1 │ SOCK=s1 OTU=wan
+   │         ─┬─
+   │          ╰─── here
+   │
+   │ Help: there are: IN, OUT, SOCK
+───╯
+";
+
+#[test]
+fn values_for_unknown_parameters_are_refused_by_all_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gw.click");
+    std::fs::write(&file, "define($IN in, $OUT out, $SOCK s); Idle -> Print($IN$OUT$SOCK) -> Discard")
+        .unwrap();
+    let file = file.to_str().unwrap();
+    for command in [["run"].as_slice(), &["check"], &["flatten"], &["dot"], &["synthesize"]] {
+        expect(&[command, &[file, "SOCK=s1", "OTU=wan"]].concat(), 1, UNKNOWN);
+    }
+    expect(&["verify", file, file, "SOCK=s1", "OTU=wan"], 2, UNKNOWN);
+    // Click does not look.
+    let output = tidegate(&["click", "-q", file, "OTU=wan"]);
+    let warning = "command line:1: warning: no `define` has a parameter OTU; did you mean OUT?\n";
+    assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), warning));
+}
+
+#[test]
+fn values_are_for_parameters_that_are_defined_or_mentioned() {
+    let text = "elementclass Inner { $arg | define($INNER 1); Idle -> Print($INNER$arg$DEEP) -> Discard }
+        define($TOP 1, $LIST ${OTHER-2}); Inner($GIVEN); Script(print $V '$QUOTED' /* $COMMENT */)";
+    for name in ["TOP", "LIST", "OTHER", "GIVEN", "DEEP", "V"] {
+        let output = tidegate(&["flatten", "-e", text, &format!("{name}=5")]);
+        assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""), "{name}");
+    }
+    for name in ["INNER", "arg", "QUOTED", "COMMENT", ""] {
+        let output = tidegate(&["flatten", "-e", text, &format!("{name}=5")]);
+        assert!(err(&output).contains(&format!("no `define` has a parameter {name}")), "{}", err(&output));
+        assert!(err(&output).contains("Help: there are: TOP, LIST\n"), "{}", err(&output));
+    }
+    let output = tidegate(&["flatten", "-e", "Idle -> Discard", "A=1", "B=2"]);
+    assert_eq!(
+        err(&output).matches("the configuration defines no parameters").count(),
+        2,
+        "{}",
+        err(&output)
+    );
+    let output = tidegate(&["flatten", "-e", "define($A 1); Idle -> Print($A) -> Discard", "A=1", "A=2"]);
+    assert!(err(&output).contains("A is given twice") && output.status.code() == Some(1), "{}", err(&output));
+}
+
+/// One of two configurations has to have the parameter, and one function of a chain.
+#[test]
+fn values_are_for_some_of_several_configurations() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_string()
+    };
+    let one = write("one.click", "define($A 14); FromDump(x) -> Strip($A) -> Discard");
+    let other = write("other.click", "FromDump(x) -> Strip(14) -> Discard");
+    for pair in [[&one, &other], [&other, &one]] {
+        expect(&["verify", pair[0], pair[1], "A=14"], 0, "");
+    }
+    let output = tidegate(&["verify", &one, &other, "B=14"]);
+    assert!(err(&output).contains("no `define` has a parameter B\n"), "{}", err(&output));
+    assert!(err(&output).contains("the only one is A"), "{}", err(&output));
 }
 
 /// A text is in a message; blanks at ends of lines do not count.
@@ -57,6 +134,66 @@ fn parameters_without_a_value_are_told() {
     ] {
         assert_eq!(err(&tidegate(&["run", "-q", "-e", text])), "", "{text}");
     }
+}
+
+#[test]
+fn libraries_are_found_and_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |file: &str| folder.path().join(file);
+    let write = |file: &str, text: &str| {
+        std::fs::create_dir_all(path(file).parent().unwrap()).unwrap();
+        std::fs::write(path(file), text).unwrap();
+        path(file).display().to_string()
+    };
+    write("libs/conf/one.click", "require(library two.click) elementclass One { -> Two -> }");
+    write("libs/conf/two.click", "elementclass Two { -> Counter -> }");
+    let main = write("main.click", "require(library one.click, library ./one.click); Idle -> One -> Discard");
+    let libraries = path("libs").display().to_string();
+    let run = |set: bool, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(args).env_remove("CLICKPATH").current_dir(folder.path());
+        if set {
+            command.env("CLICKPATH", format!("/does/not/exist:{libraries}"));
+        }
+        command.output().unwrap()
+    };
+    let output = run(true, &["flatten", &main]);
+    assert_eq!((out(&output).matches(":: Counter").count(), err(&output).as_str()), (1, ""));
+    let output = run(false, &["click", "-q", "-C", &libraries, &main, "-o", "-"]);
+    assert_eq!((out(&output).matches(":: Counter").count(), err(&output).as_str()), (1, ""));
+    let output = run(false, &["check", &main]);
+    assert!(
+        err(&output).contains(
+            "Help: it is looked for beside the file that requires it and in the current folder; \
+             CLICKPATH can list further folders"
+        ),
+        "{}",
+        err(&output)
+    );
+    // In a circle, by whatever names.
+    let own = write("own.click", "require(library ./own.click); Idle -> Discard");
+    let a = write("a.click", "require(library b.click); Idle -> Discard");
+    write("b.click", "require(library libs/../c.click)");
+    write("c.click", "require(library a.click)");
+    for (file, circle) in [(&own, "own.click -> "), (&a, "a.click -> ")] {
+        let output = run(false, &["check", file]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = err(&output);
+        assert!(
+            text.contains("libraries require each other in a circle: ") && text.contains(circle),
+            "{text}"
+        );
+    }
+    let text = err(&run(false, &["check", &a]));
+    assert!(text.contains("a.click -> b.click -> ") && text.contains("c.click -> "), "{text}");
+    // Pipes are passed over: they might never end.
+    make_pipe(&path("pipe.click"));
+    let output = run(false, &["check", "-e", "require(library pipe.click); Idle -> Discard"]);
+    assert!(err(&output).contains("cannot find library 'pipe.click'"), "{}", err(&output));
+}
+
+fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// Only the argument that is wrong is underlined, and all that is wrong is said at once.

@@ -11,7 +11,7 @@ use element::args::{parse_bool, parse_integer};
 use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
-use crate::load::{Loaded, parse, read_text, start_dpdk};
+use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
 use crate::{FAILURE, handlers, interrupt, print};
 use options::Item;
 
@@ -25,8 +25,8 @@ Options:
   -f, --file FILE               Read the configuration from FILE ('-': standard
                                 input, as without any of -f, -e, ROUTERFILE).
   -e, --expression EXPR         Use EXPR as the configuration.
-  -j, --threads N               Accepted; one thread runs.
-  -a, --affinity[=N]            Accepted.
+  -j, --threads N               For compatibility, no effect: one thread runs.
+  -a, --affinity[=N]            For compatibility, no effect.
   -p, --port PORT               Listen for control connections on a TCP port.
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
       --socket FD               Take an open connection as a control connection.
@@ -40,7 +40,8 @@ Options:
       --simtime[=SECONDS]       Run in simulated time.
       --simtick N               Nanoseconds that pass with each look at it.
       --dpdk ARGUMENT... --     Start DPDK with these arguments.
-  -C, --clickpath PATH          Accepted.
+  -C, --clickpath PATH          Look for libraries in these folders, not in those
+                                of CLICKPATH.
       --help                    Print this message and exit.
   -v, --version                 Print the version and exit.
 ";
@@ -61,6 +62,8 @@ struct Asked {
     tick: i64,
     ports: Vec<String>,
     sockets: Vec<String>,
+    /// Folders of libraries, in place of those of CLICKPATH.
+    folders: Option<String>,
     /// Connections that the program was started with.
     files: Vec<String>,
     /// Arguments for DPDK.
@@ -75,14 +78,14 @@ enum Configuration {
 }
 
 impl Configuration {
-    /// Its name, its text, and the folder that it stands in.
+    /// Its name, its text, and its file.
     fn read(self) -> Result<(String, String, Option<PathBuf>), String> {
         match self {
             Configuration::Text(text) => Ok(("config".into(), text, None)),
             Configuration::File(file) => {
                 let path = PathBuf::from(if file.is_empty() { "-" } else { &file });
                 let (name, text) = read_text(&path)?;
-                Ok((name, text, path.parent().map(PathBuf::from)))
+                Ok((name, text, Some(path)))
             }
         }
     }
@@ -172,9 +175,10 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
         "version" => {
             return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
         }
+        "clickpath" => asked.folders = Some(value),
         "help" => return Err(Early::Text(HELP)),
         "allow-reconfigure" => asked.reconfigures = !negated,
-        // Threads, affinity, path of libraries.
+        // Threads, affinity.
         _ => {}
     }
     Ok(())
@@ -204,15 +208,22 @@ fn configure(asked: &mut Asked, configuration: Configuration) -> Result<(), Earl
 
 fn start(mut asked: Asked) -> ExitCode {
     let configuration = asked.configuration.take().unwrap_or(Configuration::File("-".into()));
-    let (name, text, folder) = match configuration.read() {
+    let (name, text, file) = match configuration.read() {
         Ok(read) => read,
         Err(error) => {
             crate::tell(format_args!("{error}"));
             return ExitCode::from(FAILURE);
         }
     };
-    let mut loaded = parse(name, text, folder.as_deref(), &asked.defines, true);
+    let mut loaded = parse(
+        Texts { name, text, file: file.as_deref(), folders: asked.folders.as_deref() },
+        &asked.defines,
+        true,
+    );
     let parsed = !loaded.has_errors();
+    // Click does not look, so this is no error.
+    let parameters = loaded.graph.parameters.clone();
+    check_values(&mut loaded, &asked.defines, &parameters, Severity::Warning);
     add_control_sockets(&mut loaded, &control_sockets(&asked));
     let built = loaded.build(None);
     crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
@@ -318,9 +329,11 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 
 /// Makes the graphs that `hotconfig` asks for.
 fn rebuild(asked: &Asked) -> Rebuild {
-    let (defines, sockets) = (asked.defines.clone(), control_sockets(asked));
+    let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
     Box::new(move |text: &str| {
-        let mut loaded = parse("config".into(), text.into(), None, &defines, true);
+        let texts =
+            Texts { name: "config".into(), text: text.into(), file: None, folders: folders.as_deref() };
+        let mut loaded = parse(texts, &defines, true);
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
         let words = clicks_words(&loaded.problems, &loaded.sources);
