@@ -54,6 +54,9 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     };
     // What is known of elements of other classes can be said all the same.
     let built = loaded.build(None);
+    if let Some((plan, configured)) = &built {
+        loaded.problems.extend(plan.unknown_calls(configured));
+    }
     let reasoned = match reasoning::read(&args.input) {
         Ok(reasoned) => reasoned,
         Err(unread) => {
@@ -72,7 +75,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let (idle, more) = explain::idle(&reasoned, &findings, args.all);
     loaded.problems.extend(idle);
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
-    let is_right = built.is_some() && refused.is_empty();
+    let is_right = built.is_some() && !loaded.has_errors() && refused.is_empty();
     loaded.problems.extend(refused);
     loaded.problems.extend(args.sliced.then(|| explain::out_of_sight(&reasoned)).flatten());
     loaded.show();

@@ -155,9 +155,12 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if let Some((plan, copies)) = &built {
         let warning = copies.first().and_then(|copy| explain::warn_of_fragments(plan, copy, threads));
         loaded.problems.extend(warning);
+        loaded.problems.extend(copies.first().map(|copy| plan.unknown_calls(copy)).unwrap_or_default());
     }
     loaded.show();
-    let Some((plan, copies)) = built else { return ExitCode::from(FAILURE) };
+    let Some((plan, copies)) = built.filter(|_| !loaded.has_errors()) else {
+        return ExitCode::from(FAILURE);
+    };
     if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {
         crate::tell(format_args!("{text}"));
         return ExitCode::from(FAILURE);
@@ -204,6 +207,11 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
+    let missing = handlers::missing(&workers, &args.handlers);
+    if !missing.is_empty() {
+        missing.iter().for_each(|text| crate::tell(format_args!("{text}")));
+        return ExitCode::from(FAILURE);
+    }
     let spinner = progress(&progress_count);
     if let Err(problem) = workers.initialize() {
         workers.flush();

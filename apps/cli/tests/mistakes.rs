@@ -137,6 +137,64 @@ fn parameters_without_a_value_are_told() {
 }
 
 #[test]
+fn handlers_that_do_not_exist_are_told_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let out_file = folder.path().join("out.pcap");
+    let text = format!(
+        "FromDump(configs/data/quickstart.pcap, STOP true) -> out :: Counter -> ToDump({})",
+        out_file.display()
+    );
+    for (handler, expected) in [
+        ("uot.count", "no element 'uot'; did you mean 'out.count'?\n"),
+        ("out.cuont", "no 'out.cuont' handler; did you mean 'out.count'?\n"),
+        ("out.reset", "'out.reset' is a write handler\n"),
+        ("*x.count", "no element matching '*x'\n"),
+        ("gw.click", "no element 'gw'\n"),
+        (
+            "cuont",
+            "no 'cuont' handler; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)\n",
+        ),
+    ] {
+        expect(&["run", "-e", &text, "-h", handler], 1, expected);
+        assert!(!out_file.exists(), "{handler}: it has run");
+    }
+}
+
+#[test]
+fn handlers_that_scripts_call_in_vain_are_told() {
+    let counter = "src :: InfiniteSource(LIMIT 1, STOP true) -> c :: Counter -> Discard; ";
+    // As far as a script comes in any case, it is an error.
+    for (script, expected) in [
+        ("Script(print \"$(nosuch.count)\")", "no element named 'nosuch'"),
+        ("Script(write c.rset)", "no 'c.rset' write handler"),
+        ("Script(init x $(c.cuont))", "no 'c.cuont' read handler"),
+        ("Script(print c.reset)", "no 'c.reset' read handler"),
+    ] {
+        let text = format!("{counter}{script}");
+        for command in ["check", "run"] {
+            let text = says(&[command, "-e", &text], 1, &[expected, "Script@"]);
+            assert!(text.contains("Error") && !text.contains("packets in"), "{text}");
+        }
+    }
+    says(&["check", "-e", &format!("{counter}Script(write c.rset)")], 1, &["Help: did you mean 'reset'?"]);
+    // Where it may not come, it is a warning.
+    for script in [
+        "Script(wait 1s, print \"$(nosuch.count)\")",
+        "Script(TYPE PASSIVE, print nosuch.count)",
+        "Script(goto end $(eq 1 1), write nosuch.reset)",
+        "c2 :: Counter(COUNT_CALL 5 nosuch.run); Idle -> c2 -> Discard",
+    ] {
+        let text = format!("{counter}{script}");
+        let said = says(&["check", "-e", &text], 0, &["Warning", "no element named 'nosuch'"]);
+        assert!(!said.contains("Error"), "{said}");
+    }
+    // What scripts call is theirs, the graph's, or not known beforehand.
+    let good = "Script(set e c, print $($e.count), print \"$(add 1 $(c.count))\", export v 3, print \"$(s.v)\", \
+        print $(cat /dev/null), goto end $(readable nosuch.count), write stop); s :: Script(TYPE PASSIVE, export v 4)";
+    assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");
+}
+
+#[test]
 fn libraries_are_found_and_read_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = |file: &str| folder.path().join(file);

@@ -22,7 +22,7 @@ use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
 
-pub use host::{Call, Host, Interest, Nearby, Precision, Signal, Stream};
+pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
 
 /// Packets that went through one element.

@@ -55,6 +55,20 @@ impl Call {
     }
 }
 
+/// A handler call that an element is going to make, as far as its arguments tell: for who looks whether there is such a handler
+/// before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedCall {
+    /// The call, as for [`Call::parse`].
+    pub text: String,
+    /// True if it writes.
+    pub writes: bool,
+    /// True if it is made in every run.
+    pub is_certain: bool,
+    /// The number of the argument that it stands in.
+    pub argument: usize,
+}
+
 /// What an element tells its neighbours over the pull and push paths (Click's notifiers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
