@@ -194,6 +194,16 @@ fn handlers_that_scripts_call_in_vain_are_told() {
     assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");
 }
 
+/// However short the capture is.
+#[test]
+fn scripts_begin_before_the_first_packet() {
+    let text = "FromDump(configs/data/quickstart.pcap, STOP true) -> c :: Counter -> Discard; Script(print \"hello $(c.count)\")";
+    for clock in ["real", "trace"] {
+        let output = tidegate(&["run", "-q", "--clock", clock, "-e", text]);
+        assert_eq!((out(&output).as_str(), err(&output).as_str()), ("hello 0\n", ""), "{clock}");
+    }
+}
+
 #[test]
 fn libraries_are_found_and_read_once() {
     let folder = tempfile::tempdir().unwrap();
