@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ariadne::{Color, Config, Label, Report, ReportKind};
+use capture::Content;
 use device::dpdk::Running;
 use element::steering::Spreading;
 use element::{Class, Registry};
@@ -75,10 +76,33 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
         return input.clone().map(|text| ("<stdin>".into(), text));
     }
     let name = file.display().to_string();
+    if file.is_dir() {
+        return Err(format!("{name}: this is a folder; name a configuration"));
+    }
     match std::fs::read(file) {
-        Ok(bytes) => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
+        Ok(bytes) => match not_text(&name, &bytes) {
+            Some(text) => Err(text),
+            None => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
+        },
         Err(error) => Err(format!("{name}: {}", crate::reason(&error))),
     }
+}
+
+/// The message about a file that is a capture, or compressed, and so no configuration.
+fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
+    Some(match capture::content(bytes)? {
+        Content::Capture => format!(
+            "{name}: this is a capture, not a configuration; write `tidegate analyze {name}`, or \
+             `tidegate run FILE IN={name}` with a configuration that has a parameter IN"
+        ),
+        Content::Compressed(format) => format!(
+            "{name}: this is compressed with {format}, and so no configuration; if it is a capture, write \
+             `tidegate analyze {name}`"
+        ),
+        Content::Unread { format, command } => format!(
+            "{name}: this is compressed with {format}, and so no configuration; unpack it first: {command} {name}"
+        ),
+    })
 }
 
 impl Input {

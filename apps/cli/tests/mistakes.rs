@@ -264,6 +264,53 @@ fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
+#[test]
+fn what_is_no_configuration_or_capture_says_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        file.display().to_string()
+    };
+    let here = folder.path().display().to_string();
+    let capture = "configs/data/quickstart.pcap";
+    let gzip = write("x.gz", &[0x1f, 0x8b, 8, 0]);
+    let expected = format!(
+        "{capture}: this is a capture, not a configuration; write `tidegate analyze {capture}`, or \
+         `tidegate run FILE IN={capture}` with a configuration that has a parameter IN\n"
+    );
+    for command in ["run", "check", "flatten", "dot", "synthesize"] {
+        expect(&[command, capture], 1, &expected);
+        expect(&[command, &here], 1, &format!("{here}: this is a folder; name a configuration\n"));
+    }
+    expect(&["verify", capture, capture], 2, &expected);
+    let expected =
+        format!("{gzip}: this is compressed with gzip, and so no configuration; if it is a capture, write");
+    says(&["run", &gzip], 1, &[&expected]);
+    for (magic, format, command) in [
+        (&b"\xfd7zXZ\0"[..], "xz", "xz -d"),
+        (b"BZh91AY", "bzip2", "bzip2 -d"),
+        (b"\x04\x22\x4d\x18abc", "lz4", "lz4 -d"),
+        (b"PK\x03\x04abc", "zip", "unzip"),
+    ] {
+        let file = write("packed", magic);
+        let capture =
+            format!("{file}: compressed with {format}, which is not read; unpack it first: {command} FILE");
+        expect(&["analyze", &file], 1, &format!("{capture}\n"));
+        says(&["run", "-e", &format!("FromDump({file}) -> Discard")], 1, &[&capture]);
+        let text = format!(
+            "{file}: this is compressed with {format}, and so no configuration; unpack it first: {command} {file}\n"
+        );
+        expect(&["check", &file], 1, &text);
+    }
+    expect(&["analyze", &here], 1, &format!("{here}: this is a folder; name a capture\n"));
+    says(
+        &["run", "-e", &format!("FromDump({here}) -> Discard")],
+        1,
+        &[&format!("{here}: this is a folder; name a capture")],
+    );
+}
+
 /// Only the argument that is wrong is underlined, and all that is wrong is said at once.
 #[test]
 fn each_wrong_argument_is_underlined_by_itself() {
