@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::analyze::can_write;
 use crate::load::{Input, Loaded};
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
@@ -99,6 +100,9 @@ pub(crate) fn dot(args: TextArgs) -> ExitCode {
 }
 
 fn transform(args: &TextArgs, form: impl Fn(&Loaded) -> String) -> ExitCode {
+    if !can_write(&args.output) {
+        return ExitCode::from(2);
+    }
     let loaded = match load(&args.input, false) {
         Ok(loaded) => loaded,
         Err(code) => return code,

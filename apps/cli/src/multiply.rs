@@ -7,7 +7,7 @@ use element::args::parse_seconds;
 use trace::multiply::{Multiplied, Windows};
 
 use crate::FAILURE;
-use crate::analyze::{is_stream, open, progress};
+use crate::analyze::{is_stream, no_place, open, progress};
 
 /// Arguments of `multiply`.
 #[derive(clap::Args)]
@@ -42,6 +42,10 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             "{}: would be written over itself; name another file",
             args.trace.display()
         ));
+        return ExitCode::from(2);
+    }
+    if let Err(wrong) = no_place(&args.output) {
+        crate::tell(format_args!("{wrong}"));
         return ExitCode::from(2);
     }
     let windows = Windows { count: args.windows, length: length.0 };

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::analyze::can_write;
 use crate::load::{Input, start_dpdk};
 use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
@@ -123,6 +124,9 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
 pub(crate) fn main(args: Args) -> ExitCode {
     if let Err(text) = args.steering.check() {
         crate::tell(format_args!("{text}; see `tidegate run --help`"));
+        return ExitCode::from(2);
+    }
+    if !can_write(&args.json) {
         return ExitCode::from(2);
     }
     let mut loaded = match args.input.load(true) {

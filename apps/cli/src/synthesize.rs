@@ -14,6 +14,7 @@ use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
 use synthesizer::standard::standard;
 
+use crate::analyze::can_write;
 use crate::check::print_or_write;
 use crate::load::{Input, Loaded};
 use crate::proofs::Proofs;
@@ -98,6 +99,9 @@ const SECONDS: u64 = 120;
 const SECONDS_TO_PROVE: u64 = 3600;
 
 pub(crate) fn main(args: &Args) -> ExitCode {
+    if !can_write(&args.output) {
+        return ExitCode::from(2);
+    }
     let reasoned = match read(&args.input) {
         Ok(reasoned) => reasoned,
         Err(unread) => {

@@ -161,6 +161,37 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
 }
 
 #[test]
+fn files_that_cannot_be_written_are_told_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| folder.path().join(file).display().to_string();
+    let lost = name("none/x");
+    let expected = format!("{lost}: there is no folder {}\n", name("none"));
+    let config = "Idle -> Discard";
+    for args in [
+        ["run", "-e", config, "--json", &lost].as_slice(),
+        &["flatten", "-e", config, "-o", &lost],
+        &["dot", "-e", config, "-o", &lost],
+        &["synthesize", "-e", config, "-o", &lost],
+        &["analyze", "configs/data/quickstart.pcap", "--json", &lost],
+        &["analyze", "configs/data/quickstart.pcap", "--html", &lost],
+        &["advise", "configs/data/quickstart.pcap", "-o", &lost],
+        &["multiply", "configs/data/quickstart.pcap", "--windows", "1", "--length", "1s", "-o", &lost],
+        &["bench", "forward", "--json", &lost],
+    ] {
+        expect(args, 2, &expected);
+    }
+    let here = folder.path().display().to_string();
+    expect(&["run", "-e", config, "--json", &here], 2, &format!("{here}: this is a folder; name a file\n"));
+    // Looking leaves nothing behind, and keeps what is there.
+    let kept = name("kept.json");
+    std::fs::write(&kept, "before").unwrap();
+    says(&["run", "-e", "Idle -> Strip(x) -> Discard", "--json", &kept], 1, &["'x' is not a whole number"]);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "before");
+    says(&["run", "-e", "Idle -> Strip(x) -> Discard", "--json", &name("new.json")], 1, &[]);
+    assert!(!folder.path().join("new.json").exists());
+}
+
+#[test]
 fn handlers_that_scripts_call_in_vain_are_told() {
     let counter = "src :: InfiniteSource(LIMIT 1, STOP true) -> c :: Counter -> Discard; ";
     // As far as a script comes in any case, it is an error.
@@ -308,6 +339,33 @@ fn what_is_no_configuration_or_capture_says_what_it_is() {
         &["run", "-e", &format!("FromDump({here}) -> Discard")],
         1,
         &[&format!("{here}: this is a folder; name a capture")],
+    );
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    expect(
+        &["evaluate", "snf-7", "--trace", "x.pcap"],
+        2,
+        "--trace has no effect here: it is for figures reframer-11 to reframer-18\n",
+    );
+    expect(
+        &["bench", "forward", "--rules", "x"],
+        2,
+        "--rules has no effect here: it is for classify, firewall, synthesizer\n",
+    );
+    expect(&["bench", "forward", "--routes", "x"], 2, "--routes has no effect here: it is for lpm\n");
+    expect(
+        &["bench", "lpm", "forward", "--asked", "/none/x", "--routes", "/none/y"],
+        1,
+        "lpm: /none/y: No such file or directory (os error 2)\n",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let into = folder.path().display().to_string();
+    expect(
+        &["evaluate", "reframer-11", "--into", &into, "--trace", "nonexist.pcap"],
+        1,
+        "nonexist.pcap: No such file or directory\n",
     );
 }
 

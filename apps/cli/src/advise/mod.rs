@@ -62,9 +62,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         crate::tell(format_args!("{name}: it has to be read several times; save it to a file first"));
         return ExitCode::from(2);
     }
-    let saved = args.json.iter().chain(&args.output).filter(|path| !is_stream(path));
-    if let Some(wrong) = saved.filter_map(|path| analyze::unwritable(path).err()).next() {
-        crate::tell(format_args!("{wrong}"));
+    if !analyze::can_write(args.json.iter().chain(&args.output)) {
         return ExitCode::from(2);
     }
     if let (Some(output), Some(json)) = (&args.output, &args.json)
