@@ -11,6 +11,7 @@ use element::args::PlaceNames;
 use indicatif::{ProgressBar, ProgressStyle};
 use trace::{Options, Report, Selection};
 
+use crate::numbers::whole;
 use crate::{FAILURE, print};
 
 /// Arguments of `analyze`.
@@ -34,7 +35,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
     /// Describe the N addresses with the most TCP flows
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 0,
+        value_parser = whole::<u16>(0..=1000), allow_negative_numbers = true
+    )]
     top_ips: u16,
 }
 

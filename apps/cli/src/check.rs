@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::analyze::can_write;
 use crate::load::{Input, Loaded};
+use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
 use crate::run::parse_size;
@@ -23,7 +24,10 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     sliced: bool,
     /// Seconds after which looking at packets is given up
-    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
+    #[arg(
+        long, value_name = "N", default_value_t = 120,
+        value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
+    )]
     seconds: u64,
     /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]

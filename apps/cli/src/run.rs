@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::analyze::can_write;
 use crate::load::{Input, start_dpdk};
+use crate::numbers::whole;
 use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
 use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
@@ -30,7 +31,10 @@ pub(crate) struct Args {
     clock: Clock,
     /// Worker threads, each on a core of its own with a copy of the graph; what has to be in one place, such as a file or a
     /// shaper, is on the first one
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u16>(1..=64), allow_negative_numbers = true
+    )]
     threads: u16,
     #[command(flatten)]
     steering: Steering,
@@ -52,10 +56,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
     memory: usize,
     /// Seed of random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
+    )]
     seed: u64,
     /// Most packets per batch
-    #[arg(long, value_name = "N", default_value_t = BURST as u16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long, value_name = "N", default_value_t = BURST as u16,
+        value_parser = whole::<u16>(1..=256), allow_negative_numbers = true
+    )]
     burst: u16,
     /// Take packets past whole stretches of elements, in one classification and one write per field (see `tidegate
     /// synthesize`); handlers and counts stay as they are. Stretches whose proof is neither kept nor found within 20 seconds stay

@@ -16,6 +16,7 @@ use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 
 use crate::example::{Ran, run};
 use crate::load::{Input, check_values};
+use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::{Reasoned, Unread, of};
 use crate::run::parse_size;
@@ -43,7 +44,10 @@ pub(crate) struct Args {
     #[arg(long)]
     reasons: bool,
     /// Seconds after which it is given up as undecided
-    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
+    #[arg(
+        long, value_name = "N", default_value_t = 120,
+        value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
+    )]
     seconds: u64,
     /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]

@@ -158,6 +158,8 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         expect(&["run", "-e", &text, "-h", handler], 1, expected);
         assert!(!out_file.exists(), "{handler}: it has run");
     }
+    let help = tidegate(&["run", "-h"]);
+    assert!(help.status.success() && out(&help).contains("Usage: tidegate run"), "{}", err(&help));
 }
 
 #[test]
@@ -340,6 +342,21 @@ fn what_is_no_configuration_or_capture_says_what_it_is() {
         1,
         &[&format!("{here}: this is a folder; name a capture")],
     );
+}
+
+#[test]
+fn numbers_and_commands_that_are_wrong() {
+    for (args, expected) in [
+        (["generate", "-o", "-", "--flows", "abc"].as_slice(), "'--flows <N>': 'abc' is not a whole number"),
+        (&["generate", "-o", "-", "--zipf", "-1"], "'--zipf <S>': it has to be 0 or more"),
+        (&["advise", "x", "--max-delay", "0"], "'--max-delay <US>': the least is 16"),
+        (&["run", "-e", "", "--threads", "65"], "'--threads <N>': the most is 64"),
+        (&["rnu", "x"], "there is no command 'rnu'; did you mean run? `tidegate --help` lists all of them"),
+        (&["version"], "there is no command 'version'; did you mean --version?"),
+        (&["nonsense"], "there is no command 'nonsense' `tidegate --help`"),
+    ] {
+        says(args, 2, &[expected]);
+    }
 }
 
 #[test]
