@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// late; with 0 the worker sleeps until then, and packets leave late
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time)]
     spin: Duration,
+    /// With `--clock trace`: how long timers run between one packet of a capture and the next one; in a longer gap, which a wrong
+    /// time stamp makes, time jumps to the next packet then
+    #[arg(long, value_name = "TIME", default_value = "86400s", value_parser = parse_time)]
+    max_gap: Duration,
     /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
     /// given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
@@ -185,6 +189,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         seed: args.seed,
         busy_poll: args.busy_poll,
         spin: args.spin,
+        max_gap: args.max_gap,
         ends_when_idle: true,
         interrupt: interrupt::flag(),
         rebuild: None,

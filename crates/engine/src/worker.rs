@@ -34,6 +34,9 @@ pub struct Options {
     pub busy_poll: bool,
     /// The longest that a worker stays awake before a timer is due, because sleeps end late; with zero it sleeps until then.
     pub spin: Duration,
+    /// Under the captures' time: how long timers run between one packet of a capture and the next one. In a longer gap, which a
+    /// damaged time stamp makes, time jumps to the next packet then.
+    pub max_gap: Duration,
     /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
@@ -56,6 +59,7 @@ impl Options {
             seed: self.seed,
             busy_poll: self.busy_poll,
             spin: self.spin,
+            max_gap: self.max_gap,
             ends_when_idle: self.ends_when_idle,
             interrupt: Arc::clone(&self.interrupt),
             text: String::new(),
@@ -64,6 +68,9 @@ impl Options {
         }
     }
 }
+
+/// A gap between packets of captures that is said, and the longest in which timers run where nothing else is asked for.
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 impl Default for Options {
     fn default() -> Self {
@@ -74,6 +81,7 @@ impl Default for Options {
             seed: 1,
             busy_poll: false,
             spin: SPIN,
+            max_gap: DAY,
             ends_when_idle: true,
             interrupt: Arc::default(),
             text: String::new(),

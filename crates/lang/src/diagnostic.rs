@@ -24,7 +24,7 @@ impl std::fmt::Display for Severity {
 }
 
 /// One finding. Messages are worded as Click words them where Click has the error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,

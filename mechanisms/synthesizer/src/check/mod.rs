@@ -44,8 +44,11 @@ pub struct Findings {
     pub round: BTreeSet<usize>,
     /// By element: how many bytes before (negative) or behind the start of an IP header the packets that come there start.
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
-    /// Whether there was no room or no time to find out all of this; the rest is empty then.
+    /// True if there was no room or no time to find out all of this. `entries` are those whose packets have all been looked at
+    /// then, and the rest is empty.
     pub exhausted: bool,
+    /// The elements that packets come from and whose packets have not all been looked at.
+    pub unknown: Vec<usize>,
 }
 
 /// What becomes of the packets of one entry.
@@ -123,7 +126,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     let mut notes = Notes::default();
     let mut made: Vec<Start> = Vec::new();
-    for node in chain.entries() {
+    let mut entries = chain.entries().into_iter();
+    for node in entries.by_ref() {
         let mut fates = Fates::new(d);
         for output in 0..chain.nodes[node].forward.len() {
             let packet = incoming(d, &chain.nodes[node].effects);
@@ -132,8 +136,14 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
             note(d, chain, &mut findings, &mut seen, &mut made, &ends);
             fates.add(&ends);
         }
-        findings.entries.push(fates.entry(node, chain));
+        let entry = fates.entry(node, chain);
+        if d.exhausted() {
+            findings.unknown.push(node);
+            break;
+        }
+        findings.entries.push(entry);
     }
+    findings.unknown.extend(entries);
     // Packets that elements make go on from there, whatever they are, and so do those that come round again and again.
     let mut next = 0;
     while next < made.len() {
@@ -142,7 +152,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         next += 1;
     }
     if d.exhausted() {
-        return Findings { exhausted: true, ..Findings::default() };
+        let Findings { entries, unknown, .. } = findings;
+        return Findings { entries, unknown, exhausted: true, ..Findings::default() };
     }
     let has_inputs = |&node: &usize| chain.nodes[node].inputs > 0;
     findings.unreached =

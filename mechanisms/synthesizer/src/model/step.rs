@@ -42,7 +42,7 @@ pub struct Unit<'u> {
 }
 
 /// Where a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
     /// On, by an output.
     Output(usize),
