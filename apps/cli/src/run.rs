@@ -18,9 +18,12 @@ use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
 /// Packets per batch where a configuration does not say.
 pub(crate) const BURST: usize = 32;
 
+const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error. HUP and \
+    USR2 say that they do nothing.";
+
 /// Arguments of `run`.
 #[derive(clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, after_help = SIGNALS)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -129,6 +132,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         crate::tell(format_args!("{text}; see `tidegate run --help`"));
         return ExitCode::from(2);
     }
+    let requests = interrupt::requests();
     let mut loaded = match args.input.load(true) {
         Ok(loaded) => loaded,
         Err(text) => {
@@ -177,6 +181,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         ));
         return ExitCode::from(FAILURE);
     }
+    let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
     let options = Options {
         clock: match args.clock {
@@ -191,7 +196,8 @@ pub(crate) fn main(args: Args) -> ExitCode {
         spin: args.spin,
         max_gap: args.max_gap,
         ends_when_idle: true,
-        interrupt: interrupt::flag(),
+        interrupt: Arc::clone(&interrupt),
+        requests,
         rebuild: None,
         progress: Arc::clone(&progress_count),
     };
@@ -216,6 +222,8 @@ pub(crate) fn main(args: Args) -> ExitCode {
         loaded.show();
         return ExitCode::from(FAILURE);
     }
+    // Until here a signal has ended the program at once, whatever it was waiting for.
+    interrupt::listen(&interrupt);
     let started = Instant::now();
     workers.run();
     let elapsed = started.elapsed();

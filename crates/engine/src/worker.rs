@@ -15,6 +15,7 @@ use crate::host::{Inner, Sink, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
 use crate::plan::Plan;
+use crate::requests::Requests;
 use crate::rest::Lateness;
 
 /// The longest that workers stay awake before a timer is due, where nobody says. Most sleeps are less late than that.
@@ -41,6 +42,8 @@ pub struct Options {
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
+    /// What else signals ask for.
+    pub requests: Requests,
     /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
     pub text: String,
     /// Makes a graph of a text, for the handler `hotconfig`; without it there is no such handler.
@@ -62,6 +65,7 @@ impl Options {
             max_gap: self.max_gap,
             ends_when_idle: self.ends_when_idle,
             interrupt: Arc::clone(&self.interrupt),
+            requests: self.requests.clone(),
             text: String::new(),
             rebuild: None,
             progress: Arc::clone(&self.progress),
@@ -84,6 +88,7 @@ impl Default for Options {
             max_gap: DAY,
             ends_when_idle: true,
             interrupt: Arc::default(),
+            requests: Requests::default(),
             text: String::new(),
             rebuild: None,
             progress: Arc::default(),

@@ -49,6 +49,8 @@ pub struct Findings {
     pub exhausted: bool,
     /// The elements that packets come from and whose packets have not all been looked at.
     pub unknown: Vec<usize>,
+    /// What it took, whatever the machine: steps of operations on diagrams.
+    pub steps: u64,
 }
 
 /// What becomes of the packets of one entry.
@@ -84,20 +86,19 @@ pub fn check(
 ) -> Findings {
     let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(deadline);
     let findings = look(&d, chain, progress);
+    let steps = d.steps();
     if !d.overlap_found() || d.exhausted() {
-        return findings;
+        return Findings { steps, ..findings };
     }
     // Headers in regions of their own were not exact enough.
     drop(d);
-    let exact = look(
-        &Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact(),
-        chain,
-        progress,
-    );
+    let d = Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact();
+    let exact = look(&d, chain, progress);
+    let steps = steps + d.steps();
     match exact.exhausted {
-        false => exact,
+        false => Findings { steps, ..exact },
         // Examples can be tried; what never happens is not known.
-        true => Findings { unreached: Vec::new(), idle: Vec::new(), ..findings },
+        true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
     }
 }
 
