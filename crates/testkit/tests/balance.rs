@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use engine::Worker;
+use proptest::prelude::*;
 use tidegate_testkit::checker::{self, Sum};
 use tidegate_testkit::elements::{Seen, collect, offer};
 use tidegate_testkit::{Run, worker};
@@ -295,6 +296,22 @@ fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2]
     [connections, load].map(|value| value.clone().unwrap())
 }
 
+/// What becomes of packets of clients, among packets of servers.
+fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    write_timed(&path, packets.iter().map(|(at, packet)| (1000.0 + at, packet)), false);
+    let exchange = offer(Vec::new());
+    let text = format!(
+        "FromDump({}) -> MarkIPHeader -> side :: IPClassifier(dst host {VIP}, -);
+        side[0] -> lb :: {} -> TestSink({exchange}, 0); side[1] -> FlowIPLoadBalancerReverse(lb) -> Discard",
+        path.display(),
+        balancer(more, 3)
+    );
+    Run::trace().text(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    collect(exchange)
+}
+
 /// A segment without data: of the client, or of a server to it.
 fn bare(n: u16, from: Option<u8>, flags: u8) -> Vec<u8> {
     let builder = match from {
@@ -340,6 +357,86 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     for closing in one {
         let counted = |load: String| load.split(' ').map(|n| n.parse::<u32>().unwrap()).sum::<u32>();
         assert_eq!([121.9, 122.1].map(|last| counted(at_the_end(closing, last))), [2, 1], "{closing:?}");
+    }
+}
+
+/// A straightforward balancer: three servers in turn, time-outs of 60, 20 and 5 seconds.
+#[derive(Default)]
+struct Model {
+    /// By client: its server, who has closed, the client and the server, and when the last packet came.
+    connections: BTreeMap<u16, (u8, [bool; 2], f64)>,
+    opened: u8,
+}
+
+impl Model {
+    fn current(&self, n: u16, at: f64) -> Option<(u8, [bool; 2], f64)> {
+        let &(server, closed, last) = self.connections.get(&n)?;
+        let limit = [60.0, 20.0, 5.0][closed.iter().filter(|&&closed| closed).count()];
+        (at - last < limit - 1e-6).then_some((server, closed, last))
+    }
+
+    /// The server of a client's packet.
+    fn request(&mut self, at: f64, n: u16, flags: u8, has_payload: bool) -> u8 {
+        let current = self.current(n, at);
+        let current = current.filter(|(_, closed, _)| flags & SYN == 0 || *closed == [false; 2]);
+        let (server, mut closed, _) = current.unwrap_or_else(|| {
+            self.opened = self.opened % 3 + 1;
+            (self.opened, [false; 2], at)
+        });
+        if flags & RST != 0 {
+            closed = [true; 2];
+        } else if flags & FIN != 0 {
+            closed[0] = true;
+        } else if closed[0] && has_payload {
+            closed = [false; 2];
+        }
+        self.connections.insert(n, (server, closed, at));
+        server
+    }
+
+    fn answer(&mut self, at: f64, n: u16, from: u8, flags: u8) {
+        if let Some((server, mut closed, _)) = self.current(n, at)
+            && server == from
+            && flags & (FIN | RST) != 0
+        {
+            closed = if flags & RST != 0 { [true; 2] } else { [closed[0], true] };
+            self.connections.insert(n, (server, closed, at));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn it_does_what_a_straightforward_balancer_does(
+        events in proptest::collection::vec(
+            (
+                prop_oneof![1..3000u32, 4000..6000u32, 19_000..21_000u32, 59_000..61_000u32],
+                0..4u16,
+                0..4u8,
+                prop_oneof![Just(ACK), Just(ACK), Just(SYN), Just(FIN | ACK), Just(RST)],
+                any::<bool>(),
+            ),
+            1..60,
+        ),
+        capacity in prop_oneof![Just(4), Just(64)],
+    ) {
+        let (mut model, mut at, mut packets, mut expected) = (Model::default(), 0, Vec::new(), Vec::new());
+        for (pause, n, from, flags, has_payload) in events {
+            at += pause;
+            let seconds = f64::from(at) / 1000.0;
+            if from > 0 {
+                model.answer(seconds, n, from, flags);
+                packets.push((seconds, bare(n, Some(from), flags)));
+            } else {
+                expected.push(model.request(seconds, n, flags, has_payload));
+                packets.push((seconds, if has_payload { tcp(n, flags) } else { bare(n, None, flags) }));
+            }
+        }
+        let more = format!(", TIMEOUT 60, FIN_TIMEOUT 20, DONE_TIMEOUT 5, CAPACITY {capacity}");
+        let seen = answered(&more, &packets);
+        prop_assert_eq!(destinations(&seen).iter().map(|address| address[3]).collect::<Vec<_>>(), expected);
     }
 }
 

@@ -419,8 +419,7 @@ impl<P: Place> Balancer<P> {
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
-        let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout
-            && !self.is_seen_elsewhere(known, connection, now);
+        let is_late = self.is_late(&known.key, id, connection, now)?;
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
         if is_late || (connection.phase != Phase::Open && is_fresh) {
             self.end(id);
@@ -442,24 +441,37 @@ impl<P: Place> Balancer<P> {
     pub(super) fn close(&mut self, key: &FiveTupleKey, server: &P, seen: u8, at: Timestamp) {
         let hash = self.flows.hash(key);
         let Some(id) = self.flows.table.lookup(key, hash) else { return };
-        let connection = self.connections.get_mut(id.index() as usize);
-        let Some(connection) = connection.filter(|known| {
-            self.servers.get(usize::from(known.server)).is_some_and(|known| known.place == *server)
-        }) else {
+        let Some(&connection) = self.connections.get(id.index() as usize) else { return };
+        if self.place(connection.server) != Some(server)
+            || self.is_late(key, id, connection, at).is_none_or(|is_late| is_late)
+        {
             return;
-        };
-        connection.phase = connection.phase.after_server(seen);
-        let Connection { phase, server, .. } = *connection;
+        }
+        let phase = connection.phase.after_server(seen);
+        self.connections[id.index() as usize].phase = phase;
         if let Some(board) = &mut self.board {
-            board.change(key, &shown(server, phase));
+            board.change(key, &shown(connection.server, phase));
         }
         self.flows.table.touch(id, self.seen(phase, at));
     }
 
+    /// True if a connection has had no packets for so long that it is to be forgotten. `None` if it is gone.
+    #[inline]
+    fn is_late(
+        &self,
+        key: &FiveTupleKey,
+        id: FlowId,
+        connection: Connection,
+        now: Timestamp,
+    ) -> Option<bool> {
+        let is_idle = now - self.flows.table.last_seen(id)? >= self.settings.timeout;
+        Some(is_idle && !self.is_seen_elsewhere(key, connection, now))
+    }
+
     /// True if other workers have had packets of a connection that has had none here for long.
     #[cold]
-    fn is_seen_elsewhere(&self, known: &Known, connection: Connection, now: Timestamp) -> bool {
-        let seen = self.board.as_ref().and_then(|board| board.last_seen(&known.key));
+    fn is_seen_elsewhere(&self, key: &FiveTupleKey, connection: Connection, now: Timestamp) -> bool {
+        let seen = self.board.as_ref().and_then(|board| board.last_seen(key));
         connection.phase == Phase::Open && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
