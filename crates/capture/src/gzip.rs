@@ -1,4 +1,5 @@
-//! Reads and writes gzip files: any number of members (RFC 1952), their checksums verified, and what lies behind the last one.
+//! Reads and writes gzip files: any number of members (RFC 1952), their checksums verified, and what lies behind the
+//! last one.
 
 use std::io::{self, BufRead, Chain, Cursor, Read, Write};
 
@@ -61,7 +62,8 @@ impl<R: BufRead + Send> Stream for GzipReader<R> {
     }
 }
 
-/// Compresses what is written to it. Each flush ends a member: the file is whole then, and whoever flushes hears of errors.
+/// Compresses what is written to it. Each flush ends a member: the file is whole then, and whoever flushes hears of
+/// errors.
 pub(crate) struct GzipWriter<W: Write> {
     target: W,
     /// `None` behind a member, while nothing else was written.

@@ -252,8 +252,8 @@ impl Placement {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
     }
 
-    /// True if an element behind this one finds the states of all workers' flows, and none on the way gives packets other
-    /// addresses or ports before.
+    /// True if an element behind this one finds the states of all workers' flows, and none on the way gives packets
+    /// other addresses or ports before.
     fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
         let renames = |id: ElementId| {
             let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));

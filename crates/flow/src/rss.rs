@@ -27,8 +27,8 @@ const ENTRIES: u32 = 128;
 const V4: usize = 12;
 /// Bytes of two IPv6 addresses and two ports.
 const V6: usize = 36;
-/// The words of a key, of 64 bits, that decide about each IP version, and the ends of both addresses and both ports in the
-/// input, in bits: the words of IPv6 are behind those of IPv4.
+/// The words of a key, of 64 bits, that decide about each IP version, and the ends of both addresses and both ports in
+/// the input, in bits: the words of IPv6 are behind those of IPv4.
 const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2..5, [128, 256, 272, 288])];
 
 /// A key that a seed chooses, for who does not want others to know which flows share a queue.
@@ -60,8 +60,8 @@ fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
         && [[a, p], [a, q], [b, p], [b, q]].iter().all(|ends| is_even(ends))
 }
 
-/// The rank of the map from the last bits of fields that end there, which have all the same number, to queues: numbers that
-/// follow each other go to as many queues as two to the power of it.
+/// The rank of the map from the last bits of fields that end there, which have all the same number, to queues: numbers
+/// that follow each other go to as many queues as two to the power of it.
 fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
     let row = |back: usize| ends.iter().fold(0, |row, end| row ^ window(key, end - back)) & (queues - 1);
     let mut rows: Vec<u32> = (1..=bits).map(row).collect();

@@ -6,7 +6,7 @@ use std::path::Path;
 use wire::LinkType;
 use wire::build::Builder;
 
-/// When packets with the time zero come, in milliseconds since the epoch.
+/// The time zero of packets, in milliseconds since the epoch.
 pub const START: i64 = 1_000_000;
 
 /// An address and a port.

@@ -296,7 +296,7 @@ fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2]
     [connections, load].map(|value| value.clone().unwrap())
 }
 
-/// What becomes of packets of clients, among packets of servers.
+/// Packets of clients as they leave a balancer, where packets of servers come between them.
 fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");

@@ -128,8 +128,8 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
         header[0] = 44;
         [header, vec![17, 0, 0, 1, 0, 0, 0, 9]].concat()
     };
-    // The first header's kind and the place where the last one names the protocol; what the checksum is about before and
-    // after.
+    // The first header's kind and the place where the last one names the protocol; what the checksum is about before
+    // and after.
     for ((kind, last), header, before, after) in [
         ((43, 0), route(0, 2, &["2001:db8::55", END]), (FROM, END), (STOP, END)),
         ((43, 0), route(4, 1, &[END, STOP]), (FROM, END), (STOP, END)),

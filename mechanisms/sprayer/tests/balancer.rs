@@ -98,7 +98,7 @@ fn connections_that_others_see_hold() {
     }
 }
 
-/// What other workers have seen counts where another element goes on, too.
+/// An element with new arguments knows what other workers have seen, too.
 #[test]
 fn connections_that_others_see_hold_when_arguments_change() {
     const CONNECTIONS: u16 = 40;

@@ -50,7 +50,7 @@ impl Cx<'_> {
         self.host.worker_between(element, a, b)
     }
 
-    /// Whether the worker between two ends is this one.
+    /// True if the worker between two ends is this one.
     #[inline]
     pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
         self.worker_between(a, b) == self.worker().0

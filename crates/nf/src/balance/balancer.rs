@@ -436,7 +436,8 @@ impl<P: Place> Balancer<P> {
         Some(connection.server)
     }
 
-    /// Notes that a server has closed a connection, if the connection is that server's, by flags of which one is FIN or RST.
+    /// Notes that a server has closed a connection, if the connection is that server's, by flags of which one is FIN
+    /// or RST.
     #[cold]
     pub(super) fn close(&mut self, key: &FiveTupleKey, server: &P, seen: u8, at: Timestamp) {
         let hash = self.flows.hash(key);

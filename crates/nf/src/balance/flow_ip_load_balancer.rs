@@ -1,14 +1,14 @@
 //! # FlowIPLoadBalancer
 //! Balances flows over servers by writing a server's address into their packets.
 //!
-//! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those that
-//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP segment with
-//! FIN, which closes one direction only, or for DONE_TIMEOUT behind one with RST. The connection counts for its server as
-//! long as it is remembered. The destination address and the destination annotation become the server's, and all
-//! checksums are updated.
+//! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those
+//! that follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP
+//! segment with FIN, which closes one direction only, or for DONE_TIMEOUT behind one with RST. The connection counts
+//! for its server as long as it is remembered. The destination address and the destination annotation become the
+//! server's, and all checksums are updated.
 //!
-//! FlowIPLoadBalancerReverse does the opposite for answers, and tells the balancer when servers close connections: those
-//! that both sides have closed are remembered for DONE_TIMEOUT. Without it, what servers send is not known.
+//! FlowIPLoadBalancerReverse does the opposite for answers, and tells the balancer when servers close connections:
+//! those that both sides have closed are remembered for DONE_TIMEOUT. Without it, what servers send is not known.
 //!
 //! An ICMP error goes to the server of the flow that it is about: the packet that it quotes has come from the address that
 //! the error goes to. There, too, the server's address is put in. An error about a flow that is not remembered goes where
@@ -131,11 +131,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// What a balancer publishes for those who have the answers.
+/// The service that a balancer publishes for those who have the answers.
 pub(super) struct Front {
     /// The address that clients use.
     pub(super) vip: Ipv4Addr,
-    /// Where notices go of connections that servers close.
+    /// The boxes for notices of connections that servers close.
     pub(super) notices: Arc<Notices>,
 }
 

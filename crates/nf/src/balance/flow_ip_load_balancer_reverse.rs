@@ -5,9 +5,9 @@
 //! that an ICMP error quotes. All checksums are updated. The network header annotation must be set, and that of the
 //! transport header for its checksum; packets without the first are dropped.
 //!
-//! The balancer is told of FIN and RST of TCP connections, as far as the transport header annotation is set, so that it
-//! remembers connections that are over no longer than its DONE_TIMEOUT. When more servers close connections than packets of
-//! clients come, it may not hear of some of them, and these stay longer.
+//! The balancer is told of FIN and RST of TCP connections, as far as the transport header annotation is set, so that
+//! it remembers connections that are over no longer than its DONE_TIMEOUT. When more servers close connections than
+//! packets of clients come, it may not hear of some of them, and these stay longer.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancerReverse(LB)`

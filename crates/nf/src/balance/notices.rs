@@ -1,7 +1,8 @@
 //! Notices about connections that servers close, from a FlowIPLoadBalancerReverse to its FlowIPLoadBalancer.
 //!
-//! A balancer has the packets of clients only. Answers may come at another worker than the one that has the connection, so there
-//! is a box of notices for each worker, with a lock that is taken once per batch, and only where a server closes a connection.
+//! A balancer has the packets of clients only. Answers may come at another worker than the one that has the
+//! connection, so there is a box of notices for each worker, with a lock that is taken once per batch, and only where
+//! a server closes a connection.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};

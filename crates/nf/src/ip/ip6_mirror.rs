@@ -1,13 +1,13 @@
 //! # IP6Mirror
 //! Swaps source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
 //!
-//! Checksums stay right: addresses that change places leave them as they are, and where they are about other addresses,
-//! those of a routing header with segments left or of a home address option, they are updated. Only behind a routing
-//! header of which nobody knows where it leads they stay as they were. The network header annotation must be set; packets
-//! without it are dropped.
+//! Checksums stay right: addresses that change places leave them as they are, and where they are about other
+//! addresses, those of a routing header with segments left or of a home address option, they are updated. Only behind
+//! a routing header of which nobody knows where it leads they stay as they were. The network header annotation must be
+//! set; packets without it are dropped.
 //!
-//! Extension headers stay as they are, and ports behind them, too: a mirrored packet takes the rest of its way from where
-//! it came from.
+//! Extension headers stay as they are, and ports behind them, too: a mirrored packet takes the rest of its way from
+//! where it came from.
 //!
 //! ## Usage
 //! `IP6Mirror`
@@ -87,7 +87,8 @@ fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
     Some(both)
 }
 
-/// Updates the transport checksum behind the extension headers, if there is one: also that of a datagram's first fragment.
+/// Updates the transport checksum behind the extension headers, if there is one: also that of a datagram's first
+/// fragment.
 fn update(packet: &mut Packet, delta: Delta) {
     let Some(data) = packet.header_mut(Base::Network) else { return };
     let Ok((ip, rest)) = ipv6::Header::mut_from_prefix(data) else { return };
