@@ -230,8 +230,8 @@ pub struct Case {
     pub otherwise: DropReason,
     /// Where the user wrote that, if it is a rule of its own.
     pub written: Option<Written>,
-    /// Whether packets have to come to the element itself, although nothing else is in the way: it says something about
-    /// each of them to people.
+    /// True if packets have to come to the element itself, although nothing else is in the way: it says something about
+    /// each of them to people or to another element.
     pub is_shown: bool,
 }
 

@@ -68,7 +68,7 @@ impl Request {
 }
 
 impl Team {
-    /// So many workers. Under the real clock, nobody knows the key by which packets belong to them.
+    /// Makes a team of so many workers. Under the real clock, nobody knows the key by which packets belong to them.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
