@@ -1,8 +1,11 @@
 //! `tidegate check`, `flatten` and `dot`: what a configuration is, without running it.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+use engine::Problem;
 
 use crate::analyze::can_write;
 use crate::load::{Input, Loaded};
@@ -25,7 +28,7 @@ pub(crate) struct CheckArgs {
     sliced: bool,
     /// Seconds after which looking at packets is given up
     #[arg(
-        long, value_name = "N", default_value_t = 120,
+        long, value_name = "N", default_value_t = 10,
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
@@ -67,7 +70,8 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
         Err(unread) => {
             // Errors beside unknown classes, which end the building above, are found only here.
             if let Unread::Problems(other) = unread {
-                let new = other.problems.into_iter().filter(|problem| !loaded.problems.contains(problem));
+                let known: HashSet<&Problem> = loaded.problems.iter().collect();
+                let new = other.problems.into_iter().filter(|problem| !known.contains(problem));
                 let new: Vec<_> = new.collect();
                 loaded.problems.extend(new);
             }
@@ -75,24 +79,29 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let end = Instant::now() + Duration::from_secs(args.seconds);
-    let findings = explain::find(&reasoned, end, args.memory);
-    let (idle, more) = explain::idle(&reasoned, &findings, args.all);
-    loaded.problems.extend(idle);
-    let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
-    let is_right = built.is_some() && !loaded.has_errors() && refused.is_empty();
-    loaded.problems.extend(refused);
-    loaded.problems.extend(args.sliced.then(|| explain::out_of_sight(&reasoned)).flatten());
+    // What is known from the text alone does not wait for packets to be looked at.
     loaded.show();
-    crate::show(format_args!("{more}"));
     let graph = &loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());
+    let end = Instant::now() + Duration::from_secs(args.seconds);
+    let findings = explain::find(&reasoned, end, args.memory);
+    let (mut found, more) = explain::idle(&reasoned, &findings, args.all);
+    let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
+    let is_right = built.is_some() && !loaded.has_errors() && refused.is_empty();
+    found.extend(refused);
+    found.extend(args.sliced.then(|| explain::out_of_sight(&reasoned)).flatten());
+    loaded.problems = found;
+    loaded.show();
+    crate::show(format_args!("{more}"));
     let state = if is_right { "no errors" } else { "with errors" };
     let head = format!("{}: {elements} elements, {connections} connections, {state}\n", loaded.name);
     let workers = built.as_ref().map(|(plan, configured)| explain::workers(plan, configured));
-    let printed =
-        print(&(head + &explain::describe(&reasoned, &findings, end) + &workers.unwrap_or_default()));
-    if is_right { printed } else { ExitCode::from(FAILURE) }
+    let mut is_printed = true;
+    let mut give = |text: &str| is_printed = is_printed && print(text) == ExitCode::SUCCESS;
+    give(&head);
+    explain::describe(&reasoned, &findings, end, &mut give);
+    give(&workers.unwrap_or_default());
+    if is_right && is_printed { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) }
 }
 
 pub(crate) fn flatten(args: TextArgs) -> ExitCode {

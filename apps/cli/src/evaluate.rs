@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -115,7 +116,8 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
     let options: Vec<&str> =
         [amount].into_iter().chain(trace.as_deref()).filter(|part| !part.is_empty()).collect();
     let results = Results::new(&args.into, &options.join(" "))?;
-    let is_over = crate::interrupt::flag();
+    let is_over = Arc::default();
+    crate::interrupt::listen(&is_over);
     let bar = ProgressBar::new(chosen.len() as u64).with_style(style());
     bar.enable_steady_tick(Duration::from_millis(250));
     let mut left = Vec::new();

@@ -108,44 +108,57 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     }
 }
 
-/// The rest as text.
-pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant) -> String {
-    let mut text = String::new();
+/// Gives the rest as text, piece by piece: running examples takes time.
+pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, give: &mut dyn FnMut(&str)) {
     let chain = &reasoned.chain;
-    if findings.exhausted {
-        text.push_str(
-            "\nThere is no time or room to look at all packets (--seconds gives more time, --memory more room up to 900M).\n",
-        );
-    }
     if findings.entries.is_empty() && !findings.exhausted {
-        text.push_str("\nNo element gives packets.\n");
+        give("\nNo element gives packets.\n");
     }
+    let mut set_up = 0;
     for entry in &findings.entries {
-        fates(&mut text, reasoned, entry, end);
+        give(&fates(reasoned, entry, end, &mut set_up));
+    }
+    let names =
+        |nodes: &mut dyn Iterator<Item = &usize>| list(nodes.map(|&node| chain.nodes[node].name.as_str()));
+    if findings.exhausted {
+        give(&format!(
+            "\nThere was no time or room to look at all packets from {} (--seconds gives more time, --memory more room up to \
+             900M).\nElements that no packet comes to and rules that never decide are not known.\n",
+            names(&mut findings.unknown.iter()),
+        ));
     }
     if !findings.round.is_empty() {
-        let names = list(findings.round.iter().map(|&node| chain.nodes[node].name.as_str()));
-        let _ = writeln!(
-            text,
-            "\nPackets come back to {names}; behind the third time any packet is taken for possible."
-        );
+        give(&format!(
+            "\nPackets come back to {}; behind the third time any packet is taken for possible.\n",
+            names(&mut findings.round.iter()),
+        ));
     }
+    let mut text = String::new();
     mechanisms(&mut text, chain, findings);
-    text
+    give(&text);
 }
 
+/// Elements that are set up to run examples, beyond which no more are run: each run sets up the whole configuration.
+const MOST_SET_UP: usize = 200_000;
+
 /// Where the packets of an entry end. An example counts as one if it does so when it is run; else it is perhaps one, because
-/// its fate depends on what is only known while running, or there is no time left to run it.
-fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry, end: Instant) {
+/// its fate depends on what is only known while running, or it was not run.
+fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -> String {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
-    let _ = writeln!(text, "\nPackets from {}", chain.nodes[entry.node].name);
+    let mut text = format!("\nPackets from {}\n", chain.nodes[entry.node].name);
     let mut rows: Vec<[String; 3]> = Vec::new();
+    let (mut runs, mut left_out) = (0, 0);
     for fate in &entry.fates {
         let example = fate.example.as_ref();
         let packet =
             example.map(|example| describe_packet(&example.bytes, kind_of(example.kind))).unwrap_or_default();
-        let ran = example.and_then(|example| run(reasoned, entry.node, example, &exits, end));
+        let has_room = *set_up < MOST_SET_UP;
+        let ran = example.filter(|_| has_room).and_then(|example| {
+            *set_up += reasoned.graph.elements.len();
+            run(reasoned, entry.node, example, &exits, end)
+        });
+        *(if has_room { &mut runs } else { &mut left_out }) += usize::from(example.is_some());
         let is_so = ran.is_some_and(|ran| ran.met(fate, reasoned, &exits));
         let (verb, why) = match fate.reason {
             None => ("leave by", String::new()),
@@ -185,7 +198,15 @@ fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry, end: Instant) {
     }
     if !in_time {
         text.push_str("  There was no time to run all of these examples (--seconds gives more time).\n");
+    } else if left_out > 0 {
+        let _ = writeln!(
+            text,
+            "  {runs} of these {} examples were run: each run sets up all {} elements.",
+            runs + left_out,
+            reasoned.graph.elements.len()
+        );
     }
+    text
 }
 
 /// Up to some names, and how many more there are.

@@ -43,6 +43,12 @@ pub(crate) struct Loaded {
 }
 
 /// Classes that the program has beside those of the product.
+/// Errors that are shown, and warnings; further ones are counted.
+const MOST_SHOWN: usize = 20;
+
+/// Bytes of a line beyond which only the place of a problem is told.
+const LONGEST_LINE: usize = 1000;
+
 static OWN_CLASSES: OnceLock<&[&Class]> = OnceLock::new();
 
 /// Adds classes to those of the product, once, before any configuration is read.
@@ -334,18 +340,44 @@ impl Loaded {
         }
     }
 
-    /// Shows all problems on standard error, with the lines that they are about.
+    /// Shows problems on standard error, with the lines that they are about: the first errors and the first warnings. How many
+    /// there are is said.
     pub(crate) fn show(&self) {
-        for problem in &self.problems {
-            crate::show(format_args!("{}", self.picture(problem)));
+        if self.problems.is_empty() {
+            return;
         }
-        let errors = self.problems.iter().filter(|p| p.diagnostic.severity == Severity::Error).count();
-        if errors > 1 {
-            crate::tell(format_args!("{}: {errors} errors", self.name));
+        let texts = self.sources.ids();
+        let mut texts = ariadne::sources(
+            texts.map(|id| (self.sources.name(id).to_string(), self.sources.text(id).to_string())),
+        );
+        let (mut errors, mut warnings) = (0, 0);
+        for problem in &self.problems {
+            let is_error = problem.diagnostic.severity == Severity::Error;
+            let count = if is_error { &mut errors } else { &mut warnings };
+            *count += 1;
+            if *count <= MOST_SHOWN {
+                crate::show(format_args!("{}", self.picture(problem, &mut texts)));
+            }
+        }
+        for (count, what) in [(warnings, "warnings"), (errors, "errors")] {
+            let name = &self.name;
+            if count > MOST_SHOWN {
+                crate::tell(format_args!(
+                    "{name}: {count} {what}, of which the first {MOST_SHOWN} are shown"
+                ));
+            } else if count > 1 && what == "errors" {
+                crate::tell(format_args!("{name}: {count} errors"));
+            }
         }
     }
 
-    fn picture(&self, problem: &Problem) -> String {
+    /// A problem with its lines, where these are not too long to be read.
+    fn picture(&self, problem: &Problem, texts: &mut impl ariadne::Cache<String>) -> String {
+        let related = problem.diagnostic.related.iter().map(|(span, _)| *span);
+        let mut lines = related.chain([problem.diagnostic.span]).map(|span| self.sources.line_text(span));
+        if lines.any(|line| line.len() > LONGEST_LINE) {
+            return problem.render(&self.sources);
+        }
         let diagnostic = &problem.diagnostic;
         let (kind, colour) = match diagnostic.severity {
             Severity::Error => (ReportKind::Error, Color::Red),
@@ -374,12 +406,8 @@ impl Loaded {
         if let Some(hint) = &diagnostic.hint {
             report = report.with_help(hint);
         }
-        let texts = self
-            .sources
-            .ids()
-            .map(|id| (self.sources.name(id).to_string(), self.sources.text(id).to_string()));
         let mut out = Vec::new();
-        match report.finish().write(ariadne::sources(texts), &mut out) {
+        match report.finish().write(texts, &mut out) {
             Ok(()) => String::from_utf8_lossy(&out).into_owned(),
             Err(_) => problem.render(&self.sources),
         }

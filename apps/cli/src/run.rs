@@ -20,9 +20,12 @@ use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
 /// Packets per batch where a configuration does not say.
 pub(crate) const BURST: usize = 32;
 
+const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error. HUP and \
+    USR2 say that they do nothing.";
+
 /// Arguments of `run`.
 #[derive(clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, after_help = SIGNALS)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -45,6 +48,10 @@ pub(crate) struct Args {
     /// late; with 0 the worker sleeps until then, and packets leave late
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time)]
     spin: Duration,
+    /// With `--clock trace`: how long timers run between one packet of a capture and the next one; in a longer gap, which a wrong
+    /// time stamp makes, time jumps to the next packet then
+    #[arg(long, value_name = "TIME", default_value = "86400s", value_parser = parse_time)]
+    max_gap: Duration,
     /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
     /// given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
@@ -139,6 +146,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if !can_write(&args.json) {
         return ExitCode::from(2);
     }
+    let requests = interrupt::requests();
     let mut loaded = match args.input.load(true) {
         Ok(loaded) => loaded,
         Err(text) => {
@@ -190,6 +198,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         ));
         return ExitCode::from(FAILURE);
     }
+    let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
     let options = Options {
         clock: match args.clock {
@@ -202,8 +211,10 @@ pub(crate) fn main(args: Args) -> ExitCode {
         seed: args.seed,
         busy_poll: args.busy_poll,
         spin: args.spin,
+        max_gap: args.max_gap,
         ends_when_idle: true,
-        interrupt: interrupt::flag(),
+        interrupt: Arc::clone(&interrupt),
+        requests,
         rebuild: None,
         progress: Arc::clone(&progress_count),
     };
@@ -233,6 +244,8 @@ pub(crate) fn main(args: Args) -> ExitCode {
         loaded.show();
         return ExitCode::from(FAILURE);
     }
+    // Until here a signal has ended the program at once, whatever it was waiting for.
+    interrupt::listen(&interrupt);
     let started = Instant::now();
     workers.run();
     let elapsed = started.elapsed();

@@ -129,6 +129,34 @@ fn a_damaged_capture_is_processed_up_to_the_damage() {
     assert_eq!(n, 9);
 }
 
+/// Timers do not run through the 136 years that a damaged time stamp makes.
+#[test]
+fn time_jumps_over_long_gaps_of_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.pcap");
+    let mut writer =
+        capture::Writer::new(std::fs::File::create(&input).unwrap(), capture::WriterOptions::default());
+    for seconds in [0, 50, i64::from(u32::MAX), i64::from(u32::MAX) + 2] {
+        writer.write(seconds * 1_000_000_000, 60, [&[0; 60][..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    let text = format!(
+        "in :: FromDump({}, STOP true) -> Discard; TimedSource(1) -> c :: Counter -> Discard;",
+        input.display()
+    );
+    for (arguments, limit) in [(&[][..], 86_400), (&["--max-gap", "100s"][..], 100)] {
+        let run =
+            tidegate(&[&["run", "--clock", "trace", "-q", "-h", "c.count", "-e", &text], arguments].concat());
+        let count: u64 = out(&run).trim().parse().unwrap();
+        assert!((50 + limit..50 + limit + 10).contains(&count), "{count}");
+        let told = format!(
+            "in :: FromDump: the time stamp of the next packet, 4294967295.000000, is 49710.3 days later; timers ran \
+             for the first {limit} s of that (--max-gap)\n"
+        );
+        assert_eq!(err(&run), told);
+    }
+}
+
 /// Far more packets than the pool has memory for pass through it from a pipe.
 #[test]
 fn a_capture_larger_than_memory_streams() {

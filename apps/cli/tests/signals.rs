@@ -90,9 +90,10 @@ fn a_later_signal_ends_a_program_that_is_stuck() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe").display().to_string();
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Nobody opens the other end.
-    let config = format!("Idle -> ToDump({pipe})");
+    let config = format!("InfiniteSource(LENGTH 1000) -> ToDump({pipe})");
     let mut program = Program::start(&["run", "-e", &config], Stdio::null());
+    // Nobody reads what is written.
+    let _reader = std::fs::File::open(&pipe).unwrap();
     let is_ready = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", program.0.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
@@ -137,5 +138,71 @@ fn packets_that_were_counted_are_in_the_file_whatever_ends_the_program() {
             "KILL" => assert!(packets(&path) >= count, "{signal}"),
             _ => assert_eq!(packets(&path), count, "{signal}"),
         }
+    }
+}
+
+/// Starts a program that says `ready` on standard output, and gives what it writes to standard error, line by line.
+fn with_messages(arguments: &[&str]) -> (Program, impl Iterator<Item = String> + use<>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let command = command.args(arguments).stdin(Stdio::null());
+    let mut program = Program(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    let messages = BufReader::new(program.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    (program, messages)
+}
+
+#[test]
+fn requests_are_served_and_the_run_goes_on() {
+    let config = "InfiniteSource(LIMIT 10) -> c :: Counter -> Discard; Idle -> Discard;
+        Script(wait 100ms, print \"ready\", wait 1000s);";
+    for threads in ["1", "3"] {
+        let (mut program, mut messages) = with_messages(&["run", "--threads", threads, "-e", config]);
+        program.shell("kill -HUP N");
+        let told = messages.next().unwrap();
+        assert!(told.starts_with("SIGHUP: the configuration cannot be read again"), "{told}");
+        program.shell("kill -USR2 N");
+        assert_eq!(
+            messages.next().as_deref(),
+            Some("SIGUSR2: nothing waits for this signal; the run goes on")
+        );
+        for _ in 0..2 {
+            program.shell("kill -USR1 N");
+            let table: Vec<String> =
+                messages.by_ref().take_while(|line| !line.contains("packets in")).collect();
+            let counts =
+                |line: &String| line.split_whitespace().take(3).map(String::from).collect::<Vec<_>>();
+            let rows: Vec<_> = table.iter().map(counts).collect();
+            assert!(rows.contains(&["all", "10", "0"].map(String::from).to_vec()), "{table:?}");
+            let workers = rows.iter().filter(|row| row[0] == "worker").count();
+            assert_eq!(workers, if threads == "1" { 0 } else { 3 }, "{table:?}");
+        }
+        program.shell("kill -TERM N");
+        assert_eq!(program.0.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn scripts_hear_of_signals_in_the_place_of_requests() {
+    let config = "Script(TYPE SIGNAL HUP USR1 USR2, print \"heard\"); Script(print \"ready\", wait 1000s);";
+    let (mut program, messages) = with_messages(&["run", "-q", "-e", config]);
+    program.shell("for s in HUP USR1 USR2; do kill -$s N; sleep 0.1; done; kill -TERM N");
+    assert_eq!(program.0.wait().unwrap().code(), Some(0));
+    let told: Vec<String> = messages.collect();
+    assert!(told.iter().all(|line| !line.contains("SIG")), "{told:?}");
+}
+
+/// A pipe that nobody writes to cannot be opened: without a handler the signal ends the program.
+#[test]
+fn signals_end_what_has_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let config = format!("FromDump({}) -> Discard", pipe.display());
+    for signal in [TERM, 2] {
+        let mut program = Program::start(&["run", "-e", &config], Stdio::null());
+        std::thread::sleep(Duration::from_millis(300));
+        program.shell(&format!("kill -{signal} N"));
+        assert_eq!(program.0.wait().unwrap().signal(), Some(signal));
     }
 }

@@ -1,8 +1,11 @@
-//! Reads gzip files: any number of members (RFC 1952), their checksums verified, and what lies behind the last one.
+//! Reads and writes gzip files: any number of members (RFC 1952), their checksums verified, and what lies behind the
+//! last one.
 
-use std::io::{self, BufRead, Chain, Cursor, Read};
+use std::io::{self, BufRead, Chain, Cursor, Read, Write};
 
+use flate2::Compression;
 use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 
 use crate::input::{Stream, behind_end};
 
@@ -56,5 +59,105 @@ impl<R: BufRead> Read for GzipReader<R> {
 impl<R: BufRead + Send> Stream for GzipReader<R> {
     fn ignores_rest(&self) -> bool {
         self.ignores_rest
+    }
+}
+
+/// Compresses what is written to it. Each flush ends a member: the file is whole then, and whoever flushes hears of
+/// errors.
+pub(crate) struct GzipWriter<W: Write> {
+    target: W,
+    /// `None` behind a member, while nothing else was written.
+    member: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<W: Write> GzipWriter<W> {
+    pub(crate) fn new(target: W) -> Self {
+        GzipWriter { target, member: Some(encoder()) }
+    }
+}
+
+fn encoder() -> GzEncoder<Vec<u8>> {
+    GzEncoder::new(Vec::new(), Compression::fast())
+}
+
+impl<W: Write> Write for GzipWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let member = self.member.get_or_insert_with(encoder);
+        let taken = member.write(bytes)?;
+        self.target.write_all(member.get_ref())?;
+        member.get_mut().clear();
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(member) = self.member.take() {
+            self.target.write_all(&member.finish()?)?;
+        }
+        self.target.flush()
+    }
+}
+
+impl<W: Write> Drop for GzipWriter<W> {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `flush`.
+        let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk<'d> {
+        bytes: &'d mut Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = (self.room - self.bytes.len()).min(bytes.len());
+            self.bytes.extend(&bytes[..room]);
+            if room == 0 && !bytes.is_empty() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(room) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn unpacked(file: &[u8]) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        GzipReader::new(file).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn a_file_that_was_flushed_is_whole_or_there_was_an_error() {
+        let data: Vec<u8> = (0..3000u32).flat_map(|n| (n * n).to_le_bytes()).collect();
+        let write = |room: usize| {
+            let mut file = Vec::new();
+            let mut writer = GzipWriter::new(Disk { bytes: &mut file, room });
+            let result = data.chunks(1000).try_for_each(|part| {
+                writer.write_all(part)?;
+                writer.flush()
+            });
+            // Nothing else comes later.
+            std::mem::forget(writer);
+            (file, result)
+        };
+        let (file, result) = write(usize::MAX);
+        assert!(result.is_ok() && unpacked(&file).unwrap() == data);
+        for room in 0..file.len() {
+            assert!(write(room).1.is_err(), "{room} bytes of {}", file.len());
+        }
+        assert!(write(file.len()).1.is_ok());
+    }
+
+    #[test]
+    fn a_file_without_bytes_is_whole_too() {
+        let mut file = Vec::new();
+        drop(GzipWriter::new(&mut file));
+        assert!(!file.is_empty() && unpacked(&file).unwrap().is_empty());
     }
 }

@@ -3,22 +3,21 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use wire::LinkType;
 
 use crate::MAX_CAPTURED;
 use crate::classic::{MICROSECONDS, NANOSECONDS};
+use crate::gzip::GzipWriter;
 
 /// Creates a file to write a capture to; one whose name ends with `.gz` is compressed, and complete when it is
-/// dropped.
+/// flushed or dropped.
 ///
 /// # Errors
 /// Those of the file system.
 pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
     let file = File::create(path)?;
     Ok(match path.ends_with(".gz") {
-        true => Box::new(GzEncoder::new(file, Compression::fast())),
+        true => Box::new(GzipWriter::new(file)),
         false => Box::new(file),
     })
 }

@@ -25,7 +25,7 @@
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it.
 //! - `EXTRA_LENGTH`: whether the extra length annotation counts to the length on the wire.
 //! - `NANO`: whether time stamps have nanoseconds.
-//! - `UNBUFFERED`: whether every batch is written at once.
+//! - `UNBUFFERED`: whether every batch is written at once, which makes compressed files large.
 //! - `BURST`: packets to pull per turn.
 //! - `FORCE_TS`: whether a time stamp of zero is written as it is.
 //! - `PER_NODE`: accepted for FastClick's sake, without effect.

@@ -506,6 +506,14 @@ impl<'a> Cx<'a> {
         self.host.schedule(self.id, false);
     }
 
+    /// When something is due again that was due at a time: one interval later, so that late timers do not add up. Where that lies
+    /// more than a second back (the program was stopped, or time has jumped), what was missed is left out, as in Click: one
+    /// interval from now on.
+    pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
+        let (next, now) = (due + interval, self.now());
+        if next + Timestamp::from_secs(1) < now { now + interval } else { next }
+    }
+
     /// Sets the element's timer `token` to run at a time; an earlier setting of the same token is replaced.
     pub fn set_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Exact)));

@@ -114,7 +114,8 @@ pub enum Filter {
     One(Vec<Filter>),
     /// A decision that only the element itself can take, from what it reads.
     Opaque {
-        /// What it is about, for the user.
+        /// What it is about, for the user. One element's decisions about the same thing are the same decision: a packet for
+        /// which it is false in one case has it false in all others.
         about: &'static str,
         /// What it depends on.
         reads: Vec<Field>,
@@ -229,8 +230,8 @@ pub struct Case {
     pub otherwise: DropReason,
     /// Where the user wrote that, if it is a rule of its own.
     pub written: Option<Written>,
-    /// Whether packets have to come to the element itself, although nothing else is in the way: it says something about
-    /// each of them to people.
+    /// True if packets have to come to the element itself, although nothing else is in the way: it says something about
+    /// each of them to people or to another element.
     pub is_shown: bool,
 }
 

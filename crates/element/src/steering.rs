@@ -215,12 +215,12 @@ pub struct Rss {
 }
 
 impl Rss {
-    /// For so many workers, by the key that everybody knows.
+    /// Makes a rule for so many workers, by the key that everybody knows.
     pub fn new(workers: usize) -> Rss {
         Rss::with_key(workers, rss::KEY)
     }
 
-    /// The same by another key.
+    /// Makes the same rule by another key.
     pub fn with_key(workers: usize, key: rss::Key) -> Rss {
         Rss { workers, toeplitz: Arc::new(Toeplitz::new(key)) }
     }

@@ -1,4 +1,4 @@
-//! When elements write to files what they have gathered for them.
+//! The timer by which elements write to files what they have gathered for them.
 
 use packet::Timestamp;
 
@@ -25,7 +25,7 @@ impl WriteTimer {
         }
     }
 
-    /// For [`Element::timer`](crate::Element::timer): what was gathered is written now.
+    /// Notes that what was gathered is written now; for [`Element::timer`](crate::Element::timer).
     pub fn end(&mut self) {
         self.is_set = false;
     }

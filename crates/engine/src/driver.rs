@@ -305,7 +305,10 @@ impl Worker {
             self.inner.answer(&mut self.core);
             self.settle();
         }
-        let Some(team) = &self.inner.team else { return false };
+        let Some(team) = self.inner.team.clone() else { return false };
+        if team.is_asked_for_report(me) {
+            team.give_report(me, self.report());
+        }
         if me == 0 {
             self.inner.runcount -= team.take_stops();
             return team.has_failed();
@@ -372,6 +375,7 @@ impl Worker {
         if self.inner.worker() != 0 {
             return None;
         }
+        self.serve_requests();
         // A signal that an element waits for has raised its flag too, and comes first.
         if self.options.interrupt.load(Ordering::Relaxed) && !self.inner.os_signals.has_come() {
             self.inner.runcount = INTERRUPTED;
@@ -437,6 +441,7 @@ impl Worker {
                 std::thread::sleep(Duration::from_millis(1));
                 self.options.interrupt.store(false, Ordering::Relaxed);
             }
+            self.options.requests.take_back(number);
             self.inner.call(&mut self.core, id, |element, cx| element.os_signal(cx, number));
             self.settle();
         }

@@ -29,12 +29,12 @@ const SPREAD_CAPACITY: usize = 256;
 /// Batches that are taken out of each ring before other work has its turn.
 const MOST_BATCHES: usize = 16;
 
-/// What is known of packets by the element that gives them.
+/// Facts about packets that the element knows that gives them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// They are at the worker that they belong to.
+    /// True if they are at the worker that they belong to.
     pub(crate) is_home: bool,
-    /// They come to elements that know flows by the addresses and ports that they have now.
+    /// True if they come to elements that know flows by the addresses and ports that they have now.
     pub(crate) meets_boards: bool,
 }
 

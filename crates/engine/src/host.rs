@@ -387,7 +387,12 @@ impl Host for Inner {
     }
 
     fn worker_between(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
-        self.dispatch_of(element).map_or(self.setup.worker, |dispatch| dispatch.worker_between(a, b))
+        match self.placement.places[element] {
+            placement::Place::One(worker) => worker,
+            _ => {
+                self.dispatch_of(element).map_or(self.setup.worker, |dispatch| dispatch.worker_between(a, b))
+            }
+        }
     }
 
     fn place(&self, element: ElementId) -> Place<'_> {

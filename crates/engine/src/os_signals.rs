@@ -61,6 +61,11 @@ impl OsSignals {
         entries.any(|entry| entry.raised.load(Ordering::Relaxed))
     }
 
+    /// True if an element waits for a signal.
+    pub(crate) fn awaits(&self, number: i32) -> bool {
+        self.entries.iter().any(|entry| entry.number == number)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -246,14 +246,14 @@ impl Placement {
         order
     }
 
-    /// What is known of the packets that an element passes on.
+    /// Returns what is known of the packets that an element passes on.
     #[inline]
     pub(crate) fn origin(&self, id: ElementId) -> Origin {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
     }
 
-    /// Whether an element finds the states of all workers' flows behind one, and none on the way gives packets other addresses
-    /// or ports before.
+    /// True if an element behind this one finds the states of all workers' flows, and none on the way gives packets
+    /// other addresses or ports before.
     fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
         let renames = |id: ElementId| {
             let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));

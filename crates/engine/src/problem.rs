@@ -3,7 +3,7 @@
 use lang::{Diagnostic, Sources};
 
 /// A finding of the engine or of an element.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// `While configuring 'name :: Class'`, where an element speaks for itself.
     pub context: Option<String>,

@@ -10,6 +10,7 @@ use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 
 use crate::handover::Bell;
+use crate::report::Report;
 use crate::worker::Worker;
 
 /// All workers.
@@ -43,6 +44,9 @@ struct Member {
     /// Whether its thread answers requests.
     answers: AtomicBool,
     has_requests: AtomicBool,
+    /// Whether its report is asked for, and what it has given.
+    wants_report: AtomicBool,
+    report: Mutex<Option<Report>>,
     requests: Mutex<VecDeque<Request>>,
 }
 
@@ -64,7 +68,7 @@ impl Request {
 }
 
 impl Team {
-    /// So many workers. Under the real clock, nobody knows the key by which packets belong to them.
+    /// Makes a team of so many workers. Under the real clock, nobody knows the key by which packets belong to them.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
@@ -218,7 +222,40 @@ impl Team {
     /// Whether a worker has to do something for the team: answer, stop, or decide that others stop.
     pub(crate) fn has_word_for(&self, me: usize) -> bool {
         let for_first = || self.stops.load(Ordering::Relaxed) != 0 || self.has_failed();
-        self.is_asked(me) || self.is_over() || (me == 0 && for_first())
+        self.is_asked(me) || self.is_asked_for_report(me) || self.is_over() || (me == 0 && for_first())
+    }
+
+    /// Asks a worker for its report, if it answers.
+    pub(crate) fn ask_for_report(&self, worker: usize) {
+        let member = &self.members[worker];
+        if member.answers.load(Ordering::SeqCst) {
+            member.wants_report.store(true, Ordering::Release);
+            self.bells[worker].ring();
+        }
+    }
+
+    /// True if a worker's report is asked for.
+    pub(crate) fn is_asked_for_report(&self, me: usize) -> bool {
+        self.members[me].wants_report.load(Ordering::Acquire)
+    }
+
+    /// Gives the report that a worker was asked for.
+    pub(crate) fn give_report(&self, me: usize, report: Report) {
+        *lock(&self.members[me].report) = Some(report);
+        self.members[me].wants_report.store(false, Ordering::Release);
+    }
+
+    /// True while a worker that answers has not given the report that it was asked for.
+    pub(crate) fn awaits_reports(&self) -> bool {
+        let is_awaited = |member: &Member| {
+            member.wants_report.load(Ordering::Acquire) && member.answers.load(Ordering::SeqCst)
+        };
+        self.members.iter().any(is_awaited)
+    }
+
+    /// The reports that have been given, in the order of the workers.
+    pub(crate) fn take_reports(&self) -> Vec<Report> {
+        self.members.iter().filter_map(|member| lock(&member.report).take()).collect()
     }
 
     /// The next request for a worker.

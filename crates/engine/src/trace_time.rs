@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use element::{ElementId, Timestamp};
+use element::{ElementId, Stream, Timestamp};
 
 use crate::driver::End;
 use crate::host::Inner;
 use crate::team::Team;
-use crate::worker::Worker;
+use crate::worker::{DAY, Worker};
 
 /// Rounds in which other tasks may run before a capture goes on although they still want to: an endless source beside
 /// a capture must not keep time from passing.
@@ -23,6 +23,56 @@ struct Stillness {
     timers: usize,
     held: usize,
     gone: u64,
+}
+
+/// Gaps between packets of captures, as they are told to people.
+const MOST_GAPS_TOLD: usize = 5;
+
+/// The time since the last packet of a capture.
+struct Gap {
+    /// When that packet came; at first the start of the run.
+    last: Timestamp,
+    /// How long timers run without a packet.
+    most: Timestamp,
+    /// Long gaps that have been told.
+    told: usize,
+}
+
+impl Gap {
+    fn new(worker: &Worker) -> Gap {
+        let most = i64::try_from(worker.options.max_gap.as_nanos()).unwrap_or(i64::MAX);
+        Gap { last: worker.core.now, most: Timestamp(most), told: 0 }
+    }
+
+    /// True if a timer is too far behind the last packet to run before the next one.
+    fn is_over(&self, timer: Timestamp) -> bool {
+        timer > self.last + self.most
+    }
+
+    /// Ends with a packet of an element's capture. A long gap is told: often one wrong time stamp makes it.
+    fn end(&mut self, worker: &mut Worker, id: ElementId, at: Timestamp) {
+        let length = at - self.last;
+        self.last = self.last.max(at);
+        if length.as_secs_f64() <= DAY.as_secs_f64() || self.told == MOST_GAPS_TOLD {
+            return;
+        }
+        self.told += 1;
+        let element = &worker.inner.plan.graph.elements[id];
+        let stops = match length > self.most {
+            true => format!("; timers ran for the first {} s of that (--max-gap)", self.most.parts().0),
+            false => String::new(),
+        };
+        let more = if self.told == MOST_GAPS_TOLD { "; further gaps are not told" } else { "" };
+        worker.inner.sink.write(
+            Stream::Messages,
+            format_args!(
+                "{} :: {}: the time stamp of the next packet, {at}, is {:.1} days later{stops}{more}\n",
+                element.name,
+                element.class,
+                length.as_secs_f64() / DAY.as_secs_f64()
+            ),
+        );
+    }
 }
 
 /// Those who take turns.
@@ -108,6 +158,7 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
     // Whether the last capture that was asked gave nothing, because packet memory is full.
     let mut stalled = false;
     let mut still = Stillness::default();
+    let mut gap = Gap::new(crew.first());
     loop {
         for number in (0..crew.count()).rev() {
             // The first one comes last, and decides.
@@ -137,7 +188,8 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
         match (pushes, timer) {
             // A timer that sets itself for now, over and over, must not keep captures from going on.
             (Some(Source { at, .. }), Some((timer, worker)))
-                if stalled || (timer <= at.max(now) && timers_in_a_row < ROUNDS_PER_STEP) =>
+                if stalled
+                    || (timer <= at.max(now) && timers_in_a_row < ROUNDS_PER_STEP && !gap.is_over(timer)) =>
             {
                 timers_in_a_row = if timer > now { 0 } else { timers_in_a_row + 1 };
                 stalled = false;
@@ -152,6 +204,7 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
             (Some(Source { at, worker, id, .. }), _) => {
                 move_to(crew, at);
                 stalled = crew.turn(worker, |worker| {
+                    gap.end(worker, id, at);
                     worker.inner.tasks.unschedule(id);
                     !worker.fire(id) && worker.next_time(id) == Some(Timestamp(i64::MIN))
                 });

@@ -42,7 +42,7 @@ pub(crate) struct Unknown {
 }
 
 impl Unknown {
-    /// For each worker one.
+    /// Makes one for each worker.
     pub(crate) fn of_all(known: &Arc<Known>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
         let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
         let known = Arc::clone(known);

@@ -15,6 +15,7 @@ use crate::host::{Inner, Sink, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
 use crate::plan::Plan;
+use crate::requests::Requests;
 use crate::rest::Lateness;
 
 /// The longest that workers stay awake before a timer is due, where nobody says. Most sleeps are less late than that.
@@ -34,10 +35,15 @@ pub struct Options {
     pub busy_poll: bool,
     /// The longest that a worker stays awake before a timer is due, because sleeps end late; with zero it sleeps until then.
     pub spin: Duration,
+    /// Under the captures' time: how long timers run between one packet of a capture and the next one. In a longer gap, which a
+    /// damaged time stamp makes, time jumps to the next packet then.
+    pub max_gap: Duration,
     /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
+    /// What else signals ask for.
+    pub requests: Requests,
     /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
     pub text: String,
     /// Makes a graph of a text, for the handler `hotconfig`; without it there is no such handler.
@@ -56,14 +62,19 @@ impl Options {
             seed: self.seed,
             busy_poll: self.busy_poll,
             spin: self.spin,
+            max_gap: self.max_gap,
             ends_when_idle: self.ends_when_idle,
             interrupt: Arc::clone(&self.interrupt),
+            requests: self.requests.clone(),
             text: String::new(),
             rebuild: None,
             progress: Arc::clone(&self.progress),
         }
     }
 }
+
+/// A gap between packets of captures that is said, and the longest in which timers run where nothing else is asked for.
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 impl Default for Options {
     fn default() -> Self {
@@ -74,8 +85,10 @@ impl Default for Options {
             seed: 1,
             busy_poll: false,
             spin: SPIN,
+            max_gap: DAY,
             ends_when_idle: true,
             interrupt: Arc::default(),
+            requests: Requests::default(),
             text: String::new(),
             rebuild: None,
             progress: Arc::default(),

@@ -1,4 +1,4 @@
-//! Which flows any core knows, as far as a few bits tell: for whoever spreads packets and reads no state.
+//! The flows that any core knows, as far as a few bits tell: for whoever spreads packets and reads no state.
 //!
 //! A counter per cell says how many known flows have a number that leads to it. A flow that is known is always found; one that
 //! is not may be taken for known, which costs time and nothing else. Numbers are of one direction: who knows a flow in both
@@ -16,7 +16,7 @@ const FULL: u8 = u8::MAX;
 
 /// The flows that all cores know.
 pub struct Known {
-    /// Nobody who does not know it can choose flows with the number of another one.
+    /// The seed of flows' numbers: nobody who does not know it can choose flows with the number of another one.
     seed: AtomicU64,
     cells: Box<[AtomicU8]>,
 }

@@ -7,6 +7,7 @@
 //! count up with their addresses, as generated traffic has them, all come to one queue.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use crate::hash::split_mix;
 
@@ -26,41 +27,53 @@ const ENTRIES: u32 = 128;
 const V4: usize = 12;
 /// Bytes of two IPv6 addresses and two ports.
 const V6: usize = 36;
-/// The ends of addresses and ports in the input, in bits: of IPv4, and of IPv6.
-const FIELDS: [usize; 8] = [32, 64, 80, 96, 128, 256, 272, 288];
+/// The words of a key, of 64 bits, that decide about each IP version, and the ends of both addresses and both ports in
+/// the input, in bits: the words of IPv6 are behind those of IPv4.
+const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2..5, [128, 256, 272, 288])];
 
 /// A key that a seed chooses, for who does not want others to know which flows share a queue.
 ///
 /// The hash is linear in its input, so a key may send neighbours to one queue, 16 clients with one in 16 keys where there
 /// are two queues. Such keys are passed over: here 16 addresses or ports that follow each other, beginning at a multiple of 16,
-/// are even over two, four and eight queues, and 256 over all 128 entries.
+/// are even over two, four and eight queues, also where both count up together, and 256 addresses or ports over all 128
+/// entries.
 pub fn key_of(seed: u64) -> Key {
-    let mut state = seed;
-    // One of some hundred will do.
-    for _ in 0..100_000 {
-        let mut key = KEY;
-        key.as_chunks_mut().0.iter_mut().for_each(|word| *word = split_mix(&mut state).to_be_bytes());
-        if FIELDS.iter().all(|&end| is_even(&key, end)) {
-            return key;
+    let (mut state, mut key) = (seed, KEY);
+    for (words, ends) in VERSIONS {
+        // One of some hundred will do.
+        let is_found = (0..100_000).any(|_| {
+            let words = key.as_chunks_mut().0.get_mut(words.clone()).into_iter().flatten();
+            words.for_each(|word| *word = split_mix(&mut state).to_be_bytes());
+            spreads(&key, ends)
+        });
+        if !is_found {
+            return KEY;
         }
     }
-    KEY
+    key
 }
 
-fn is_even(key: &Key, end: usize) -> bool {
-    let rank = |bits: usize, queues: u32| {
-        let mut rows: Vec<u32> = (end - bits..end).map(|bit| window(key, bit) & (queues - 1)).collect();
-        let mut rank = 0;
-        while let Some(row) = rows.pop() {
-            if row != 0 {
-                rank += 1;
-                let lowest = row & row.wrapping_neg();
-                rows.iter_mut().filter(|other| **other & lowest != 0).for_each(|other| *other ^= row);
-            }
+fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
+    let is_even = |ends: &[usize]| rank(key, ends, 4, 8) == 3;
+    // What is even over eight queues is so over two and four.
+    [a, b, p, q].iter().all(|&end| is_even(&[end]) && rank(key, &[end], 8, ENTRIES) == 7)
+        && [[a, p], [a, q], [b, p], [b, q]].iter().all(|ends| is_even(ends))
+}
+
+/// The rank of the map from the last bits of fields that end there, which have all the same number, to queues: numbers
+/// that follow each other go to as many queues as two to the power of it.
+fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
+    let row = |back: usize| ends.iter().fold(0, |row, end| row ^ window(key, end - back)) & (queues - 1);
+    let mut rows: Vec<u32> = (1..=bits).map(row).collect();
+    let mut rank = 0;
+    while let Some(row) = rows.pop() {
+        if row != 0 {
+            rank += 1;
+            let lowest = row & row.wrapping_neg();
+            rows.iter_mut().filter(|other| **other & lowest != 0).for_each(|other| *other ^= row);
         }
-        rank
-    };
-    rank(4, 2) == 1 && rank(4, 4) == 2 && rank(4, 8) == 3 && rank(8, ENTRIES) == 7
+    }
+    rank
 }
 
 /// The hash function of a key.
@@ -72,7 +85,7 @@ pub struct Toeplitz {
     halves: [[u32; 16]; 2 * V6],
 }
 
-/// That of [`KEY`].
+/// The hash by [`KEY`].
 pub static FIXED: Toeplitz = Toeplitz::new(KEY);
 
 /// The key's 32 bits from a bit on.
@@ -240,11 +253,12 @@ mod tests {
             assert!(!keys[..number].contains(key) && *key != KEY);
             let hash = Toeplitz::new(*key);
             for queues in [2, 4, 8] {
-                let shapes: [fn(u32) -> (u32, u16); 2] = [|n| (n, 5000), |n| (7, 1024 + n as u16)];
-                for shape in shapes {
+                let shapes: [fn(u32) -> (u32, u16); 3] =
+                    [|n| (n, 5000), |n| (7, 1024 + n as u16), |n| (n, 1024 + n as u16)];
+                for (shape, server) in shapes.into_iter().flat_map(|shape| [(shape, 80), (shape, 8080)]) {
                     let mut counts = vec![0u32; queues];
                     for (client, port) in (0..16).map(shape) {
-                        let hash = hash.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
+                        let hash = hash.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, server]);
                         counts[queue(hash, queues)] += 1;
                     }
                     assert!(counts.iter().all(|&count| count == 16 / queues as u32), "{number}: {counts:?}");

@@ -23,8 +23,11 @@ impl std::fmt::Display for Severity {
     }
 }
 
+/// Findings in one text beyond which no more are told.
+const MOST: usize = 1000;
+
 /// One finding. Messages are worded as Click words them where Click has the error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
@@ -70,6 +73,16 @@ impl Diagnostic {
     pub fn with_related(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.related.push((span, message.into()));
         self
+    }
+
+    /// Adds it to others, unless these are so many that the text is no configuration at all. That is said in its place once.
+    pub(crate) fn add_to(self, others: &mut Vec<Diagnostic>) {
+        match others.len() {
+            0..MOST => others.push(self),
+            MOST => others
+                .push(Diagnostic::error(self.span, "too many errors; those behind this place are not told")),
+            _ => {}
+        }
     }
 
     /// Plain text in the form `file:line:column: error: message`, with a line for each related place and

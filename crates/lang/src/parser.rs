@@ -173,7 +173,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     // Errors
 
     fn error(&mut self, diagnostic: Diagnostic) {
-        self.findings.diagnostics.push(diagnostic);
+        diagnostic.add_to(&mut self.findings.diagnostics);
     }
 
     fn near(&self) -> Diagnostic {

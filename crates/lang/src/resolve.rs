@@ -72,7 +72,7 @@ struct Scope<'s> {
 
 impl<'s> Resolver<'s, '_> {
     fn error(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
+        diagnostic.add_to(self.diagnostics);
     }
 
     fn text(&self, span: Span) -> &'s str {

@@ -1,8 +1,9 @@
 //! Running configurations and single elements in tests.
 //!
-//! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
-//! [`corpus`] has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
-//! document explains; [`timed`] lets packets come at given times; [`stand_in`] stands for others; [`samples`] knows how to set up each class for the generic tests.
+//! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out; [`corpus`]
+//! has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
+//! document explains; [`timed`] lets packets come at given times; [`plain`] has IP packets between ends; [`stand_in`]
+//! stands for others; [`samples`] knows how to set up each class for the generic tests.
 
 pub mod checker;
 pub mod corpus;
@@ -10,6 +11,7 @@ pub mod elements;
 pub mod example;
 pub mod found;
 pub mod liars;
+pub mod plain;
 pub mod samples;
 pub mod stand_in;
 pub mod timed;

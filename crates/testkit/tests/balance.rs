@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use engine::Worker;
+use proptest::prelude::*;
 use tidegate_testkit::checker::{self, Sum};
 use tidegate_testkit::elements::{Seen, collect, offer};
 use tidegate_testkit::{Run, worker};
@@ -266,7 +267,7 @@ fn a_half_closed_connection_keeps_its_server() {
     }
 }
 
-/// It counts for its server, for as long as it is remembered.
+/// A connection that one side has closed counts for its server for as long as it is remembered.
 #[test]
 fn a_half_closed_connection_is_load() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -276,6 +277,197 @@ fn a_half_closed_connection_is_load() {
     };
     assert_eq!([load(FIN | ACK, 100.0), load(FIN | ACK, 121.5)], ["1 1", "0 1"]);
     assert_eq!([load(RST, 10.5), load(RST, 11.5)], ["1 1", "0 1"]);
+}
+
+/// The balancer's connections and their loads behind packets of clients and of servers, which come at these times.
+fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    write_timed(&path, packets.iter().map(|(at, packet)| (1000.0 + at, packet)), false);
+    let text = format!(
+        "FromDump({}) -> MarkIPHeader -> side :: IPClassifier(dst host {VIP}, -);
+        side[0] -> lb :: {} -> Discard; side[1] -> FlowIPLoadBalancerReverse(lb) -> Discard",
+        path.display(),
+        balancer(more, 2)
+    );
+    let outcome = how.text(&text, &["lb.connections", "lb.load_conn"]);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let [connections, load] = &outcome.values[..] else { panic!() };
+    [connections, load].map(|value| value.clone().unwrap())
+}
+
+/// Packets of clients as they leave a balancer, where packets of servers come between them.
+fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    write_timed(&path, packets.iter().map(|(at, packet)| (1000.0 + at, packet)), false);
+    let exchange = offer(Vec::new());
+    let text = format!(
+        "FromDump({}) -> MarkIPHeader -> side :: IPClassifier(dst host {VIP}, -);
+        side[0] -> lb :: {} -> TestSink({exchange}, 0); side[1] -> FlowIPLoadBalancerReverse(lb) -> Discard",
+        path.display(),
+        balancer(more, 3)
+    );
+    Run::trace().text(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    collect(exchange)
+}
+
+/// A segment without data: of the client, or of a server to it.
+fn bare(n: u16, from: Option<u8>, flags: u8) -> Vec<u8> {
+    let builder = match from {
+        None => Builder::tcp(client(n), server(), flags),
+        Some(last) => Builder::tcp(SocketAddr::from(([10, 221, 0, last], 80)), client(n), flags),
+    };
+    builder.build(b"").unwrap()
+}
+
+#[test]
+fn connections_that_both_sides_have_closed_are_over_soon() {
+    const ENDS: u8 = FIN | ACK;
+    let (client, server) = (None, Some(1));
+    let at_the_end = |closing: &[(f64, Option<u8>, u8)], last: f64| {
+        let mut packets =
+            vec![(0.0, bare(1, None, SYN)), (0.1, bare(1, server, SYN | ACK)), (0.2, tcp(1, ACK))];
+        packets.extend(closing.iter().map(|&(at, from, flags)| (at, bare(1, from, flags))));
+        packets.push((last, tcp(2, SYN)));
+        let [_, load] = with_answers("", &packets, Run::trace());
+        load
+    };
+    let both: &[&[_]] = &[
+        &[(1.0, client, ENDS), (1.5, server, ENDS), (2.0, client, ACK)],
+        &[(1.0, server, ENDS), (2.0, client, ENDS), (2.0, server, ACK)],
+        // At once, and sent again.
+        &[(1.0, client, ENDS), (1.0, server, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
+        &[(1.0, client, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
+        &[(2.0, server, RST)],
+        &[(1.0, client, ENDS), (2.0, server, RST | ACK)],
+    ];
+    for closing in both {
+        assert_eq!([11.9, 12.1].map(|last| at_the_end(closing, last)), ["1 1", "0 1"], "{closing:?}");
+    }
+    let one: &[&[_]] = &[
+        &[(2.0, client, ENDS)],
+        &[(2.0, server, ENDS)],
+        // Of another server than that of the connection.
+        &[(1.5, Some(2), ENDS), (1.9, Some(2), RST), (2.0, client, ENDS)],
+        &[(1.0, server, ENDS), (1.5, client, ACK), (2.0, server, ENDS)],
+        // The client goes on behind the server's FIN.
+        &[(1.0, server, RST), (1.5, server, ENDS), (1.9, client, SYN), (2.0, client, ENDS)],
+    ];
+    for closing in one {
+        let counted = |load: String| load.split(' ').map(|n| n.parse::<u32>().unwrap()).sum::<u32>();
+        assert_eq!([121.9, 122.1].map(|last| counted(at_the_end(closing, last))), [2, 1], "{closing:?}");
+    }
+}
+
+/// A straightforward balancer: three servers in turn, time-outs of 60, 20 and 5 seconds.
+#[derive(Default)]
+struct Model {
+    /// By client: its server, who has closed, the client and the server, and when the last packet came.
+    connections: BTreeMap<u16, (u8, [bool; 2], f64)>,
+    opened: u8,
+}
+
+impl Model {
+    fn current(&self, n: u16, at: f64) -> Option<(u8, [bool; 2], f64)> {
+        let &(server, closed, last) = self.connections.get(&n)?;
+        let limit = [60.0, 20.0, 5.0][closed.iter().filter(|&&closed| closed).count()];
+        (at - last < limit - 1e-6).then_some((server, closed, last))
+    }
+
+    /// The server of a client's packet.
+    fn request(&mut self, at: f64, n: u16, flags: u8, has_payload: bool) -> u8 {
+        let current = self.current(n, at);
+        let current = current.filter(|(_, closed, _)| flags & SYN == 0 || *closed == [false; 2]);
+        let (server, mut closed, _) = current.unwrap_or_else(|| {
+            self.opened = self.opened % 3 + 1;
+            (self.opened, [false; 2], at)
+        });
+        if flags & RST != 0 {
+            closed = [true; 2];
+        } else if flags & FIN != 0 {
+            closed[0] = true;
+        } else if closed[0] && has_payload {
+            closed = [false; 2];
+        }
+        self.connections.insert(n, (server, closed, at));
+        server
+    }
+
+    fn answer(&mut self, at: f64, n: u16, from: u8, flags: u8) {
+        if let Some((server, mut closed, _)) = self.current(n, at)
+            && server == from
+            && flags & (FIN | RST) != 0
+        {
+            closed = if flags & RST != 0 { [true; 2] } else { [closed[0], true] };
+            self.connections.insert(n, (server, closed, at));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn it_does_what_a_straightforward_balancer_does(
+        events in proptest::collection::vec(
+            (
+                prop_oneof![1..3000u32, 4000..6000u32, 19_000..21_000u32, 59_000..61_000u32],
+                0..4u16,
+                0..4u8,
+                prop_oneof![Just(ACK), Just(ACK), Just(SYN), Just(FIN | ACK), Just(RST)],
+                any::<bool>(),
+            ),
+            1..60,
+        ),
+        capacity in prop_oneof![Just(4), Just(64)],
+    ) {
+        let (mut model, mut at, mut packets, mut expected) = (Model::default(), 0, Vec::new(), Vec::new());
+        for (pause, n, from, flags, has_payload) in events {
+            at += pause;
+            let seconds = f64::from(at) / 1000.0;
+            if from > 0 {
+                model.answer(seconds, n, from, flags);
+                packets.push((seconds, bare(n, Some(from), flags)));
+            } else {
+                expected.push(model.request(seconds, n, flags, has_payload));
+                packets.push((seconds, if has_payload { tcp(n, flags) } else { bare(n, None, flags) }));
+            }
+        }
+        let more = format!(", TIMEOUT 60, FIN_TIMEOUT 20, DONE_TIMEOUT 5, CAPACITY {capacity}");
+        let seen = answered(&more, &packets);
+        prop_assert_eq!(destinations(&seen).iter().map(|address| address[3]).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// Answers come at other workers than requests. All connections but the last one are closed by both sides.
+#[test]
+fn workers_hear_of_what_servers_close() {
+    let mut packets: Vec<(f64, Vec<u8>)> = Vec::new();
+    for n in 0..200 {
+        packets.push((0.0, bare(n, None, SYN)));
+    }
+    for n in 0..200 {
+        // Which of the two servers it has depends on the worker, and the other one does not count.
+        packets.extend([1, 2].map(|last| (1.0, bare(n, Some(last), FIN | ACK))));
+    }
+    packets.extend((0..199).map(|n| (2.0, bare(n, None, FIN | ACK))));
+    packets.push((13.0, bare(199, None, ACK)));
+    for workers in [1, 2, 4] {
+        let [connections, _] = with_answers("", &packets, Run::trace().on(workers));
+        assert_eq!(connections, "1", "{workers} workers");
+    }
+}
+
+/// Whoever gives answers their address has been told of it at the start.
+#[test]
+fn the_common_address_stays() {
+    let text = format!("{}; Idle -> lb; Idle -> FlowIPLoadBalancerReverse(lb) -> Discard", balancer("", 3));
+    let mut trial = Trial::new(&text, 1, &[], false);
+    let config = "VIP 10.9.9.9, DST 10.221.0.1";
+    let error = trial.write("lb.config", config).unwrap_err();
+    assert!(error.contains("VIP: cannot change while it runs"), "{error}");
+    trial.write("lb.config", &config.replace("10.9.9.9", VIP)).unwrap();
 }
 
 #[test]
@@ -315,6 +507,24 @@ fn idle_connections_make_room_before_new_ones_are_refused() {
         assert_eq!(overflows, "0");
         let used = destinations(&seen[usize::from(capacity)..]);
         assert!(used.chunks(3).all(|flow| flow[0] == flow[1] && flow[1] == flow[2]), "{used:?}");
+    }
+}
+
+/// Long before connections that are open would be: a turn of the search does not wait for TIMEOUT.
+#[test]
+fn closed_connections_make_room_before_new_ones_are_refused() {
+    for capacity in [1, 2, 64] {
+        let mut packets = Vec::new();
+        for round in 0..20 {
+            let start = f64::from(round) * 11.5;
+            for n in 0..capacity {
+                let n = n + round * capacity;
+                packets.extend([(start, bare(n, None, SYN)), (start, bare(n, None, RST))]);
+            }
+        }
+        assert_eq!(timed(&balancer("", 3), &packets, "lb.overflows").1, "0", "without a limit");
+        let text = balancer(&format!(", CAPACITY {capacity}"), 3);
+        assert_eq!(timed(&text, &packets, "lb.overflows").1, "0", "{capacity}");
     }
 }
 

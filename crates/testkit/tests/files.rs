@@ -37,3 +37,30 @@ fn what_is_written_on_a_live_run_is_in_the_file_within_a_second() {
         assert!(some > none, "{writer}: {none} bytes without packets, {some} with some");
     }
 }
+
+/// A disk that is full, from the first byte on.
+#[test]
+fn a_full_disk_is_an_error_of_the_run() {
+    for writer in WRITERS {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file").display().to_string();
+        for name in [file.clone(), format!("{file}.gz")] {
+            std::os::unix::fs::symlink("/dev/full", name).unwrap();
+        }
+        let writer = writer.replace('%', &file);
+        for packets in [1, 20_000] {
+            let text = format!(
+                "InfiniteSource(LIMIT {packets}, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> {writer}"
+            );
+            match Run::default().text(&text, &[]) {
+                Ok(outcome) => {
+                    assert!(outcome.report.balances());
+                    let errors = outcome.errors.join(" ");
+                    assert!(errors.contains("No space left"), "{writer}, {packets}: {errors}");
+                }
+                // Whoever writes at the start hears of it there.
+                Err(error) => assert!(error.contains("No space left"), "{writer}, {packets}: {error}"),
+            }
+        }
+    }
+}

@@ -1,8 +1,7 @@
 //! What is kept under floods: the figures of the documents' tables. `-- --nocapture` prints them.
 
-use std::net::SocketAddr;
-
 use tidegate_testkit::Run;
+use tidegate_testkit::plain::{end, tcp, udp, write_capture};
 use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, SYN};
@@ -12,18 +11,6 @@ type Packets = Vec<(i64, Vec<u8>)>;
 
 const REMOTE: [u8; 4] = [203, 0, 113, 5];
 const OUTER: [u8; 4] = [192, 0, 2, 1];
-
-fn end(address: [u8; 4], port: u16) -> SocketAddr {
-    SocketAddr::from((address, port))
-}
-
-fn udp(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
-    Builder::udp(from, to).build(b"data").unwrap()
-}
-
-fn tcp(from: SocketAddr, to: SocketAddr, flags: u8) -> Vec<u8> {
-    Builder::tcp(from, to, flags).build(b"").unwrap()
-}
 
 /// An address for each number.
 fn host(network: u8, number: u32) -> [u8; 4] {
@@ -35,13 +22,7 @@ fn host(network: u8, number: u32) -> [u8; 4] {
 fn kept(config: &str, packets: &Packets) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
-    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..Default::default() };
-    let mut writer = capture::Writer::new(std::fs::File::create(&path).unwrap(), options);
-    for (milliseconds, bytes) in packets {
-        let time = (1_000_000 + milliseconds) * 1_000_000;
-        writer.write(time, bytes.len() as u32, [&bytes[..]]).unwrap();
-    }
-    writer.flush().unwrap();
+    write_capture(&path, packets);
     let text = format!("in :: FromDump({}, FORCE_IP true);\n{config}", path.display());
     let outcome = Run::trace().text(&text, &["kept.count"]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
@@ -75,20 +56,20 @@ fn translators() {
     // One datagram opens a port; strangers send there, and then the host wants something.
     let mut strangers = vec![(0, udp(end(inside, 5000), end(REMOTE, 53)))];
     strangers.extend((0..12_000).map(|n| (1, udp(end(host(3, n), 9), end(OUTER, 5000)))));
-    strangers.extend((0..500).map(|n| (2, tcp(end(inside, 6000 + n), server, SYN))));
+    strangers.extend((0..500).map(|n| (2, tcp(end(inside, 6000 + n), server, SYN, b""))));
     let open = "INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true, SUBSCRIBER_CAPACITY 10000";
     // Connections that exist have a packet each second.
-    let mut opened: Packets = (0..100).map(|n| (0, tcp(end(inside, 6000 + n), server, SYN))).collect();
+    let mut opened: Packets = (0..100).map(|n| (0, tcp(end(inside, 6000 + n), server, SYN, b""))).collect();
     for second in 1..10i64 {
         let flood = (0..10_000)
-            .map(|n| tcp(end(host(10, 70_000 + n + 10_000 * second as u32), 7), end(REMOTE, 81), SYN));
+            .map(|n| tcp(end(host(10, 70_000 + n + 10_000 * second as u32), 7), end(REMOTE, 81), SYN, b""));
         opened.extend(flood.map(|packet| (1000 * second, packet)));
-        opened.extend((0..100).map(|n| (1000 * second + 1, tcp(end(inside, 6000 + n), server, ACK))));
+        opened.extend((0..100).map(|n| (1000 * second + 1, tcp(end(inside, 6000 + n), server, ACK, b""))));
     }
     // One host opens what it can, and then another one wants something.
     let mut greedy: Packets =
         (0..50_000u16).map(|n| (0, udp(end([10, 0, 0, 2], 1024 + n), end(REMOTE, 53)))).collect();
-    greedy.extend((0..500).map(|n| (1, tcp(end(inside, 6000 + n), server, SYN))));
+    greedy.extend((0..500).map(|n| (1, tcp(end(inside, 6000 + n), server, SYN, b""))));
     // All ports towards a server had flows, and these are over.
     let mut over: Packets =
         (0..64_512u32).map(|n| (0, udp(end(host(10, 256 + n), 7), end(REMOTE, 53)))).collect();

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
+use tidegate_testkit::plain::write_capture;
 use tidegate_testkit::{Outcome, Run};
 use wire::build::Builder;
 
@@ -10,20 +11,11 @@ use wire::build::Builder;
 fn run(config: &str, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
-    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..Default::default() };
-    let mut writer = capture::Writer::new(std::fs::File::create(&path).unwrap(), options);
-    for (milliseconds, bytes) in packets {
-        writer.write(time(*milliseconds), bytes.len() as u32, [&bytes[..]]).unwrap();
-    }
-    writer.flush().unwrap();
+    write_capture(&path, packets);
     let text = format!("in :: FromDump({}, STOP true);\n{config}", path.display());
     let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert!(outcome.report.balances() && outcome.errors.is_empty(), "{outcome:?}");
     outcome
-}
-
-fn time(milliseconds: i64) -> i64 {
-    (1_000_000 + milliseconds) * 1_000_000
 }
 
 fn values(outcome: &Outcome) -> Vec<&str> {

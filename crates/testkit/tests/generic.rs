@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use element::effects::{Access, Effects, Field, Hold, Order};
+use element::effects::{Access, Case, Effects, Field, Filter, Hold, Order};
 use element::steering::{Dispatch, Load, Spread, Spreading};
 use element::{Base, Class, Packet, Timestamp};
 use packet::HEADROOM;
@@ -385,6 +385,31 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
         }
     }
     Ok(())
+}
+
+/// True if only the element can tell for which packets a filter holds.
+fn is_own(filter: &Filter) -> bool {
+    match filter {
+        Filter::Opaque { .. } | Filter::State { .. } => true,
+        Filter::Not(inner) => is_own(inner),
+        Filter::All(parts) | Filter::One(parts) => parts.iter().any(is_own),
+        _ => false,
+    }
+}
+
+#[test]
+fn no_decision_is_declared_twice() {
+    for_each_sample(|_, effects| {
+        for (number, case) in effects.cases.iter().enumerate() {
+            let is_same = |before: &Case| {
+                before.when == case.when && before.input.is_none_or(|input| case.input == Some(input))
+            };
+            if is_own(&case.when) && effects.cases[..number].iter().any(is_same) {
+                return Err(format!("case {number} never holds: one before it is about the same"));
+            }
+        }
+        Ok(())
+    });
 }
 
 #[test]

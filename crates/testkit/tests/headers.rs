@@ -109,6 +109,66 @@ fn rfc6275_6_3_checksums_are_about_the_home_address() {
     assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
 }
 
+/// Whatever addresses the checksum is about, it is right in the mirrored packet if it was in the packet.
+#[test]
+fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
+    const FROM: &str = "2001:db8::1";
+    const STOP: &str = "2001:db8::2";
+    const END: &str = "2001:db8::99";
+    const HOME: &str = "2001:db8::77";
+    let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap();
+    let home = [&[17, 2, 1, 2, 0, 0, 0xc9, 16][..], &address(HOME).octets()].concat();
+    // A destination options header without options, and then the other header.
+    let behind = |mut header: Vec<u8>, kind: u8| {
+        header.splice(0..0, [kind, 0, 1, 4, 0, 0, 0, 0]);
+        header
+    };
+    // A whole datagram, whose first fragment says that there are more.
+    let fragment = |mut header: Vec<u8>| {
+        header[0] = 44;
+        [header, vec![17, 0, 0, 1, 0, 0, 0, 9]].concat()
+    };
+    // The first header's kind and the place where the last one names the protocol; what the checksum is about before
+    // and after.
+    for ((kind, last), header, before, after) in [
+        ((43, 0), route(0, 2, &["2001:db8::55", END]), (FROM, END), (STOP, END)),
+        ((43, 0), route(4, 1, &[END, STOP]), (FROM, END), (STOP, END)),
+        ((43, 0), route(4, 0, &[END, STOP]), (FROM, STOP), (STOP, FROM)),
+        ((60, 0), home, (HOME, STOP), (HOME, FROM)),
+        ((60, 8), behind(route(0, 1, &[END]), 43), (FROM, END), (STOP, END)),
+        ((43, 24), fragment(route(0, 1, &[END])), (FROM, END), (STOP, END)),
+        // Nobody knows where that leads.
+        ((43, 0), route(9, 1, &[END]), (FROM, END), (FROM, END)),
+    ] {
+        for protocol in [6, 17, 58] {
+            let packet = |(source, destination): (&str, &str), addresses: [&str; 2]| {
+                let mut segment = vec![1; 21];
+                segment[6..8].copy_from_slice(&[0, 0]);
+                segment[4..6].copy_from_slice(&[0, 21]);
+                let at = [(6, 16), (17, 6), (58, 2)].iter().find(|(of, _)| *of == protocol).unwrap().1;
+                segment[at..at + 2].fill(0);
+                let (source, destination) = (address(source), address(destination));
+                let pseudo = wire::checksum::PseudoHeader::V6 { source, destination };
+                let sum = pseudo.sum(protocol, segment.len()).bytes(&segment).checksum();
+                segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+                let mut packet = vec![0x60, 0, 0, 0, 0, (header.len() + segment.len()) as u8, kind, 64];
+                packet.extend(addresses.into_iter().flat_map(|text| address(text).octets()));
+                packet.extend(&header);
+                packet[40 + last] = protocol;
+                packet.extend(segment);
+                packet
+            };
+            let number = offer(vec![vec![input(&packet(before, [FROM, STOP]))]]);
+            values(
+                &format!("TestSource({number}, 0) -> MarkIP6Header -> IP6Mirror -> TestSink({number}, 0)"),
+                &[],
+            );
+            let seen: Vec<_> = collect(number).into_iter().map(|seen| seen.bytes).collect();
+            assert_eq!(seen, [packet(after, [STOP, FROM])], "{header:?} {protocol}");
+        }
+    }
+}
+
 #[test]
 fn an_atomic_fragment_gets_its_checksum() {
     let mut packet = routed(&[17, 0, 0, 0, 0, 0, 0, 9], "2001:db8::2", "2001:db8::2");

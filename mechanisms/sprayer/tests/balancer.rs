@@ -73,16 +73,21 @@ fn connections_that_others_see_hold() {
         }
     }
     writer.flush().unwrap();
-    for workers in [1, 4] {
+    // Whoever asks how many there are ends none that others see.
+    for (workers, asks) in [(1, false), (4, false), (4, true)] {
         let exchange = offer(vec![Vec::new()]);
+        let asks = if asks { "read lb.connections" } else { "wait 0s" };
         let text = format!(
             "FromDump({}) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0);
-             Script(wait 1000s, write lb.config \"{}, DST 10.7.0.4\")",
+             Script(TYPE ACTIVE, label again, wait 70s, {asks}, goto again);
+             Script(wait 1000s, writeq lb.config \"{}, DST 10.7.0.4\")",
             file.path().display(),
             BALANCER.trim_start_matches("FlowIPLoadBalancer(").trim_end_matches(')')
         );
         let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
-        let outcome = how.text(&text, &["lb.connections"]).unwrap_or_else(|error| panic!("{error}"));
+        let handlers = ["lb.connections", "lb.nb_total_servers"];
+        let outcome = how.text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(outcome.values[1].as_deref(), Ok("4"), "{}", outcome.messages);
         let seen = collect(exchange);
         let own: Vec<_> = seen.iter().map(server).filter(|(connection, _)| *connection == 0).collect();
         assert_eq!(own.len(), 180);
@@ -90,5 +95,78 @@ fn connections_that_others_see_hold() {
         // Of the others, only the last few are there.
         let left: usize = outcome.values[0].as_ref().unwrap().parse().unwrap();
         assert!((1..=6).contains(&left), "{left} on {workers} workers");
+    }
+}
+
+/// An element with new arguments knows what other workers have seen, too.
+#[test]
+fn connections_that_others_see_hold_when_arguments_change() {
+    const CONNECTIONS: u16 = 40;
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    // Most of the second segments are not at the worker that the connection belongs to. The others only let time pass.
+    for (second, first, flags) in [(100, 0, SYN), (150, 0, ACK | PSH), (165, 1000, SYN), (200, 0, ACK | PSH)]
+    {
+        for n in 0..CONNECTIONS {
+            let input = segment(first + n, flags, Timestamp::from_secs(second));
+            writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    for workers in [1, 4] {
+        let exchange = offer(vec![Vec::new()]);
+        let text = format!(
+            "FromDump({}) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0);
+             Script(wait 55s, writeq lb.config \"{}, DST 10.7.0.4\")",
+            file.path().display(),
+            BALANCER.trim_start_matches("FlowIPLoadBalancer(").trim_end_matches(')')
+        );
+        let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+        let outcome = how.text(&text, &["lb.nb_total_servers"]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(outcome.values, [Ok("4".to_string())], "{}", outcome.messages);
+        let mut servers = HashMap::new();
+        for (connection, server) in collect(exchange).iter().map(server) {
+            assert_eq!(
+                *servers.entry(connection).or_insert(server),
+                server,
+                "{connection} on {workers} workers"
+            );
+        }
+        assert_eq!(servers.len(), usize::from(2 * CONNECTIONS));
+    }
+}
+
+/// Answers come at any worker, and so do the segments by which clients close.
+#[test]
+fn connections_that_both_sides_have_closed_are_over_soon() {
+    const CONNECTIONS: u16 = 100;
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    let mut write = |input: Input| {
+        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+    };
+    let from = |server: u8, connection: u16, time: Timestamp| {
+        let to = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
+        let builder = Builder::tcp(([10, 7, 0, server], 80).into(), to.into(), FIN | ACK);
+        Input { bytes: builder.build(b"").unwrap(), ..segment(0, FIN, time) }
+    };
+    let at = Timestamp::from_secs;
+    (0..CONNECTIONS).for_each(|n| write(segment(n, SYN, at(100))));
+    // Only that of its own server closes a connection.
+    (0..CONNECTIONS).for_each(|n| (1..=3).for_each(|server| write(from(server, n, at(101)))));
+    (0..CONNECTIONS - 1).for_each(|n| write(segment(n, FIN | ACK, at(102))));
+    (0..20).for_each(|n| write(segment(CONNECTIONS - 1, ACK | PSH, at(103 + n))));
+    writer.flush().unwrap();
+    for workers in [1, 4] {
+        let text = format!(
+            "FromDump({}) -> CheckIPHeader -> side :: IPClassifier(dst host 10.9.0.1, -);
+             side[0] -> lb :: {BALANCER} -> Discard; side[1] -> FlowIPLoadBalancerReverse(lb) -> Discard",
+            file.path().display()
+        );
+        let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+        let outcome = how.text(&text, &["lb.connections"]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(outcome.values, [Ok("1".to_string())], "{workers} workers");
     }
 }

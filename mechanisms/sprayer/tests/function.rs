@@ -122,7 +122,7 @@ fn state_is_what_its_worker_says() {
     }
 }
 
-/// Where only one end is seen, the other one may go on behind its FIN.
+/// An end may go on behind the FIN of the other one, where only that one is seen.
 #[test]
 fn a_half_closed_connection_is_still_known() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

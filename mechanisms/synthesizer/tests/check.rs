@@ -157,6 +157,52 @@ fn elements_that_no_packet_comes_to_are_found() {
     assert_eq!(names(&chain, &findings(&chain).unreached), ["never", "island"]);
 }
 
+/// The text of an element with so many outputs.
+fn with_outputs(element: &str, outputs: usize) -> String {
+    let ways = (0..outputs).map(|output| format!("f[{output}] -> Counter -> Discard;"));
+    format!("FromDump(x) -> f :: {element}; {}", ways.collect::<String>())
+}
+
+#[test]
+fn work_grows_with_the_outputs_of_an_element_and_not_faster() {
+    for element in ["RoundRobinSwitch", "RandomSwitch", "HashSwitch(14, 4)"] {
+        let [few, many] = [250, 2000].map(|outputs| {
+            let found = findings(&read(&with_outputs(element, outputs)));
+            let fates = found.entries[0].fates.len();
+            assert!(fates >= outputs, "{element}: {fates} fates");
+            found.steps
+        });
+        assert!(many < 16 * few, "{element}: {few} steps for 250 outputs, {many} for 2000");
+    }
+}
+
+/// What a function makes of lengths and headers stands beside those that they are compared with.
+#[test]
+fn headers_that_a_function_has_written_take_little_room() {
+    let chain = read(
+        "p :: PayloadTable; FromDump(x) -> Slice(p) -> Strip(14) -> CheckIPHeader
+            -> IPFilter(deny tcp && dst port 23, deny udp && dst port 161, allow all) -> DecIPTTL
+            -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Splice(p) -> ToDump(y);",
+    );
+    let found = check(&chain.chain, None, Some(1 << 17), &mut |_| {});
+    assert!(!found.exhausted && found.entries[0].fates.len() > 3, "{found:?}");
+}
+
+#[test]
+fn what_was_found_before_there_was_no_room_is_kept() {
+    let chain = read(
+        "FromDump(x) -> Null -> ToDump(y);
+         FromDump(z) -> Strip(14) -> CheckIPHeader -> DecIPTTL -> SetTCPChecksum -> c :: IPClassifier(
+             src host 10.0.0.1 && syn, src tcp port > 100, dst udp port 5000, ip ttl > 7, -);
+         c[0], c[1], c[2], c[3], c[4] => Discard, Discard, Discard, Discard, Discard;",
+    );
+    let found = check(&chain.chain, None, Some(8000), &mut |_| {});
+    assert!(found.exhausted, "{found:?}");
+    assert_eq!(names(&chain, &found.unknown), ["FromDump@4"]);
+    assert_eq!(found.entries.len(), 1);
+    assert_eq!(names(&chain, &[found.entries[0].fates[0].node]), ["ToDump@3"]);
+}
+
 /// Behind what an opaque element does, nothing is ruled out.
 #[test]
 fn nothing_is_said_of_packets_that_are_not_known() {

@@ -5,6 +5,7 @@ mod options;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
@@ -238,12 +239,14 @@ fn start(mut asked: Asked) -> ExitCode {
         Some(start) => ClockKind::Simulated { start, tick: Timestamp(asked.tick) },
         None => ClockKind::Real,
     };
+    let interrupt = Arc::default();
     let options = Options {
         clock,
         burst: 1,
         text: loaded.text.clone(),
         ends_when_idle: false,
-        interrupt: interrupt::flag(),
+        interrupt: Arc::clone(&interrupt),
+        requests: interrupt::requests(),
         rebuild: asked.reconfigures.then(|| rebuild(&asked)),
         ..Options::default()
     };
@@ -286,6 +289,8 @@ fn start(mut asked: Asked) -> ExitCode {
                 crate::tell(format_args!("warning: {name}: configuration has no elements, exiting"));
             }
         } else {
+            // Until here a signal has ended the program at once, whatever it was waiting for.
+            interrupt::listen(&interrupt);
             workers.run();
         }
     }

@@ -158,3 +158,30 @@ fn summary_dumps_end_as_captures_do() {
         }
     }
 }
+
+/// The parts meet in the middle of packets, so that a file that ends between two of them is not whole either.
+#[test]
+fn a_file_that_is_cut_anywhere_is_not_taken_for_whole() {
+    let packets = packets(50);
+    let file = write(WriterOptions::default(), &packets);
+    let (a, b) = file.split_at(1_000);
+    let (b, c) = b.split_at(1_000);
+    let zeros = [0; 5];
+    let skippable = [0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 7, 7];
+    let members = [&gzip(a), &gzip(&[]), &zeros[..], &gzip(b), &gzip(c)].concat();
+    let frames =
+        [&skippable[..], &zstd(a), &zstd(&[]), &zeros, &zstd(b), &skippable, &zeros, &zstd(c)].concat();
+    for file in [members, frames] {
+        assert_eq!(read_good(&file), packets);
+        for length in 1..file.len() {
+            match Reader::from_read(Cursor::new(file[..length].to_vec()), "x") {
+                Ok(reader) => {
+                    let (read, fault) = drain(reader);
+                    assert!(read[..] == packets[..read.len()], "{length}");
+                    assert!(fault.is_some(), "{} packets of {length} bytes of {}", read.len(), file.len());
+                }
+                Err(fault) => assert!(!fault.to_string().is_empty()),
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@
 /// segment makes beyond the limit of a turn counts for the next turns.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
-    /// Less than nothing where the last segment made more than was left.
+    /// The packets that may still be made: less than nothing where the last segment made more than was left.
     left: i64,
 }
 

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::interface::sys::{bpf, fanout};
 
-    /// As a run under the real clock has one.
+    /// A key such as runs under the real clock have.
     static KEY: LazyLock<Key> = LazyLock::new(|| key_of(7));
 
     fn rss(workers: usize) -> Rss {

@@ -44,7 +44,13 @@ impl Cx<'_> {
         self.host.worker_between(self.id, a, b)
     }
 
-    /// Whether that is this worker.
+    /// The same for another element.
+    #[inline]
+    pub fn worker_between_of(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
+        self.host.worker_between(element, a, b)
+    }
+
+    /// True if the worker between two ends is this one.
     #[inline]
     pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
         self.worker_between(a, b) == self.worker().0

@@ -282,6 +282,7 @@ proptest! {
     fn flows_expire_in_time(
         flows in 1..300usize,
         timeout in 1..2000i64,
+        pace in 0..4000i64,
         at_most in 1..400usize,
         pause in 1..50i64,
         touches in proptest::collection::vec((0..300usize, 0..3000i64), 0..100),
@@ -290,7 +291,8 @@ proptest! {
         let ids: Vec<FlowId> = (0..flows).map(|n| insert(&mut table, n as u64, 0)).collect();
         let mut last = vec![0; flows];
         let turn = flows.div_ceil(at_most) as i64 * pause;
-        let latest = timeout + timeout / SLACK + 2 * turn;
+        let pace = pace.min(timeout);
+        let latest = timeout + pace / SLACK + 2 * turn;
         let mut touches = touches;
         touches.sort_by_key(|&(_, time)| time);
         let mut touches = touches.into_iter().peekable();
@@ -301,7 +303,10 @@ proptest! {
                     *last = time;
                 }
             }
-            for id in expire(&mut table, now, timeout, at_most) {
+            let mut ended = Vec::new();
+            let [at, idle, pace] = [now, timeout, pace].map(Timestamp);
+            table.expire_paced(at, idle, pace, at_most, |id, _| ended.push(id));
+            for id in ended {
                 prop_assert!(gone.insert(id), "{:?} expired twice", id);
             }
             for (id, last) in ids.iter().zip(&last) {

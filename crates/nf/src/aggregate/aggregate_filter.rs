@@ -19,12 +19,14 @@
 //! ## See also
 //! AggregateIP, AggregateCounter
 
+use classify::IntervalSet;
 use element::args::parse_integer;
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Target};
+use element::effects::{Case, Field, Filter, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::Annotations;
 
-use super::{AGGREGATE, aggregate_of};
+use super::aggregate_of;
 use crate::sorting::{Fate, Sorter};
 
 /// The class.
@@ -119,6 +121,40 @@ fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
     }
 }
 
+/// A byte of the aggregate annotation, the most significant one first. Annotations are in the machine's byte order.
+fn byte(number: usize) -> Field {
+    let place = if cfg!(target_endian = "little") { 3 - number } else { number };
+    Field::Annotation { offset: (Annotations::AGGREGATE + place) as u8, length: 1 }
+}
+
+/// True for aggregates of a range. It is put together from ranges of bytes, because in the machine's byte order the range is none
+/// of the whole annotation.
+fn within(from: u32, to: u32) -> Filter {
+    fn is_in(number: usize, from: u8, to: u8) -> Filter {
+        Filter::In { field: byte(number), mask: 0xff, set: IntervalSet::one(from.into(), to.into()) }
+    }
+    /// The same for the bytes from one on, within bounds that count or do not.
+    fn rest(number: usize, from: Option<[u8; 4]>, to: Option<[u8; 4]>) -> Filter {
+        if number == 4 || (from, to) == (None, None) {
+            return Filter::Any;
+        }
+        let [low, high] = [from.map_or(0, |from| from[number]), to.map_or(u8::MAX, |to| to[number])];
+        let at = |value, from, to| Filter::All(vec![is_in(number, value, value), rest(number + 1, from, to)]);
+        if low == high {
+            return at(low, from, to);
+        }
+        let mut parts = vec![at(low, from, None), at(high, None, to)];
+        if high - low > 1 {
+            parts.push(is_in(number, low + 1, high - 1));
+        }
+        Filter::One(parts)
+    }
+    match (from, to) {
+        (0, u32::MAX) => Filter::Any,
+        _ => rest(0, Some(from.to_be_bytes()), Some(to.to_be_bytes())),
+    }
+}
+
 struct AggregateFilter {
     patterns: Vec<Pattern>,
     sorter: Sorter,
@@ -126,15 +162,13 @@ struct AggregateFilter {
 
 impl Element for AggregateFilter {
     fn effects(&self) -> Effects {
-        let mut cases: Vec<Case> = Vec::new();
-        for pattern in &self.patterns {
+        let cases = self.patterns.iter().map(|pattern| {
             let to = pattern.output.map_or(Target::Drop(DropReason::Denied), Target::Output);
-            // Annotations are in the machine's byte order, so that ranges of them are none of the field.
-            let when = Filter::Opaque { about: "aggregate", reads: vec![AGGREGATE] };
-            cases.push(Case::new(when, to));
-        }
-        cases.push(Case::new(Filter::Any, Target::Drop(DropReason::Denied)));
-        Effects::cases(cases)
+            let ranges = pattern.ranges.iter().map(|&(from, to)| within(from, to));
+            Case::new(Filter::One(ranges.collect()), to)
+        });
+        let others = Case::new(Filter::Any, Target::Drop(DropReason::Denied));
+        Effects::cases(cases.chain([others]).collect())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
@@ -145,5 +179,42 @@ impl Element for AggregateFilter {
             let output = patterns.iter().find(has).and_then(|pattern| pattern.output);
             output.map_or(Fate::Drop(DropReason::Denied), Fate::Output)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(filter: &Filter, aggregate: u32) -> bool {
+        match filter {
+            Filter::Any => true,
+            Filter::In { field: Field::Annotation { offset, length: 1 }, set, .. } => {
+                let bytes = aggregate.to_ne_bytes();
+                set.contains(bytes[usize::from(*offset) - Annotations::AGGREGATE].into())
+            }
+            Filter::All(parts) => parts.iter().all(|part| holds(part, aggregate)),
+            Filter::One(parts) => parts.iter().any(|part| holds(part, aggregate)),
+            _ => panic!("{filter:?}"),
+        }
+    }
+
+    #[test]
+    fn ranges_are_told_from_their_bytes() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut near = |number: u32| number.wrapping_add_signed(random.i32(-2..3));
+        let ends = [0, 1, 255, 256, 0x1ff, 0x0100_0000, 0x01ff_ffff, 0x7f00_00ff, u32::MAX - 1, u32::MAX];
+        for from in ends.map(&mut near) {
+            for to in ends.map(&mut near).into_iter().filter(|to| from <= *to) {
+                let filter = within(from, to);
+                for number in [from, to].into_iter().chain(ends).flat_map(|end| [near(end), end]) {
+                    assert_eq!(
+                        holds(&filter, number),
+                        (from..=to).contains(&number),
+                        "{number} in {from}-{to}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -35,12 +35,12 @@ impl TraceInfo {
         write_flow(&mut self.0, flow);
     }
 
-    /// As [`ReportFile::set_timer`].
+    /// Sets the timer, as [`ReportFile::set_timer`] does.
     pub(super) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         self.0.set_timer(cx, token);
     }
 
-    /// As [`ReportFile::write_out`].
+    /// Writes what was gathered, as [`ReportFile::write_out`] does.
     pub(super) fn write_out(&mut self) {
         self.0.write_out();
     }

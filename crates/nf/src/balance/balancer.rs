@@ -33,6 +33,9 @@ pub(super) trait Delivery: Send + 'static {
     /// See [`Element::effects`].
     fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
 
+    /// Tells the balancer what has become known of its connections elsewhere.
+    fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
+
     /// See [`Element::push`].
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
@@ -78,6 +81,7 @@ impl<D: Delivery> Element for Balancing<D> {
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         let packets = batch.len();
+        self.delivery.hear(&mut self.balancer);
         if let Some(board) = &self.balancer.board {
             self.balancer.elsewhere.handle(cx, board, port, &mut batch);
         }
@@ -87,6 +91,7 @@ impl<D: Delivery> Element for Balancing<D> {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        self.delivery.hear(&mut self.balancer);
         Ok(if name == "load" { self.balancer.told(param) } else { self.balancer.read(cx, name) })
     }
 
@@ -99,6 +104,7 @@ impl<D: Delivery> Element for Balancing<D> {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.delivery.hear(&mut self.balancer);
         Some(self.balancer.take_state())
     }
 
@@ -124,30 +130,42 @@ struct Connection {
 
 const NO_CONNECTION: Connection = Connection { id: None, server: 0, phase: Phase::Open };
 
-/// The state of a connection, as far as the client's packets tell: those of the server pass elsewhere.
+/// The state of a connection, as far as is known: packets of servers pass elsewhere, and are not always told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
     /// The client sends nothing more, but the server may, for as long as it likes.
-    HalfClosed,
-    /// It was reset, and stays only for what comes late.
+    ClientClosed,
+    /// The other way round.
+    ServerClosed,
+    /// It was closed by both or reset, and stays only for what comes late.
     Over,
 }
 
 impl Phase {
-    /// The phase behind a packet with these flags.
+    /// The phase behind a packet of the client with these flags.
     #[inline]
     fn after(self, seen: u8, packet: &Packet) -> Phase {
         if seen & flags::RST != 0 {
             Phase::Over
         } else if seen & flags::FIN != 0 {
-            Phase::HalfClosed
-        } else if self != Phase::Open && has_payload(packet) {
+            self.closed_by(Phase::ClientClosed)
+        } else if matches!(self, Phase::ClientClosed | Phase::Over) && has_payload(packet) {
             // Whoever sends data goes on: the end was not one that the peers believed.
             Phase::Open
         } else {
             self
         }
+    }
+
+    /// The phase behind a segment of the server with these flags, one of which is FIN or RST.
+    fn after_server(self, seen: u8) -> Phase {
+        if seen & flags::RST != 0 { Phase::Over } else { self.closed_by(Phase::ServerClosed) }
+    }
+
+    /// The phase behind a FIN, which alone would lead to a phase.
+    fn closed_by(self, alone: Phase) -> Phase {
+        if self == Phase::Open || self == alone { alone } else { Phase::Over }
     }
 }
 
@@ -401,8 +419,7 @@ impl<P: Place> Balancer<P> {
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
-        let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout
-            && !self.is_seen_elsewhere(known, connection, now);
+        let is_late = self.is_late(&known.key, id, connection, now)?;
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
         if is_late || (connection.phase != Phase::Open && is_fresh) {
             self.end(id);
@@ -419,10 +436,43 @@ impl<P: Place> Balancer<P> {
         Some(connection.server)
     }
 
-    /// Whether other workers have had packets of a connection that has had none here for long.
+    /// Notes that a server has closed a connection, if the connection is that server's, by flags of which one is FIN
+    /// or RST.
     #[cold]
-    fn is_seen_elsewhere(&self, known: &Known, connection: Connection, now: Timestamp) -> bool {
-        let seen = self.board.as_ref().and_then(|board| board.last_seen(&known.key));
+    pub(super) fn close(&mut self, key: &FiveTupleKey, server: &P, seen: u8, at: Timestamp) {
+        let hash = self.flows.hash(key);
+        let Some(id) = self.flows.table.lookup(key, hash) else { return };
+        let Some(&connection) = self.connections.get(id.index() as usize) else { return };
+        if self.place(connection.server) != Some(server)
+            || self.is_late(key, id, connection, at).is_none_or(|is_late| is_late)
+        {
+            return;
+        }
+        let phase = connection.phase.after_server(seen);
+        self.connections[id.index() as usize].phase = phase;
+        if let Some(board) = &mut self.board {
+            board.change(key, &shown(connection.server, phase));
+        }
+        self.flows.table.touch(id, self.seen(phase, at));
+    }
+
+    /// True if a connection has had no packets for so long that it is to be forgotten. `None` if it is gone.
+    #[inline]
+    fn is_late(
+        &self,
+        key: &FiveTupleKey,
+        id: FlowId,
+        connection: Connection,
+        now: Timestamp,
+    ) -> Option<bool> {
+        let is_idle = now - self.flows.table.last_seen(id)? >= self.settings.timeout;
+        Some(is_idle && !self.is_seen_elsewhere(key, connection, now))
+    }
+
+    /// True if other workers have had packets of a connection that has had none here for long.
+    #[cold]
+    fn is_seen_elsewhere(&self, key: &FiveTupleKey, connection: Connection, now: Timestamp) -> bool {
+        let seen = self.board.as_ref().and_then(|board| board.last_seen(key));
         connection.phase == Phase::Open && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
@@ -432,7 +482,7 @@ impl<P: Place> Balancer<P> {
         let Settings { timeout, half_closed, done, .. } = self.settings;
         match phase {
             Phase::Open => now,
-            Phase::HalfClosed => now - (timeout - half_closed),
+            Phase::ClientClosed | Phase::ServerClosed => now - (timeout - half_closed),
             Phase::Over => now - (timeout - done),
         }
     }
@@ -490,8 +540,14 @@ impl<P: Place> Balancer<P> {
     /// Forgets connections that are idle, as many as are examined in passing.
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
+        let Settings { half_closed, done, .. } = self.settings;
+        self.expire_paced(now, half_closed.min(done), at_most);
+    }
+
+    /// The same, with turns that begin as often as a time-out of `pace` needs it.
+    fn expire_paced(&mut self, now: Timestamp, pace: Timestamp, at_most: usize) {
         let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
-        flows.table.expire(now, settings.timeout, at_most, |id, key| {
+        flows.table.expire_paced(now, settings.timeout, pace, at_most, |id, key| {
             if let Some(board) = board {
                 let connection =
                     connections.get(id.index() as usize).filter(|known| known.phase == Phase::Open);
@@ -512,12 +568,10 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Forgets all connections for which that holds.
-    fn forget_where(&mut self, is_gone: impl Fn(&Connection, Timestamp) -> bool) {
+    fn forget_where(&mut self, is_gone: impl Fn(&Connection) -> bool) {
         for place in 0..self.connections.len() {
             let connection = self.connections[place];
-            if let Some(id) = connection.id
-                && self.flows.table.last_seen(id).is_some_and(|seen| is_gone(&connection, seen))
-            {
+            if let Some(id) = connection.id.filter(|_| is_gone(&connection)) {
                 self.end(id);
             }
         }
@@ -525,10 +579,9 @@ impl<P: Place> Balancer<P> {
 
     /// The values of handlers.
     fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
-        let (now, timeout) = (cx.now(), self.settings.timeout);
         // The others do not tell how many connections there are.
         if matches!(name, "load_conn" | "connections" | "servers") {
-            self.forget_where(|_, seen| now - seen >= timeout);
+            self.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
         }
         let each = |number: &dyn Fn(&Load) -> u64| {
             let all: Vec<String> =
@@ -600,7 +653,7 @@ impl<P: Place> Balancer<P> {
         self.servers[number].is_active = name == "add_server";
         self.choose_anew();
         if name == "fail_server" {
-            self.forget_where(|connection, _| usize::from(connection.server) == number);
+            self.forget_where(|connection| usize::from(connection.server) == number);
         }
         Ok(())
     }
@@ -613,7 +666,10 @@ impl<P: Place> Balancer<P> {
             let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
                 continue;
             };
-            kept.push((*key, seen, *connection));
+            // What others have seen is on a board that the next one has not.
+            let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
+            let elsewhere = board.and_then(|board| board.last_seen(key));
+            kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));
         }
         Box::new(Kept {
             servers: self.servers.clone(),

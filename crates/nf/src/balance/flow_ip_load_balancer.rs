@@ -1,12 +1,14 @@
 //! # FlowIPLoadBalancer
 //! Balances flows over servers by writing a server's address into their packets.
 //!
-//! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those that
-//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP segment with
-//! FIN, or for DONE_TIMEOUT behind one with RST. What servers send is not seen, so that a FIN closes one direction
-//! only, and the connection counts for its server as long as it is remembered. The destination address and the
-//! destination annotation become the server's, and all checksums are updated. FlowIPLoadBalancerReverse does the
-//! opposite for answers.
+//! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those
+//! that follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP
+//! segment with FIN, which closes one direction only, or for DONE_TIMEOUT behind one with RST. The connection counts
+//! for its server as long as it is remembered. The destination address and the destination annotation become the
+//! server's, and all checksums are updated.
+//!
+//! FlowIPLoadBalancerReverse does the opposite for answers, and tells the balancer when servers close connections:
+//! those that both sides have closed are remembered for DONE_TIMEOUT. Without it, what servers send is not known.
 //!
 //! An ICMP error goes to the server of the flow that it is about: the packet that it quotes has come from the address that
 //! the error goes to. There, too, the server's address is put in. An error about a flow that is not remembered goes where
@@ -42,8 +44,8 @@
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
 //! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one; 100 times the number of servers or more.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
+//! - `FIN_TIMEOUT`: the same behind the FIN of one side, when the other one may still send.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were reset, or closed by both sides.
 //! - `CAPACITY`: how many flows are remembered.
 //!
 //! ## Handlers
@@ -79,11 +81,12 @@ use std::sync::Arc;
 use classify::IntervalSet;
 use element::class::{ArgInfo, Phase, join};
 use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use super::notices::{self, Notice, Notices};
 use crate::editing::{each, needs, pure, when, within};
 use crate::ip::store_ip_address::{store, stored};
 use crate::quotation::{Behind, Quotation};
@@ -115,14 +118,26 @@ pub static CLASS: Class = Class {
         let servers = balancer::servers::<Ipv4Addr>(args);
         args.finish()?;
         let Some(vip) = vip else { return crate::editing::missing(args, "VIP") };
-        args.setup.publish(args.id(), Arc::new(VirtualAddress(vip)));
-        balancer::build(args, settings, servers, ToAddress)
+        let (id, worker, workers) = (args.id(), args.setup.worker, args.setup.workers);
+        // Whoever knows of the address has been told at the start.
+        if args.setup.service::<Front>(id).is_some_and(|front| front.vip != vip) {
+            args.error("VIP: cannot change while it runs; load a new configuration");
+            return Err(Invalid);
+        }
+        let notices = args.setup.common.get_or_make(id, || Notices::new(workers));
+        args.setup.publish(id, Arc::new(Front { vip, notices: Arc::clone(&notices) }));
+        balancer::build(args, settings, servers, ToAddress { worker, notices, heard: notices::list() })
     },
     ..Class::DEFAULT
 };
 
-/// What a balancer publishes: the address that clients use.
-pub(super) struct VirtualAddress(pub(super) Ipv4Addr);
+/// The service that a balancer publishes for those who have the answers.
+pub(super) struct Front {
+    /// The address that clients use.
+    pub(super) vip: Ipv4Addr,
+    /// The boxes for notices of connections that servers close.
+    pub(super) notices: Arc<Notices>,
+}
 
 impl Place for Ipv4Addr {
     const WHAT: &'static str = "server";
@@ -130,11 +145,16 @@ impl Place for Ipv4Addr {
 }
 
 /// Packets get the address of their server.
-struct ToAddress;
+struct ToAddress {
+    worker: usize,
+    notices: Arc<Notices>,
+    /// Empty but for a moment.
+    heard: Vec<Notice>,
+}
 
 /// Addresses, protocol and ports as the header annotations have them.
 #[inline]
-fn marked(packet: &Packet) -> Option<FiveTuple> {
+pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     if ip.version() != 4 {
         return None;
@@ -222,6 +242,13 @@ impl Delivery for ToAddress {
         cases.push(requoted("an ICMP error about a flow", &reads, &actions));
         cases.extend(stored(&actions, |when| Case::new(when, Target::Output(0))));
         balancer.declare(Effects::cases(cases), key())
+    }
+
+    fn hear(&mut self, balancer: &mut Balancer<Ipv4Addr>) {
+        self.notices.take(self.worker, &mut self.heard);
+        for notice in self.heard.drain(..) {
+            balancer.close(&notice.key, &notice.server, notice.flags, notice.at);
+        }
     }
 
     fn push(

@@ -5,6 +5,10 @@
 //! that an ICMP error quotes. All checksums are updated. The network header annotation must be set, and that of the
 //! transport header for its checksum; packets without the first are dropped.
 //!
+//! The balancer is told of FIN and RST of TCP connections, as far as the transport header annotation is set, so that
+//! it remembers connections that are over no longer than its DONE_TIMEOUT. When more servers close connections than
+//! packets of clients come, it may not hear of some of them, and these stay longer.
+//!
 //! ## Usage
 //! `FlowIPLoadBalancerReverse(LB)`
 //!
@@ -20,15 +24,16 @@
 //! ## See also
 //! FlowIPLoadBalancer, StoreIPAddress
 
-use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Header, Target, Value, wire_field};
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::effects::{Access, Action, Case, Field, Header, State, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, Effects, Element, ElementId, manual};
 
-use super::flow_ip_load_balancer::{VirtualAddress, requote, requoted};
-use crate::editing::{each, needs};
+use super::flow_ip_load_balancer::{Front, requote, requoted};
+use super::notices::{ENDS, Watch};
+use crate::editing::{each, needs, within};
 use crate::ip::store_ip_address::{store, stored};
 
 /// The class.
@@ -42,30 +47,43 @@ pub static CLASS: Class = Class {
         let lb = args.required_or("LB", ElementRef(0));
         args.finish()?;
         let ElementRef(lb) = lb;
-        let Some(service) = args.setup.service::<VirtualAddress>(lb) else {
+        let Some(front) = args.setup.service::<Front>(lb) else {
             args.error("LB: element is not a FlowIPLoadBalancer");
             return Err(element::Invalid);
         };
-        Ok(Box::new(FlowIpLoadBalancerReverse { vip: service.0 }))
+        Ok(Box::new(FlowIpLoadBalancerReverse { lb, front, watch: Watch::new() }))
     },
     ..Class::DEFAULT
 };
 
 struct FlowIpLoadBalancerReverse {
-    vip: Ipv4Addr,
+    lb: ElementId,
+    front: Arc<Front>,
+    watch: Watch,
 }
 
 impl Element for FlowIpLoadBalancerReverse {
     fn effects(&self) -> Effects {
-        let vip = Action::Set(wire_field::IP_SRC, Value::Constant(self.vip.octets().to_vec()));
+        let vip = Action::Set(wire_field::IP_SRC, Value::Constant(self.front.vip.octets().to_vec()));
         let error = requoted("an ICMP error", &[], std::slice::from_ref(&vip));
+        let stored = stored(&[vip], |when| Case::new(when, Target::Output(0)));
         let mut cases = vec![needs(Header::Ipv4), error];
-        cases.extend(stored(&[vip], |when| Case::new(when, Target::Output(0))));
-        Effects::cases(cases)
+        // The first one is that of TCP. Nobody else can tell the balancer of segments that close connections.
+        if let Some(tcp) = stored.first() {
+            let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
+            let ends = within(flags, ENDS.into(), 1, ENDS.into());
+            cases.push(Case { when: tcp.when.clone().and([ends]), ..tcp.clone() }.shown());
+        }
+        cases.extend(stored);
+        let (key, access) = (Vec::new(), Access::Soft);
+        let state = State { table: "notices", key, both_directions: false, access };
+        Effects { state: vec![state], ..Effects::cases(cases) }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let vip = self.vip.octets();
+        let vip = self.front.vip;
+        self.watch.look(cx, batch, (self.lb, vip), &self.front.notices);
+        let vip = vip.octets();
         each(cx, batch, |packet| {
             requote(packet, |quotation| (quotation.source, u32::from_be_bytes(vip)));
             store(packet, vip, true)

@@ -1,7 +1,13 @@
 //! # IP6Mirror
 //! Swaps source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
 //!
-//! Checksums stay right. The network header annotation must be set; packets without it are dropped.
+//! Checksums stay right: addresses that change places leave them as they are, and where they are about other
+//! addresses, those of a routing header with segments left or of a home address option, they are updated. Only behind
+//! a routing header of which nobody knows where it leads they stay as they were. The network header annotation must be
+//! set; packets without it are dropped.
+//!
+//! Extension headers stay as they are, and ports behind them, too: a mirrored packet takes the rest of its way from
+//! where it came from.
 //!
 //! ## Usage
 //! `IP6Mirror`
@@ -14,12 +20,14 @@
 //! ## See also
 //! IPMirror
 
-use element::effects::{Case, Filter, Header, Target, wire_field};
+use element::effects::{Case, Field, Filter, Header, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::Delta;
+use wire::ipv6::Extension;
 use wire::{FromBytes, ip_protocol, ipv6};
 
 use super::ip_mirror::{set_ports, swapped, swapped_ports};
-use crate::editing::{Fate, bytes, each, needs, otherwise};
+use crate::editing::{Fate, bytes, each, needs, otherwise, pure};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -44,11 +52,62 @@ pub(super) fn ipv6(packet: &mut Packet) -> Result<&mut ipv6::Header, DropReason>
 fn mirror(packet: &mut Packet) -> Fate {
     let ports = swapped_ports(packet);
     let ip = ipv6(packet)?;
+    if Extension::is(ip.next_header) {
+        return mirror_extended(packet);
+    }
     std::mem::swap(&mut ip.source, &mut ip.destination);
     if matches!(ip.next_header, ip_protocol::TCP | ip_protocol::UDP) {
         set_ports(packet, ports);
     }
     Ok(())
+}
+
+/// Swaps the addresses of a packet with extension headers, which may name others that its checksum is about.
+#[cold]
+fn mirror_extended(packet: &mut Packet) -> Fate {
+    let before = checksum_addresses(packet);
+    let ip = ipv6(packet)?;
+    std::mem::swap(&mut ip.source, &mut ip.destination);
+    if let (Some(before), Some(after)) = (before, checksum_addresses(packet)) {
+        let delta = Delta::bytes(&before, &after);
+        if !delta.is_nothing() {
+            update(packet, delta);
+        }
+    }
+    Ok(())
+}
+
+/// The two addresses that the transport checksum is about, if they can be known.
+fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
+    let (ip, rest) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+    let (source, destination) = ipv6::checksum_addresses(ip, rest)?;
+    let mut both = [0; 32];
+    both[..16].copy_from_slice(&source.octets());
+    both[16..].copy_from_slice(&destination.octets());
+    Some(both)
+}
+
+/// Updates the transport checksum behind the extension headers, if there is one: also that of a datagram's first
+/// fragment.
+fn update(packet: &mut Packet, delta: Delta) {
+    let Some(data) = packet.header_mut(Base::Network) else { return };
+    let Ok((ip, rest)) = ipv6::Header::mut_from_prefix(data) else { return };
+    let upper = ipv6::upper_layer(ip.next_header, rest);
+    if upper.fault.is_some() || upper.fragment.is_some_and(|fragment| fragment.offset() != 0) {
+        return;
+    }
+    let at = match upper.protocol {
+        ip_protocol::TCP => 16,
+        ip_protocol::UDP => 6,
+        ip_protocol::ICMPV6 => 2,
+        _ => return,
+    };
+    let (protocol, at) = (upper.protocol, upper.offset + at);
+    if let Some(place) = rest.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
+        let old = u16::from_be_bytes(*place);
+        let new = if protocol == ip_protocol::UDP { delta.apply_udp(old) } else { delta.apply(old) };
+        *place = new.to_be_bytes();
+    }
 }
 
 impl Element for Ip6Mirror {
@@ -63,7 +122,13 @@ impl Element for Ip6Mirror {
             Filter::Present(Header::Udp),
         ]);
         let ports = Case { actions: with_ports, ..Case::new(has_ports, Target::Output(0)) };
-        Effects::cases(vec![needs(Header::Ipv6), ports, otherwise(addresses)])
+        let extensions = (0..=u8::MAX).filter(|&kind| Extension::is(kind)).map(is).collect();
+        let reads = [Field::Payload, Field::Length, bytes(Base::Network, 0, 40)];
+        let mut with_checksum = addresses.clone();
+        with_checksum.push(pure(Field::Payload, "transport checksum", &reads));
+        let extended =
+            Case { actions: with_checksum, ..Case::new(Filter::One(extensions), Target::Output(0)) };
+        Effects::cases(vec![needs(Header::Ipv6), ports, extended, otherwise(addresses)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -1,9 +1,11 @@
 //! # IPMirror
 //! Swaps source and destination of IPv4 packets: addresses, and the ports of TCP and UDP.
 //!
-//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay right. Fragments other than the
-//! first have no ports. Of a TCP header that is cut short only the ports are swapped, and nothing if fewer than eight bytes
-//! are there. The network header annotation must be set; packets without it are dropped.
+//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay right, but for the transport
+//! checksum of a packet on its way along a source route, which is about the last address of the route: SetTCPChecksum
+//! or SetUDPChecksum behind it put it right. Fragments other than the first have no ports. Of a TCP header that is cut
+//! short only the ports are swapped, and nothing if fewer than eight bytes are there. The network header annotation
+//! must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPMirror([DST_ANNO])`

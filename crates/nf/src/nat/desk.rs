@@ -27,9 +27,9 @@ pub(super) struct Desk {
 /// What flows of one end inside share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
-    /// All of them have one port outside.
+    /// True if all flows of an end have one port outside.
     pub(super) is_independent: bool,
-    /// And there, everybody may send to it. Packets of those to whom it has not sent make no mappings.
+    /// True if everybody may send to that port, too. Packets of those to whom the end has not sent make no mappings.
     pub(super) filters_independently: bool,
     /// Most mappings for one address inside; zero for no limit.
     pub(super) most_of_one: u32,

@@ -52,7 +52,7 @@ struct TimedSink {
 
 impl TimedSink {
     fn wait(&mut self, cx: &mut Cx<'_>, from: Timestamp) {
-        self.next = from + self.interval;
+        self.next = cx.due_again(from, self.interval);
         cx.set_timer(0, self.next);
     }
 }

@@ -84,7 +84,7 @@ impl Element for TimedUnqueue {
             self.last = None;
             return false;
         }
-        let next = self.last.unwrap_or(cx.now()) + self.interval;
+        let next = cx.due_again(self.last.unwrap_or(cx.now()), self.interval);
         (self.last, self.waiting) = (Some(next), true);
         cx.set_timer(0, next);
         true

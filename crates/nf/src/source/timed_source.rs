@@ -90,7 +90,7 @@ struct TimedSource {
 
 impl TimedSource {
     fn wait(&mut self, cx: &mut Cx<'_>, from: Timestamp) {
-        let next = from + self.interval;
+        let next = cx.due_again(from, self.interval);
         self.next = Some(next);
         cx.set_timer(0, next);
     }

@@ -1,4 +1,4 @@
-//! When mappings end, whom their ports are for then, and what floods of packets cost.
+//! Ends of mappings: their time, who gets their ports then, and what floods of packets cost.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn what_mappings_that_are_over_had_is_given_to_others() {
     }
 }
 
-/// To the millisecond, for packets in both directions, and however many are over at the same time.
+/// A mapping is over to the millisecond, for packets in both directions, and however many are over at the same time.
 #[test]
 fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
     for others in [0, 5000u16] {

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate_testkit::elements::{Seen, collect, offer};
+use tidegate_testkit::plain::{end, tcp, udp, write_capture};
 use tidegate_testkit::{Outcome, Run};
 use wire::build::Builder;
 use wire::checksum;
@@ -50,18 +51,6 @@ const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
 const INSIDE: [u8; 4] = [10, 0, 0, 1];
 const REMOTE: [u8; 4] = [2, 0, 0, 2];
 const OUTER: [u8; 4] = [192, 0, 2, 1];
-
-fn end(address: [u8; 4], port: u16) -> SocketAddr {
-    SocketAddr::from((address, port))
-}
-
-fn udp(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
-    Builder::udp(from, to).build(b"data").unwrap()
-}
-
-fn tcp(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
-    Builder::tcp(from, to, flags).build(payload).unwrap()
-}
 
 fn echo(from: [u8; 4], to: [u8; 4], kind: u8, identifier: u16) -> Vec<u8> {
     Builder::icmp(from.into(), to.into(), kind, 0, [identifier, 1]).build(b"ping").unwrap()
@@ -133,13 +122,7 @@ fn fold(mut sum: u32) -> u16 {
 fn run(config: &str, outputs: usize, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
-    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..Default::default() };
-    let mut writer = capture::Writer::new(std::fs::File::create(&path).unwrap(), options);
-    for (milliseconds, bytes) in packets {
-        let time = (1_000_000 + milliseconds) * 1_000_000;
-        writer.write(time, bytes.len() as u32, [&bytes[..]]).unwrap();
-    }
-    writer.flush().unwrap();
+    write_capture(&path, packets);
     let exchange = offer(Vec::new());
     let mut text = format!("in :: FromDump({}, FORCE_IP true);\n{config}\n", path.display());
     for output in 0..outputs {

@@ -65,7 +65,8 @@ impl PseudoHeader {
         }
     }
 
-    /// That of an IPv4 packet with options: a source route's last address is the final destination.
+    /// That of an IPv4 packet with options: the last address of a source route is the final destination, until the
+    /// packet has come to the end of the route (RFC 791, section 3.1).
     #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
         // Nearly all packets have none.
@@ -78,8 +79,11 @@ impl PseudoHeader {
         let route = ipv4::options(options)
             .flatten()
             .find(|option| matches!(option.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE));
-        // Behind a pointer of one byte there are addresses.
-        let last = route.and_then(|route| route.data.get(1..)?.as_chunks::<4>().0.last());
+        // The pointer counts from the option's first byte on, from 1; behind it there are addresses. Those that it has
+        // passed tell which way the packet has come.
+        let left = route
+            .filter(|route| route.data.first().is_some_and(|&at| usize::from(at) <= route.data.len() + 2));
+        let last = left.and_then(|route| route.data.get(1..)?.as_chunks::<4>().0.last());
         let destination = last.map_or(header.destination_addr(), |&address| address.into());
         PseudoHeader::V4 { source: header.source_addr(), destination }
     }
@@ -399,7 +403,10 @@ mod tests {
         };
         assert_eq!(end(&[]), [10, 0, 0, 2]);
         assert_eq!(end(&[1, 131, 11, 4, 1, 1, 1, 1, 2, 2, 2, 2]), [2, 2, 2, 2]);
-        assert_eq!(end(&[137, 7, 8, 3, 3, 3, 3, 0]), [3, 3, 3, 3]);
+        assert_eq!(end(&[137, 7, 4, 3, 3, 3, 3, 0]), [3, 3, 3, 3]);
+        assert_eq!(end(&[137, 7, 8, 3, 3, 3, 3, 0]), [10, 0, 0, 2], "the end of the route");
+        assert_eq!(end(&[131, 11, 8, 1, 1, 1, 1, 2, 2, 2, 2, 0]), [2, 2, 2, 2]);
+        assert_eq!(end(&[131, 11, 12, 1, 1, 1, 1, 2, 2, 2, 2, 0]), [10, 0, 0, 2], "the end of the route");
         assert_eq!(end(&[137, 3, 4, 0]), [10, 0, 0, 2], "a route without addresses");
         assert_eq!(end(&[7, 7, 4, 3, 3, 3, 3, 0]), [10, 0, 0, 2], "a recorded route is none");
     }

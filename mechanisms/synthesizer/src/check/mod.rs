@@ -44,8 +44,13 @@ pub struct Findings {
     pub round: BTreeSet<usize>,
     /// By element: how many bytes before (negative) or behind the start of an IP header the packets that come there start.
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
-    /// Whether there was no room or no time to find out all of this; the rest is empty then.
+    /// True if there was no room or no time to find out all of this. `entries` are those whose packets have all been looked at
+    /// then, and the rest is empty.
     pub exhausted: bool,
+    /// The elements that packets come from and whose packets have not all been looked at.
+    pub unknown: Vec<usize>,
+    /// What it took, whatever the machine: steps of operations on diagrams.
+    pub steps: u64,
 }
 
 /// What becomes of the packets of one entry.
@@ -81,20 +86,19 @@ pub fn check(
 ) -> Findings {
     let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(deadline);
     let findings = look(&d, chain, progress);
+    let steps = d.steps();
     if !d.overlap_found() || d.exhausted() {
-        return findings;
+        return Findings { steps, ..findings };
     }
     // Headers in regions of their own were not exact enough.
     drop(d);
-    let exact = look(
-        &Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact(),
-        chain,
-        progress,
-    );
+    let d = Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact();
+    let exact = look(&d, chain, progress);
+    let steps = steps + d.steps();
     match exact.exhausted {
-        false => exact,
+        false => Findings { steps, ..exact },
         // Examples can be tried; what never happens is not known.
-        true => Findings { unreached: Vec::new(), idle: Vec::new(), ..findings },
+        true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
     }
 }
 
@@ -123,7 +127,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     let mut notes = Notes::default();
     let mut made: Vec<Start> = Vec::new();
-    for node in chain.entries() {
+    let mut entries = chain.entries().into_iter();
+    for node in entries.by_ref() {
         let mut fates = Fates::new(d);
         for output in 0..chain.nodes[node].forward.len() {
             let packet = incoming(d, &chain.nodes[node].effects);
@@ -132,8 +137,14 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
             note(d, chain, &mut findings, &mut seen, &mut made, &ends);
             fates.add(&ends);
         }
-        findings.entries.push(fates.entry(node, chain));
+        let entry = fates.entry(node, chain);
+        if d.exhausted() {
+            findings.unknown.push(node);
+            break;
+        }
+        findings.entries.push(entry);
     }
+    findings.unknown.extend(entries);
     // Packets that elements make go on from there, whatever they are, and so do those that come round again and again.
     let mut next = 0;
     while next < made.len() {
@@ -142,7 +153,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         next += 1;
     }
     if d.exhausted() {
-        return Findings { exhausted: true, ..Findings::default() };
+        let Findings { entries, unknown, .. } = findings;
+        return Findings { entries, unknown, exhausted: true, ..Findings::default() };
     }
     let has_inputs = |&node: &usize| chain.nodes[node].inputs > 0;
     findings.unreached =

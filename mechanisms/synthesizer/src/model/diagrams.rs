@@ -70,6 +70,8 @@ pub struct Diagrams {
     symbols: RefCell<Symbols>,
     /// Where lengths stand in the frame.
     lengths: RefCell<BTreeSet<i32>>,
+    /// How many variables are kept beside each one for a bit of the packet as it came in.
+    remakings: Cell<u32>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,
     /// So many nodes are many.
@@ -102,6 +104,8 @@ struct Symbols {
     spare: Vec<u32>,
     /// By weight: variables kept for bits of functions that are lengths or places.
     weighty: BTreeMap<u32, Vec<u32>>,
+    /// By byte of the packet as it came in and bit: variables kept for what functions make of it.
+    remade: BTreeMap<(i32, u32), Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
     /// By name: the first function that was asked for a value.
@@ -139,6 +143,7 @@ impl Diagrams {
             no,
             symbols: RefCell::default(),
             lengths: RefCell::default(),
+            remakings: Cell::new(0),
             exhausted: Cell::new(false),
             operations: Cell::new(0),
             collect_at: Cell::new(1 << 20),
@@ -387,6 +392,14 @@ impl Diagrams {
             variable.map_err(|_| Stop::Full)
         });
         symbols.variables[number as usize] = Some(symbol.clone());
+        if let Symbol::Input(place, weight) = symbol
+            && self.remakings.get() > 0
+        {
+            drop(symbols);
+            let numbers = self.new_variables(self.remakings.get());
+            symbols = self.symbols.borrow_mut();
+            symbols.remade.entry((place, weight.into())).or_default().extend(numbers.rev());
+        }
         symbols.bits.insert(symbol, bit.clone());
         bit
     }
@@ -402,6 +415,12 @@ impl Diagrams {
     pub fn keep_for_weight(&self, weight: u32, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().weighty.entry(weight).or_default().extend(numbers.rev());
+    }
+
+    /// Keeps so many variables beside each one that is made from now on for a bit of the packet as it came in, for bytes that
+    /// functions make of it: rules look at these bytes as at those.
+    pub fn keep_for_remade(&self, n: u32) {
+        self.remakings.set(n);
     }
 
     fn new_variables(&self, n: u32) -> Range<u32> {
@@ -436,13 +455,37 @@ impl Diagrams {
     /// The same for bytes that are written at this place of the frame: where lengths stand there, their bits are kept beside
     /// those that they are compared with.
     pub fn value_at(&self, term: Term, width: usize, place: i32) -> Vec<Bit> {
-        let number = self.term(term);
-        let weight = |bit: usize| {
+        self.value_with(term, width, |bit| {
             let (byte, weight) = (place + (bit / 8) as i32, 7 - (bit % 8) as u32);
             let lengths = self.lengths.borrow();
             let high = lengths.contains(&byte).then_some(weight + 8);
             high.or_else(|| lengths.contains(&(byte - 1)).then_some(weight))
-        };
+        })
+    }
+
+    /// A byte at this place of the frame that comes from a function which has written all bytes.
+    pub fn remade(&self, version: u32, place: i32) -> Byte {
+        let term = Term { name: "byte".into(), numbers: vec![version.into(), place.into()], bits: vec![] };
+        let number = self.term(term);
+        std::array::from_fn(|bit| {
+            self.symbol_from(Symbol::Term(number, bit as u32), |symbols, _| {
+                symbols.remade.get_mut(&(place, 7 - bit as u32)).and_then(Vec::pop)
+            })
+        })
+    }
+
+    /// The same for a number in annotations, in the byte order of the machine, that lengths are added to.
+    pub fn native_length(&self, term: Term, width: usize) -> Vec<Bit> {
+        self.value_with(term, width, |bit| {
+            let byte = bit / 8;
+            let byte = if cfg!(target_endian = "little") { byte } else { width / 8 - 1 - byte };
+            Some((8 * byte + 7 - bit % 8) as u32)
+        })
+    }
+
+    /// The bits of a function's value, each at a place that is kept for its weight, if it has one.
+    fn value_with(&self, term: Term, width: usize, weight: impl Fn(usize) -> Option<u32>) -> Vec<Bit> {
+        let number = self.term(term);
         let bit = |bit: usize| match weight(bit) {
             Some(weight) => self.symbol_from(Symbol::Term(number, bit as u32), |symbols, _| {
                 symbols.weighty.get_mut(&weight).and_then(Vec::pop)
@@ -459,13 +502,7 @@ impl Diagrams {
 
     /// The same for a value that is compared with lengths.
     pub fn weighty(&self, term: Term, width: u32) -> Vec<Bit> {
-        let number = self.term(term);
-        let bit = |bit: u32| {
-            self.symbol_from(Symbol::Term(number, bit), |symbols, _| {
-                symbols.weighty.get_mut(&(width - 1 - bit)).and_then(Vec::pop)
-            })
-        };
-        (0..width).map(bit).collect()
+        self.value_with(term, width as usize, |bit| Some(width - 1 - bit as u32))
     }
 
     /// The term of a number.

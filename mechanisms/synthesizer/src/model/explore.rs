@@ -130,6 +130,8 @@ pub fn explore(
         arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), turns });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
+    // By element, reason and whether nothing is known of them: the place of packets that end among all.
+    let mut dropped: BTreeMap<(usize, DropReason, bool), usize> = BTreeMap::new();
     streams.begin();
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
@@ -205,16 +207,12 @@ pub fn explore(
                     To::Out => join(d, ends.out.entry(node).or_default(), arrival),
                     To::Drop(reason) => {
                         let lost = arrival.packet.lost.is_some();
-                        let same = |d: &&mut Dropped| (d.node, d.reason, d.lost) == (node, reason, lost);
-                        match ends.dropped.iter_mut().find(same) {
-                            Some(dropped) => dropped.condition = d.or(&dropped.condition, &arrival.condition),
-                            None => ends.dropped.push(Dropped {
-                                node,
-                                reason,
-                                lost,
-                                condition: arrival.condition,
-                            }),
-                        }
+                        let number = *dropped.entry((node, reason, lost)).or_insert_with(|| {
+                            ends.dropped.push(Dropped { node, reason, lost, condition: d.no() });
+                            ends.dropped.len() - 1
+                        });
+                        let all = &mut ends.dropped[number].condition;
+                        *all = d.or(all, &arrival.condition);
                     }
                 }
             }
@@ -281,11 +279,13 @@ impl Joined {
 /// merged before it.
 fn gather(d: &Diagrams, leaving: Vec<(To, Arrival)>) -> Vec<(To, Arrival)> {
     let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
+    let mut numbers: BTreeMap<To, usize> = BTreeMap::new();
     for (to, arrival) in leaving {
-        match places.iter_mut().find(|(other, _)| *other == to) {
-            Some((_, arrivals)) => arrivals.push(arrival),
-            None => places.push((to, vec![arrival])),
-        }
+        let number = *numbers.entry(to).or_insert_with(|| {
+            places.push((to, Vec::new()));
+            places.len() - 1
+        });
+        places[number].1.push(arrival);
     }
     let merged = places.into_iter().flat_map(|(to, arrivals)| {
         let merges = arrivals.len() > MOST_APART && !matches!(to, To::Drop(_));

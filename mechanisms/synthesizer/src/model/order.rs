@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use element::Base;
-use element::effects::{Action, Case, Field, Filter, Header, Number, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Header, Number, Value};
 use packet::Annotations;
 
 use super::chain::Chain;
@@ -27,6 +27,9 @@ const FUNCTIONS: u32 = 64;
 /// Variables kept for places of headers that only an element knows: so many for each element, and in all.
 const PLACES_EACH: u32 = 2;
 const MOST_PLACES: u32 = 16;
+
+/// Variables kept beside each bit of the packet as it came in, for what functions make of it.
+const MOST_REMAKINGS: u32 = 8;
 
 /// The offset of the time to live in an IP header.
 const TTL: i32 = 8;
@@ -94,12 +97,23 @@ fn unknown_places(chains: &[&Chain]) -> u32 {
 /// How many functions' values that may have lengths in them variables are kept for.
 fn unknown_lengths(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
-    let is_unknown = |action: &&Action| {
-        let is_function = matches!(action, Action::Set(Field::Bytes { length: 2.., .. }, Value::Pure { .. }));
-        is_function || matches!(action, Action::Resize(_))
+    let is_unknown = |action: &&Action| match action {
+        Action::Set(field, Value::Pure { .. }) => {
+            matches!(field, Field::Bytes { length: 2.., .. } | Field::Length) || *field == EXTRA_LENGTH
+        }
+        Action::Resize(_) => true,
+        _ => false,
     };
     let unknown = cases.flat_map(|case| &case.actions).filter(is_unknown).count() as u32;
     (unknown * PLACES_EACH).min(MOST_PLACES)
+}
+
+/// How many variables are kept beside each bit of the packet as it came in, for packets of which a function writes all bytes.
+fn remakings(chains: &[&Chain]) -> u32 {
+    let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
+    let writes_all = |action: &&Action| matches!(action, Action::Resize(_) | Action::Set(Field::Payload, _));
+    let remakings = cases.flat_map(|case| &case.actions).filter(writes_all).count() as u32;
+    (remakings * PLACES_EACH).min(MOST_REMAKINGS)
 }
 
 /// Where numbers of two bytes stand in IP headers that are compared with lengths.
@@ -150,6 +164,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     // The header behind is in a region that is made below.
     let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
     d.keep_for_functions(FUNCTIONS);
+    d.keep_for_remade(remakings(chains));
     (0..8).rev().for_each(|bit| drop(d.symbol(Symbol::Side(KIND, bit))));
     for &network in &networks {
         early(network + TTL);
@@ -204,4 +219,5 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for &network in networks.iter().filter(|_| !d.is_exact()) {
         behind_ipv4(d, network);
     }
+    d.keep_for_remade(0);
 }

@@ -188,11 +188,7 @@ impl Packet {
     pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
         match self.version {
             None => d.input(place),
-            Some(version) => {
-                let term =
-                    Term { name: "byte".into(), numbers: vec![version.into(), place.into()], bits: vec![] };
-                to_byte(&d.value(term, 8), d)
-            }
+            Some(version) => d.remade(version, place),
         }
     }
 

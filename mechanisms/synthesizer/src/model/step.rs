@@ -1,7 +1,8 @@
 //! What one element makes of a packet, after its declaration.
 
 use element::effects::{
-    Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
+    Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, Header, Hold, Target,
+    Value,
 };
 use element::{Base, DropReason};
 
@@ -41,7 +42,7 @@ pub struct Unit<'u> {
 }
 
 /// Where a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
     /// On, by an output.
     Output(usize),
@@ -590,6 +591,8 @@ impl<'u> Unit<'u> {
                 };
                 match place {
                     Some(place) => d.value_at(term, width, place),
+                    None if *field == EXTRA_LENGTH => d.native_length(term, width),
+                    None if *field == Field::Length => d.weighty(term, width as u32),
                     None => d.value(term, width),
                 }
             }
@@ -686,26 +689,29 @@ impl<'u> Unit<'u> {
     }
 }
 
-/// Where a function's value chooses each of so many alternatives.
+/// Where a function's value chooses each of so many alternatives: its bits are the number of one, and all numbers beyond the
+/// last one choose the last one.
 fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     let width = n.next_power_of_two().trailing_zeros() as usize;
     let bits = d.value(term, width);
-    let mut rest = d.yes();
-    let mut chosen = Vec::with_capacity(n);
-    for number in 0..n {
-        let here = if number + 1 == n {
-            rest.clone()
-        } else {
-            let digits = bits.iter().enumerate();
-            digits.fold(rest.clone(), |here, (place, bit)| match number >> (width - 1 - place) & 1 {
-                1 => d.and(&here, bit),
-                _ => d.and_not(&here, bit),
-            })
-        };
-        rest = d.and_not(&rest, &here);
-        chosen.push((number, here));
-    }
-    chosen
+    let is_one = |number: usize, place: usize| number >> (width - 1 - place) & 1 == 1;
+    // From the last bit on, so that only what has been put together stands behind each of them.
+    let equals = |number: usize| {
+        let digits = bits.iter().enumerate().rev();
+        digits.fold(d.yes(), |rest, (place, bit)| match is_one(number, place) {
+            true => d.and(bit, &rest),
+            false => d.and_not(&rest, bit),
+        })
+    };
+    let at_least = |number: usize| {
+        let digits = bits.iter().enumerate().rev();
+        digits.fold(d.yes(), |rest, (place, bit)| match is_one(number, place) {
+            true => d.and(bit, &rest),
+            false => d.or(bit, &rest),
+        })
+    };
+    let Some(last) = n.checked_sub(1) else { return Vec::new() };
+    (0..last).map(|number| (number, equals(number))).chain([(last, at_least(last))]).collect()
 }
 
 /// Whether what becomes of a packet depends on those before it, or on chance. Counts that nobody but people look at do not

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::chain::Chain;
-use super::diagrams::{Diagrams, Term};
+use super::diagrams::{Bit, Diagrams, Term};
 use super::explore::{Arrival, Waiting};
 use super::functions::Functions;
 use super::packet::Packet;
@@ -18,11 +18,38 @@ use super::step::remembers;
 #[derive(Default)]
 pub struct Streams {
     /// By the function of the element: those that have come to such elements.
-    known: HashMap<String, Vec<Waiting>>,
+    known: HashMap<String, Known>,
     /// How many elements of the chain got each one so far.
     alike: HashMap<Term, i64>,
     /// What only elements know of these packets.
     pub(super) functions: Functions,
+}
+
+/// Streams that have come to elements of one function.
+#[derive(Default)]
+struct Known {
+    all: Vec<Waiting>,
+    /// By input and the packets that come there: numbers of streams. Only these can be equal.
+    by_packets: HashMap<Vec<(usize, Bit)>, Vec<usize>>,
+}
+
+impl Known {
+    /// The number of a stream: that of an equal one, or a new one.
+    fn number(&mut self, d: &Diagrams, inputs: &Waiting) -> usize {
+        let packets = inputs.iter().map(|(&input, arrivals)| (input, any(d, arrivals))).collect();
+        let alike = self.by_packets.entry(packets).or_default();
+        let equal = alike.iter().copied().find(|&number| are_same(d, &self.all[number], inputs));
+        equal.unwrap_or_else(|| {
+            self.all.push(inputs.clone());
+            alike.push(self.all.len() - 1);
+            self.all.len() - 1
+        })
+    }
+}
+
+/// The packets of all arrivals.
+fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
+    arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
 }
 
 impl Streams {
@@ -60,11 +87,7 @@ impl Streams {
             term.numbers.push(node as i64);
         } else if !copies {
             let known = self.known.entry(element.function.clone()).or_default();
-            let number = known.iter().position(|other| are_same(d, other, inputs)).unwrap_or_else(|| {
-                known.push(inputs.clone());
-                known.len() - 1
-            });
-            term.numbers.push(number as i64);
+            term.numbers.push(known.number(d, inputs) as i64);
         } else {
             in_order(d, chain.upstream(node), inputs, &mut term);
         }
@@ -112,9 +135,7 @@ pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
 
 /// Whether the same packets arrive at one place, without copies among them.
 pub fn are_same_at(d: &Diagrams, x: &[Arrival], y: &[Arrival]) -> bool {
-    let any =
-        |arrivals: &[Arrival]| arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
-    any(x) == any(y)
+    any(d, x) == any(d, y)
         && x.iter().all(|left| {
             y.iter().all(|right| {
                 let both = d.and(&left.condition, &right.condition);

@@ -1,0 +1,36 @@
+//! IP packets without link headers, between ends that tests name, and captures of them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use wire::LinkType;
+use wire::build::Builder;
+
+/// The time zero of packets, in milliseconds since the epoch.
+pub const START: i64 = 1_000_000;
+
+/// An address and a port.
+pub fn end(address: [u8; 4], port: u16) -> SocketAddr {
+    SocketAddr::from((address, port))
+}
+
+/// A datagram with four bytes.
+pub fn udp(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    Builder::udp(from, to).build(b"data").unwrap()
+}
+
+/// A TCP segment.
+pub fn tcp(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
+    Builder::tcp(from, to, flags).build(payload).unwrap()
+}
+
+/// Writes packets, with milliseconds after [`START`], as a capture.
+pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
+    let options = capture::WriterOptions { link: LinkType::RawIp, ..Default::default() };
+    let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);
+    for (milliseconds, bytes) in packets {
+        let time = (START + milliseconds) * 1_000_000;
+        writer.write(time, bytes.len() as u32, [&bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+}
