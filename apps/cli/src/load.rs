@@ -145,7 +145,8 @@ impl Input {
         if file.and_then(|file| file.extension()).is_some_and(|extension| extension == "prop") {
             return Ok(parse_chain(name, text, &defines, checks_classes));
         }
-        let texts = Texts { name, text, file: file.map(PathBuf::as_path), folders: None };
+        let file = file.map(PathBuf::as_path);
+        let texts = Texts { name, text, file, folders: None, allows_circles: false };
         Ok(parse(texts, &defines, checks_classes))
     }
 }
@@ -206,18 +207,20 @@ pub(crate) struct Texts<'a> {
     pub(crate) file: Option<&'a Path>,
     /// Folders for libraries, in place of those of CLICKPATH.
     pub(crate) folders: Option<&'a str>,
+    /// Libraries may require each other in a circle.
+    pub(crate) allows_circles: bool,
 }
 
 impl Texts<'_> {
     /// A text that stands in no file.
     pub(crate) fn of(name: &str, text: String) -> Texts<'static> {
-        Texts { name: name.to_string(), text, file: None, folders: None }
+        Texts { name: name.to_string(), text, file: None, folders: None, allows_circles: false }
     }
 }
 
 /// Parses a configuration.
 pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_classes: bool) -> Loaded {
-    let Texts { name, text, file, folders } = texts;
+    let Texts { name, text, file, folders, allows_circles } = texts;
     let mut sources = Sources::new();
     let source = sources.add(name.clone(), text.clone());
     let registry = registry();
@@ -229,6 +232,7 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
         defines,
         library: Some(&library),
         file: identity.as_deref(),
+        allows_circles,
         classes: checks_classes.then_some(&names[..]),
         ..lang::Options::default()
     };

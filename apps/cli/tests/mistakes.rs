@@ -287,6 +287,26 @@ fn libraries_are_found_and_read_once() {
     }
     let text = err(&run(false, &["check", &a]));
     assert!(text.contains("a.click -> b.click -> ") && text.contains("c.click -> "), "{text}");
+    // Click reads each library once, so that only a circle through the configuration itself matters.
+    write("ring.click", "require(library ./link.click) elementclass Ring { -> Counter -> }");
+    write("link.click", "require(library ring.click)");
+    let ring = write("main_ring.click", "require(library ring.click); Idle -> Ring -> Discard");
+    let output = run(false, &["click", "-q", &ring, "-o", "-"]);
+    assert_eq!((output.status.code(), out(&output).matches(":: Counter").count()), (Some(0), 1));
+    let text = err(&output);
+    let circle = "ring.click -> link.click -> ring.click";
+    assert!(
+        text.ends_with(&format!(
+            "link.click:1: warning: libraries require each other in a circle: {circle}\n"
+        )),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for args in [["check", &ring].as_slice(), &["run", "-q", &ring], &["click", "-q", &a]] {
+        let output = run(false, args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(err(&output).contains("libraries require each other in a circle: "), "{}", err(&output));
+    }
     // Pipes are passed over: they might never end.
     make_pipe(&path("pipe.click"));
     let output = run(false, &["check", "-e", "require(library pipe.click); Idle -> Discard"]);

@@ -53,6 +53,9 @@ pub struct Options<'a> {
     pub library: Option<Library<'a>>,
     /// The file of the main text, as libraries are known by ([`LibraryText::file`]), for `library`.
     pub file: Option<&'a str>,
+    /// Libraries may require each other in a circle, as in Click, because each is read once: this is a warning then,
+    /// and else an error. A circle through the main text is always an error.
+    pub allows_circles: bool,
     /// Further texts that belong to the configuration, behind the main one (Click: `-e`).
     pub expressions: &'a [SourceId],
     /// The element classes that exist. With it, unknown classes are errors, and an undeclared name is an
@@ -66,7 +69,7 @@ pub struct Options<'a> {
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();
-    let body = parser::parse(sources, &texts, options.library, options.file, &mut diagnostics);
+    let body = parser::parse(sources, &texts, options, &mut diagnostics);
     let start = Span { source, start: 0, end: 0 };
     let defines = check_defines(options.defines, start, &mut diagnostics);
     let program = resolve::resolve(&body, sources, start, options.classes, &mut diagnostics);

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use crate::Options;
 use crate::args;
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Findings, Lexer, Token, TokenKind};
@@ -37,14 +38,19 @@ pub type Library<'a> = &'a dyn Fn(&str, &str) -> Result<LibraryText, String>;
 pub(crate) fn parse(
     sources: &mut Sources,
     texts: &[SourceId],
-    library: Option<Library<'_>>,
-    file: Option<&str>,
+    options: &Options<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Body {
-    let mut libraries = Libraries { sources, lookup: library, read: HashSet::new(), open: Vec::new() };
+    let mut libraries = Libraries {
+        sources,
+        lookup: options.library,
+        allows_circles: options.allows_circles,
+        read: HashSet::new(),
+        open: Vec::new(),
+    };
     let mut statements = Vec::new();
     for (number, &id) in texts.iter().enumerate() {
-        let file = file.filter(|_| number == 0).unwrap_or_default().to_owned();
+        let file = options.file.filter(|_| number == 0).unwrap_or_default().to_owned();
         statements.extend(parse_source(&mut libraries, (id, file), 0, diagnostics).statements);
     }
     Body { statements }
@@ -53,6 +59,8 @@ pub(crate) fn parse(
 struct Libraries<'a> {
     sources: &'a mut Sources,
     lookup: Option<Library<'a>>,
+    /// A circle of libraries alone is only a warning.
+    allows_circles: bool,
     /// The files of libraries so far: each is read once, however often it is required.
     read: HashSet<String>,
     /// Texts that are being read, each required by the one before it, and their files.
@@ -60,13 +68,14 @@ struct Libraries<'a> {
 }
 
 impl Libraries<'_> {
-    /// The names of the texts that require each other in a circle, if this file closes one.
-    fn circle(&self, file: &str) -> Option<String> {
+    /// The names of the texts that require each other in a circle, if this file closes one, and whether the main text
+    /// is among them.
+    fn circle(&self, file: &str) -> Option<(String, bool)> {
         let start = self.open.iter().position(|(_, open)| !open.is_empty() && open == file)?;
         let names = self.open.iter().skip(start).map(|(id, _)| self.sources.name(*id));
         let mut chain: Vec<&str> = names.collect();
         chain.extend(chain.first().copied());
-        Some(chain.join(" -> "))
+        Some((chain.join(" -> "), start == 0))
     }
 }
 
@@ -321,11 +330,13 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
                 return;
             }
         };
-        if let Some(circle) = self.libraries.circle(&library.file) {
-            self.error(
-                Diagnostic::error(span, format!("libraries require each other in a circle: {circle}"))
-                    .with_hint("move what both need into a library of its own"),
-            );
+        if let Some((circle, is_through_main)) = self.libraries.circle(&library.file) {
+            let text = format!("libraries require each other in a circle: {circle}");
+            let found = match self.libraries.allows_circles && !is_through_main {
+                true => Diagnostic::warning(span, text),
+                false => Diagnostic::error(span, text),
+            };
+            self.error(found.with_hint("move what both need into a library of its own"));
             return;
         }
         if self.libraries.read.contains(&library.file) {
@@ -628,7 +639,7 @@ mod tests {
         let mut sources = Sources::new();
         let id = sources.add("t", text);
         let mut diagnostics = Vec::new();
-        let body = parse(&mut sources, &[id], None, None, &mut diagnostics);
+        let body = parse(&mut sources, &[id], &Options::default(), &mut diagnostics);
         (body, diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect())
     }
 

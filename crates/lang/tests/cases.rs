@@ -31,6 +31,7 @@ fn run(name: &str, text: &str) -> String {
         defines: &defines,
         library: Some(&library),
         file: Some(name),
+        allows_circles: option("circles") == Some("allowed"),
         classes: classes.as_deref(),
         ..Options::default()
     };

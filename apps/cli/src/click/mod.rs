@@ -216,11 +216,9 @@ fn start(mut asked: Asked) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let mut loaded = parse(
-        Texts { name, text, file: file.as_deref(), folders: asked.folders.as_deref() },
-        &asked.defines,
-        true,
-    );
+    let (file, folders) = (file.as_deref(), asked.folders.as_deref());
+    let texts = Texts { name, text, file, folders, allows_circles: true };
+    let mut loaded = parse(texts, &asked.defines, true);
     let parsed = !loaded.has_errors();
     // Click does not look, so this is no error.
     let parameters = loaded.graph.parameters.clone();
@@ -336,8 +334,13 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 fn rebuild(asked: &Asked) -> Rebuild {
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
     Box::new(move |text: &str| {
-        let texts =
-            Texts { name: "config".into(), text: text.into(), file: None, folders: folders.as_deref() };
+        let texts = Texts {
+            name: "config".into(),
+            text: text.into(),
+            file: None,
+            folders: folders.as_deref(),
+            allows_circles: true,
+        };
         let mut loaded = parse(texts, &defines, true);
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
