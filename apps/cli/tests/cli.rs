@@ -213,7 +213,7 @@ fn clicks_own_options() {
     assert_eq!(status(&output), 1);
     assert_eq!(
         err(&output),
-        "config:1: While configuring 'Strip@2 :: Strip':\nconfig:1:   LENGTH: 'x' is not a whole number\n\
+        "config:1: While configuring 'Strip@2 :: Strip':\nconfig:1:   LENGTH: invalid number\n\
          Router could not be initialized!\n"
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);

@@ -140,7 +140,7 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     };
     assert_eq!(swap(&mut stream, "Idle -> Strip(x) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-config:1: While configuring 'Strip@2 :: Strip':");
-    assert_eq!(line(&mut stream), "520 config:1:   LENGTH: 'x' is not a whole number");
+    assert_eq!(line(&mut stream), "520 config:1:   LENGTH: invalid number");
     assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-While initializing 'FromDump@1 :: FromDump':");
     assert_eq!(line(&mut stream), "520   /nonesuch: No such file or directory");

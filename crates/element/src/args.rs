@@ -39,8 +39,58 @@ pub struct Invalid;
 pub struct Complaint {
     /// What is wrong, or what the user should know.
     pub text: String,
+    /// What Click says of it, where that is something else: a line for each message, and none where Click has no
+    /// message.
+    pub clicks_words: Option<String>,
     /// The number of the argument that it is about, if it is about one.
     pub argument: Option<usize>,
+}
+
+impl Complaint {
+    /// A complaint, and what Click says of it.
+    pub fn new(text: impl Into<String>, clicks_words: impl Into<String>) -> Complaint {
+        Complaint { clicks_words: Some(clicks_words.into()), ..Complaint::from(text.into()) }
+    }
+
+    /// The complaint that the text of the argument `name` is no value of a type, and why.
+    pub fn wrong_value<T: Arg>(name: &str, text: &str, reason: &str) -> Complaint {
+        let clicks_words = T::clicks_words(text).map(|words| format!("{name}: {words}"));
+        Complaint { clicks_words, ..format!("{name}: {reason}").into() }
+    }
+
+    /// The same behind `prefix`; each line of Click's words is behind `clicks_prefix`.
+    #[must_use]
+    pub fn behind(self, prefix: &str, clicks_prefix: &str) -> Complaint {
+        let lines = self.clicks_words.as_ref().unwrap_or(&self.text).lines();
+        let lines: Vec<String> = lines.map(|line| format!("{clicks_prefix}{line}")).collect();
+        let (text, clicks_words) = (format!("{prefix}{}", self.text), lines.join("\n"));
+        Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
+    }
+
+    /// The same where Click says nothing of it.
+    #[must_use]
+    pub fn without_clicks_words(self) -> Complaint {
+        Complaint { clicks_words: Some(String::new()), ..self }
+    }
+}
+
+impl From<String> for Complaint {
+    fn from(text: String) -> Complaint {
+        Complaint { text, clicks_words: None, argument: None }
+    }
+}
+
+/// Handlers answer with the text.
+impl From<Complaint> for String {
+    fn from(complaint: Complaint) -> String {
+        complaint.text
+    }
+}
+
+impl From<&str> for Complaint {
+    fn from(text: &str) -> Complaint {
+        text.to_string().into()
+    }
 }
 
 /// The arguments of one element while it is being configured, and what it may know of its surroundings.
@@ -119,32 +169,44 @@ impl<'a> Args<'a> {
     }
 
     /// Reports an error of the element's own. A text that begins with `NAME: ` is about the argument of that name.
-    pub fn error(&mut self, text: impl Into<String>) {
-        let complaint = self.complaint(text.into());
+    pub fn error(&mut self, complaint: impl Into<Complaint>) {
+        let complaint = self.placed(complaint.into());
         self.errors.push(complaint);
     }
 
+    /// Reports an error of the element's own that Click has other words for.
+    pub fn error_as(&mut self, text: impl Into<String>, clicks_words: impl Into<String>) {
+        self.error(Complaint::new(text, clicks_words));
+    }
+
+    /// Reports that the number of the argument `name` is larger than the element takes.
+    pub fn too_large(&mut self, name: &str, most: impl fmt::Display) {
+        let clicks_words = format!("{name}: out of range, bound {most}");
+        self.error_as(format!("{name}: too large; the most is {most}"), clicks_words);
+    }
+
     /// Reports an error in the argument with this number among all arguments.
-    pub fn error_in(&mut self, argument: usize, text: impl Into<String>) {
-        self.errors.push(Complaint { text: text.into(), argument: Some(argument) });
+    pub fn error_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
+        self.errors.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
     /// Reports something that the user should know but that does not stop the graph. What it is about is told as in
     /// [`error`](Self::error).
-    pub fn warn(&mut self, text: impl Into<String>) {
-        let complaint = self.complaint(text.into());
+    pub fn warn(&mut self, complaint: impl Into<Complaint>) {
+        let complaint = self.placed(complaint.into());
         self.warnings.push(complaint);
     }
 
     /// The same about the argument with this number among all arguments.
-    pub fn warn_in(&mut self, argument: usize, text: impl Into<String>) {
-        self.warnings.push(Complaint { text: text.into(), argument: Some(argument) });
+    pub fn warn_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
+        self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    fn complaint(&self, text: String) -> Complaint {
-        let name = text.split_once(": ").map(|(name, _)| name);
+    /// A complaint with the number of the argument that its text names.
+    fn placed(&self, complaint: Complaint) -> Complaint {
+        let name = complaint.text.split_once(": ").map(|(name, _)| name);
         let read = self.read.iter().rev().find(|(read, _)| Some(*read) == name);
-        Complaint { argument: read.map(|&(_, argument)| argument), text }
+        Complaint { argument: complaint.argument.or(read.map(|&(_, argument)| argument)), ..complaint }
     }
 
     /// The argument `name`, if it was given and is right.
@@ -159,17 +221,23 @@ impl<'a> Args<'a> {
             (Ok(value), Some(unknown)) if !self.names_outside(name) => {
                 if text.trim_start_matches(['$', '{']).trim_end_matches('}') == unknown {
                     let reason = without_value(unknown);
-                    self.warn(format!("{name}: {reason}; it is taken as it stands"));
+                    let text = format!("{name}: {reason}; it is taken as it stands");
+                    self.warn(Complaint::from(text).without_clicks_words());
                 }
                 return Some(value);
             }
-            (_, Some(unknown)) => {
-                let reason = without_value(unknown);
-                self.error(format!(
-                    "{name}: {reason}; write define(${unknown} VALUE), or give {unknown}=VALUE on the command line"
-                ));
+            (value, Some(unknown)) => {
+                let reason = format!(
+                    "{}; write define(${unknown} VALUE), or give {unknown}=VALUE on the command line",
+                    without_value(unknown)
+                );
+                match value {
+                    // Click takes the text, and may fail when it uses it.
+                    Ok(_) => self.error(format!("{name}: {reason}")),
+                    Err(_) => self.error(Complaint::wrong_value::<T>(name, &text, &reason)),
+                }
             }
-            (Err(reason), None) => self.error(format!("{name}: {reason}")),
+            (Err(reason), None) => self.error(Complaint::wrong_value::<T>(name, &text, &reason)),
         }
         None
     }
@@ -285,7 +353,7 @@ impl<'a> Args<'a> {
                     let close = nearest(name, self.class.args.iter().map(|a| a.name));
                     let hint = close.map(|c| format!(" (did you mean {c}?)")).unwrap_or_default();
                     let text = format!("{name}: unknown argument{hint}");
-                    self.errors.push(Complaint { text, argument: Some(number) });
+                    self.errors.push(Complaint { argument: Some(number), ..text.into() });
                 }
                 None if given.text.trim().is_empty() => {}
                 None => too_many = too_many.or(Some(number)),
@@ -358,6 +426,20 @@ pub trait Arg: Sized {
     /// # Errors
     /// The value, and what is expected: what stands behind `NAME: `.
     fn parse(text: &str, place: &Place<'_>) -> Result<Self, String>;
+
+    /// Click's words for a text that is not a value of the type, where Click has such arguments: they stand behind
+    /// `NAME: `.
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("parse error".into())
+    }
+}
+
+/// Reads the text of the argument `name`, for elements that keep such texts and read them again in handlers.
+///
+/// # Errors
+/// The text is no value of the type.
+pub fn read_value<T: Arg>(name: &str, text: &str, place: &Place<'_>) -> Result<T, Complaint> {
+    T::parse(text, place).map_err(|reason| Complaint::wrong_value::<T>(name, text, &reason))
 }
 
 /// The message about a value that is not what it should be.
@@ -435,6 +517,18 @@ macro_rules! integers {
                     Err(BadInteger::Invalid) => Err(not_a(text, "a whole number")),
                 }
             }
+
+            fn clicks_words(text: &str) -> Option<String> {
+                let is_low = match parse_integer(text) {
+                    // Unsigned numbers take no minus sign at all.
+                    Ok(value) if <$ty>::MIN == 0 && value < 0 => return Some("invalid number".into()),
+                    Ok(value) if <$ty>::try_from(value).is_ok() => return None,
+                    Err(BadInteger::Invalid) => return Some("invalid number".into()),
+                    Ok(value) => value < 0,
+                    Err(BadInteger::OutOfRange) => text.trim().starts_with('-'),
+                };
+                Some(format!("out of range, bound {}", if is_low { <$ty>::MIN } else { <$ty>::MAX }))
+            }
         }
     )*};
 }
@@ -443,6 +537,10 @@ integers!(u8, u16, u32, u64, usize, i32, i64);
 impl Arg for f64 {
     fn parse(text: &str, _: &Place<'_>) -> Result<f64, String> {
         parse_real(text).ok_or_else(|| not_a(text, "a number"))
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("invalid number".into())
     }
 }
 
@@ -586,6 +684,10 @@ impl Arg for ElementRef {
             let near = nearest(text.trim(), names).map(|near| format!("; did you mean '{near}'?"));
             not_a(text, "the name of an element") + &near.unwrap_or_default()
         })
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("does not name an element".into())
     }
 }
 

@@ -21,8 +21,11 @@ impl Plan {
                     let severity = if call.is_certain { Severity::Error } else { Severity::Warning };
                     let mut diagnostic = Diagnostic::error(self.argument_span(id, Some(call.argument)), text);
                     (diagnostic.severity, diagnostic.hint) = (severity, Some(hint));
-                    problems
-                        .push(Problem { context: Some(format!("'{}'", self.declaration(id))), diagnostic });
+                    problems.push(Problem {
+                        context: Some(format!("'{}'", self.declaration(id))),
+                        context_span: Some(self.graph.elements[id].span),
+                        diagnostic,
+                    });
                 }
             }
         }

@@ -137,9 +137,7 @@ impl Plan {
         let (errors, warnings) = args.into_reports();
         let result = match result {
             Ok(element) if errors.is_empty() => Ok(element),
-            _ if errors.is_empty() => {
-                Err(vec![Complaint { text: "unspecified error".into(), argument: None }])
-            }
+            _ if errors.is_empty() => Err(vec!["unspecified error".into()]),
             _ => Err(errors),
         };
         (result, warnings)
@@ -161,11 +159,15 @@ impl Plan {
 
     fn while_configuring(&self, id: ElementId, complaint: Complaint, severity: Severity) -> Problem {
         let mut diagnostic = Diagnostic::error(self.argument_span(id, complaint.argument), complaint.text);
-        diagnostic.severity = severity;
+        (diagnostic.severity, diagnostic.clicks_words) = (severity, complaint.clicks_words);
         if severity == Severity::Error {
             let usage = format!("`tidegate elements {}` shows the arguments", self.classes[id].name);
             diagnostic = diagnostic.with_hint(usage);
         }
-        Problem { context: Some(format!("While configuring '{}'", self.declaration(id))), diagnostic }
+        Problem {
+            context: Some(format!("While configuring '{}'", self.declaration(id))),
+            context_span: Some(self.graph.elements[id].span),
+            diagnostic,
+        }
     }
 }

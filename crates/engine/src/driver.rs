@@ -82,7 +82,11 @@ impl Worker {
                 let span = self.inner.plan.graph.elements[id].span;
                 let context = format!("While initializing '{}'", self.inner.plan.declaration(id));
                 let diagnostic = Diagnostic::error(span, text);
-                return Err(Box::new(Problem { context: Some(context), diagnostic }));
+                return Err(Box::new(Problem {
+                    context: Some(context),
+                    context_span: Some(span),
+                    diagnostic,
+                }));
             }
         }
         self.settle();

@@ -5,10 +5,16 @@ use element::Args;
 use element::class::Access;
 
 /// Reports an error unless there are as many arguments of a kind, such as "pattern", as ports, "input" or "output".
-pub(crate) fn check_count(args: &mut Args<'_>, (given, what): (usize, &str), (ports, side): (usize, &str)) {
+/// True if there are.
+pub(crate) fn check_count(
+    args: &mut Args<'_>,
+    (given, what): (usize, &str),
+    (ports, side): (usize, &str),
+) -> bool {
     if given == ports {
-        return;
+        return true;
     }
+    let clicks_words = format!("need {ports} arguments, one per {side} port");
     let plural = if given == 1 { "" } else { "s" };
     let ports = match ports {
         0 => format!("no {side} is connected"),
@@ -17,7 +23,11 @@ pub(crate) fn check_count(args: &mut Args<'_>, (given, what): (usize, &str), (po
     };
     let others = if what == "pattern" { ", '-' for all others" } else { "" };
     let separator = if ports.starts_with("no") { ", but" } else { "" };
-    args.error(format!("{given} {what}{plural}{separator} {ports}: give one for each{others}"));
+    args.error_as(
+        format!("{given} {what}{plural}{separator} {ports}: give one for each{others}"),
+        clicks_words,
+    );
+    false
 }
 
 /// One for each pattern.

@@ -4,7 +4,7 @@ use element::Timestamp;
 use engine::{ClockKind, Worker};
 use proptest::prelude::*;
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Run, worker};
+use tidegate_testkit::{Run, in_clicks_words, worker};
 
 /// Time moves by a millisecond with each task, timer and step.
 fn run() -> Run {
@@ -434,6 +434,14 @@ fn mistakes_are_told() {
     ] {
         let text = format!("i :: Idle -> q :: {config} -> Discard; Idle -> [1] q");
         let told = worker(&text, run()).err().unwrap_or_default();
+        assert!(told.contains(error), "{config}: {told}");
+    }
+    for (config, error) in [
+        ("ARPQuerier(10.0.0.1)", "ETH: parse error"),
+        ("ARPQuerier(x, 2:0:0:0:0:1)", "IP: parse error"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE x)", "TABLE: does not name an element"),
+    ] {
+        let told = in_clicks_words(&format!("i :: Idle -> q :: {config} -> Discard; Idle -> [1] q"));
         assert!(told.contains(error), "{config}: {told}");
     }
     for (config, error) in [

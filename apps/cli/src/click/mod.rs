@@ -372,15 +372,21 @@ fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     }
 }
 
-/// Click's format: `FILE:LINE: message`, with the element's context once before its messages.
+/// Click's format: `FILE:LINE: message` with the line of the element, and the element's context once before its
+/// messages.
 fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     let mut text = String::new();
     let mut context: Option<&str> = None;
     for problem in problems {
         let diagnostic = &problem.diagnostic;
-        let location = sources.locate(diagnostic.span);
+        let words = diagnostic.in_clicks_words();
+        if words.is_empty() {
+            continue;
+        }
+        let span = problem.context_span.unwrap_or(diagnostic.span);
+        let location = sources.locate(span);
         // What the driver itself has added stands in no line.
-        let place = match sources.text(diagnostic.span.source) {
+        let place = match sources.text(span.source) {
             "" if location.file == DRIVER => DRIVER.to_string(),
             _ => format!("{}:{}", location.file, location.line),
         };
@@ -392,7 +398,7 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
         }
         let indent = if context.is_some() { "  " } else { "" };
         let warning = if diagnostic.severity == Severity::Warning { "warning: " } else { "" };
-        for line in diagnostic.message.lines() {
+        for line in words.lines() {
             let _ = writeln!(text, "{place}: {indent}{warning}{line}");
         }
     }

@@ -27,4 +27,8 @@ impl Arg for Micros {
         let bounds = Timestamp(0)..=Timestamp::from_secs(1 << 20);
         if bounds.contains(&span) { Ok(Micros(span)) } else { Err(not_a(text, "a time from 0 to 1048576s")) }
     }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
+    }
 }

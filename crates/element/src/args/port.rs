@@ -20,6 +20,11 @@ impl<const PROTOCOL: u8> Arg for Port<PROTOCOL> {
             Err(_) => place.known_port(text, PROTOCOL).map(Port).ok_or_else(|| not_a(text, expected)),
         }
     }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        let is_number = parse_integer(text.trim()).is_ok();
+        Some(if is_number { "overflow, range 0-65535" } else { "parse error" }.into())
+    }
 }
 
 #[cfg(test)]

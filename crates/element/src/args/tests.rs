@@ -74,66 +74,131 @@ fn all_errors_at_once() {
     );
 }
 
-/// What a value of each type has to be, said with the value.
+/// What a value of each type has to be, said with the value, and Click's words.
 #[test]
 fn messages_have_the_value_and_what_is_expected() {
-    fn message<T: Arg>(text: &str) -> String {
+    fn message<T: Arg>(text: &str) -> (String, Option<String>) {
         let mut setup = Setup::default();
         setup.elements.push(("queue".into(), &TEST));
-        T::parse(text, &Place::new(&setup, 0)).err().unwrap_or_default()
+        let complaint = read_value::<T>("A", text, &Place::new(&setup, 0)).err().unwrap();
+        let without_name = |text: String| text.strip_prefix("A: ").unwrap().to_string();
+        (without_name(complaint.text), complaint.clicks_words.map(without_name))
     }
-    for (message, expected) in [
-        (message::<bool>("maybe"), "'maybe' is neither true nor false"),
-        (message::<u8>("300"), "300 is too large; the most is 255"),
-        (message::<u8>("-1"), "-1 is too small; the least is 0"),
-        (message::<i32>("-3000000000"), "-3000000000 is too small; the least is -2147483648"),
-        (message::<u32>("1.5"), "'1.5' is not a whole number"),
-        (message::<f64>("x"), "'x' is not a number"),
-        (message::<String>("a b"), "'a b' is not one word; put it in quotes"),
-        (message::<Bytes>("a b"), "'a b' is not one word; put it in quotes"),
+    for (message, expected, clicks_words) in [
+        (message::<bool>("maybe"), "'maybe' is neither true nor false", "parse error"),
+        (message::<u8>("300"), "300 is too large; the most is 255", "out of range, bound 255"),
+        (message::<u8>("-1"), "-1 is too small; the least is 0", "invalid number"),
+        (
+            message::<i32>("-3000000000"),
+            "-3000000000 is too small; the least is -2147483648",
+            "out of range, bound -2147483648",
+        ),
+        (message::<u32>("1.5"), "'1.5' is not a whole number", "invalid number"),
+        (message::<f64>("x"), "'x' is not a number", "invalid number"),
+        (message::<String>("a b"), "'a b' is not one word; put it in quotes", "parse error"),
+        (message::<Bytes>("a b"), "'a b' is not one word; put it in quotes", "parse error"),
         (
             message::<Timestamp>("1 parsec"),
             "'1 parsec' is not a time; write seconds, or a number and a unit, such as 10ms",
+            "parse error",
         ),
         (
             message::<Micros>("soon"),
             "'soon' is not a time; write microseconds, or a number and a unit, such as 64us",
+            "",
         ),
-        (message::<Micros>("2000000s"), "'2000000s' is not a time from 0 to 1048576s"),
+        (message::<Micros>("2000000s"), "'2000000s' is not a time from 0 to 1048576s", ""),
         (
             message::<Bandwidth>("1Mbs"),
             "'1Mbs' is not a rate; write bytes per second, or a number and a unit, such as 1Mbps or 125kB/s",
+            "parse error",
         ),
-        (message::<ElementRef>("quue"), "'quue' is not the name of an element; did you mean 'queue'?"),
-        (message::<ElementRef>("other"), "'other' is not the name of an element"),
+        (
+            message::<ElementRef>("quue"),
+            "'quue' is not the name of an element; did you mean 'queue'?",
+            "does not name an element",
+        ),
+        (message::<ElementRef>("other"), "'other' is not the name of an element", "does not name an element"),
         (
             message::<AnnotationOffset<4>>("45"),
             "'45' is not an annotation of 4 bytes; write its name, or its offset from 0 to 44",
+            "parse error",
         ),
-        (message::<TcpPort>("65536"), "65536 is too large; the most is 65535"),
+        (message::<TcpPort>("65536"), "65536 is too large; the most is 65535", "overflow, range 0-65535"),
         (
             message::<UdpPort>("nonesuch"),
             "'nonesuch' is not a port; write a number from 0 to 65535, or the name of a service",
+            "parse error",
         ),
         (
             message::<Ipv4Addr>("300.1.1.1"),
             "'300.1.1.1' is not an IP address; write four numbers from 0 to 255, such as 10.0.0.1",
+            "parse error",
         ),
-        (message::<Ipv6Addr>("::x"), "'::x' is not an IPv6 address; write one such as 2001:db8::1"),
+        (
+            message::<Ipv6Addr>("::x"),
+            "'::x' is not an IPv6 address; write one such as 2001:db8::1",
+            "parse error",
+        ),
         (
             message::<MacAddr>("1:2:3"),
             "'1:2:3' is not an Ethernet address; write six pairs such as 02:00:00:00:00:01",
+            "parse error",
         ),
-        (message::<Ipv4Prefix>("10.0.0.0/33"), "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"),
+        (
+            message::<Ipv4Prefix>("10.0.0.0/33"),
+            "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits",
+            "parse error",
+        ),
         (
             message::<Ipv4Prefix>("10.0.0.x/8"),
             "'10.0.0.x/8' is not a prefix; write one such as 10.0.0.0/8 or 10.0.0.0/255.0.0.0",
+            "parse error",
         ),
-        (message::<Ipv6Prefix>("fe80::/129"), "'fe80::/129' is not a prefix: it has 0 to 128 bits"),
-        (message::<Ipv6Prefix>("fe80:x/10"), "'fe80:x/10' is not a prefix; write one such as 2001:db8::/32"),
+        (
+            message::<Ipv6Prefix>("fe80::/129"),
+            "'fe80::/129' is not a prefix: it has 0 to 128 bits",
+            "parse error",
+        ),
+        (
+            message::<Ipv6Prefix>("fe80:x/10"),
+            "'fe80:x/10' is not a prefix; write one such as 2001:db8::/32",
+            "parse error",
+        ),
     ] {
-        assert_eq!(message, expected);
+        let clicks_words = Some(clicks_words.to_string()).filter(|words| !words.is_empty());
+        assert_eq!(message, (expected.to_string(), clicks_words));
     }
+}
+
+/// Arguments say both, and so do elements.
+#[test]
+fn complaints_have_clicks_words_where_click_has_them() {
+    let mut setup = Setup::default();
+    let given = ["5000000000", "a b", "ACTIVE $A"].map(String::from).to_vec();
+    let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
+    let _: (u32, Option<Ipv4Addr>, bool) =
+        (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    args.error("LABEL: too short");
+    args.error_as("LABEL: too long", "bad LABEL");
+    args.too_large("LENGTH", 7);
+    args.error(Complaint::new("b", "c\nd").behind("1: ", "2: "));
+    args.error(Complaint::from("b").behind("1: ", "1: "));
+    args.error(Complaint::from("b").behind("1: ", "2: ").without_clicks_words());
+    let clicks_words: Vec<Option<String>> =
+        args.into_reports().0.into_iter().map(|error| error.clicks_words).collect();
+    let expected = [
+        Some("LENGTH: out of range, bound 4294967295"),
+        Some("LABEL: parse error"),
+        Some("ACTIVE: parse error"),
+        None,
+        Some("bad LABEL"),
+        Some("LENGTH: out of range, bound 7"),
+        Some("2: c\n2: d"),
+        None,
+        Some(""),
+    ];
+    assert_eq!(clicks_words, expected.map(|words| words.map(String::from)));
 }
 
 /// A message is about one argument where it can be, so that only this one is underlined.

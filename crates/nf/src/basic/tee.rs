@@ -40,17 +40,18 @@ pub static CLASS: Class = Class {
 /// Reads N, the number of outputs that the user expects.
 pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
     let outputs = args.outputs();
+    let clicks_words = format!("{outputs} outputs implies {outputs} arms");
     match args.get::<usize>("N") {
         Some(wanted) if wanted > outputs => {
             let last = outputs.saturating_sub(1);
             let connected = if last == 0 { "output 0 is".into() } else { format!("outputs 0 to {last} are") };
-            args.error(format!("N: {wanted} outputs are wanted, but only {connected} connected"));
+            let text = format!("N: {wanted} outputs are wanted, but only {connected} connected");
+            args.error_as(text, clicks_words);
         }
         Some(wanted) if wanted < outputs => {
-            args.error(format!(
-                "N: {wanted} outputs are wanted, but output {} is connected, too",
-                outputs - 1
-            ));
+            let last = outputs - 1;
+            let text = format!("N: {wanted} outputs are wanted, but output {last} is connected, too");
+            args.error_as(text, clicks_words);
         }
         _ => {}
     }

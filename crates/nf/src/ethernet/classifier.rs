@@ -29,7 +29,7 @@ use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, Program};
 use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::{Case, Counts, Filter, Target, Written};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::bytes;
 use crate::patterns;
@@ -47,13 +47,18 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let (numbers, patterns): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
-        let _ = args.finish();
+        args.finish()?;
         let outputs = args.outputs();
-        patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
+        // Click stops here if the number is wrong.
+        let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let program = match Program::compile(&patterns) {
             Ok(program) => program,
             Err(errors) => {
-                errors.into_iter().for_each(|(pattern, text)| args.error_in(numbers[pattern], text));
+                for (pattern, text) in errors {
+                    let complaint = Complaint::from(text);
+                    let complaint = if goes_on { complaint } else { complaint.without_clicks_words() };
+                    args.error_in(numbers[pattern], complaint);
+                }
                 return Err(element::Invalid);
             }
         };

@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
                     handler: "scheduled".into(),
                     value: String::new(),
                 }),
-                Err(reason) => args.error(format!("'{name}' {reason}")),
+                Err(reason) => args.error_as(reason, format!("'{name}' does not name an element")),
             }
         }
         args.finish()?;

@@ -46,7 +46,8 @@ pub static CLASS: Class = Class {
                 }
             };
             let Ok(thread) = parse_integer(thread) else {
-                args.error(format!("THREAD: {}", not_a(thread, "a whole number")));
+                let text = format!("THREAD: {}", not_a(thread, "a whole number"));
+                args.error_as(text, "THREAD: invalid number");
                 continue;
             };
             let inside = format!("{name}/");
@@ -61,7 +62,10 @@ pub static CLASS: Class = Class {
                 args.warn(format!("thread preference {thread} out of range"));
             }
             if whole.is_empty() {
-                args.error(not_a(name, "the name of an element"));
+                args.error_as(
+                    not_a(name, "the name of an element"),
+                    format!("'{name}' does not name an element"),
+                );
             }
             for id in whole {
                 let thread = thread_of(thread, args.setup.workers);

@@ -59,7 +59,7 @@ pub static CLASS: Class = Class {
             args.error("Offset must be >= 0");
         }
         if count > MOST {
-            args.error(format!("COUNT: too large; the most is {MOST}"));
+            args.too_large("COUNT", MOST);
         }
         args.finish()?;
         let seen = defaults(count as usize).map_err(|error| args.error(refusal("COUNT", "numbers", &error)));

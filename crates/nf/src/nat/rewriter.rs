@@ -109,7 +109,12 @@ pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<
     let mut last = None;
     for name in names {
         match args.get::<Timestamp>(name) {
-            Some(Timestamp(time)) if time < 0 => args.error(format!("{name}: a time must not be negative")),
+            Some(Timestamp(time)) if time < 0 => {
+                args.error_as(
+                    format!("{name}: a time must not be negative"),
+                    format!("{name}: invalid number"),
+                );
+            }
             Some(Timestamp(time)) => last = Some(time),
             None => {}
         }

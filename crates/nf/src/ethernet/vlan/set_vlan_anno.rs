@@ -43,7 +43,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let tag = TagChoice::read(args, &CLASS)?;
         if tag.is_annotated() {
-            args.error(NOT_ANNO);
+            args.error_as(NOT_ANNO, "VLAN_TCI: invalid number");
         }
         args.finish()?;
         Ok(Box::new(SetVlanAnno { tag }))

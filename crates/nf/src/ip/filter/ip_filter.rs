@@ -46,7 +46,7 @@ use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Counts, State, Written, wire_field};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
+use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Tally, manual};
 use lang::args::unquote;
 
 use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
@@ -78,7 +78,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let caching = args.or("CACHING", false);
         let texts = args.numbered_rest();
-        let _ = args.finish();
+        // Click stops here if anything is wrong with keywords.
+        let goes_on = args.finish().is_ok();
         let outputs = args.outputs();
         let mut reader =
             Reader { names: PlaceNames(args.place()), outputs, rules: Vec::new(), issues: Vec::new() };
@@ -86,8 +87,9 @@ pub static CLASS: Class = Class {
             reader.argument(number, *argument, &unquote(text));
         }
         let Reader { rules, issues, .. } = reader;
-        for Issue { argument, text, is_warning } in issues {
-            if is_warning { args.warn_in(argument, text) } else { args.error_in(argument, text) }
+        for Issue { argument, complaint, is_warning } in issues {
+            let complaint = if goes_on { complaint } else { complaint.without_clicks_words() };
+            if is_warning { args.warn_in(argument, complaint) } else { args.error_in(argument, complaint) }
         }
         args.finish()?;
         warn_of_hidden(args, &rules);
@@ -147,16 +149,31 @@ struct Reader<'p> {
 struct Issue {
     /// The argument that it stands in.
     argument: usize,
-    text: String,
+    complaint: Complaint,
     is_warning: bool,
+}
+
+/// What stands before the messages about a rule, and what Click puts there.
+struct Prefix {
+    own: String,
+    clicks: String,
+}
+
+impl Prefix {
+    fn before(&self, complaint: Complaint) -> Complaint {
+        complaint.behind(&self.own, &self.clicks)
+    }
 }
 
 impl Reader<'_> {
     fn argument(&mut self, number: usize, argument: usize, text: &str) {
-        let prefix = format!("rule {number}: ");
+        let prefix = Prefix { own: format!("rule {number}: "), clicks: format!("pattern {number}: ") };
         let (first, rest) = action(text);
         match (first, action(rest)) {
-            ("", _) => self.error(argument, format!("rule {number} is empty; leave the comma out")),
+            ("", _) => {
+                let text = format!("rule {number} is empty; leave the comma out");
+                self.error(argument, Complaint::new(text, format!("empty pattern {number}")));
+            }
             ("file", _) => self.file(argument, &prefix, "allow", rest),
             (_, ("file", name)) => self.file(argument, &prefix, first, name),
             _ => self.rule(Written { argument, line: None }, &prefix, first, rest.trim()),
@@ -164,53 +181,68 @@ impl Reader<'_> {
     }
 
     /// The rules of a file; `usual` is the action of lines that have none.
-    fn file(&mut self, argument: usize, prefix: &str, usual: &str, name: &str) {
+    fn file(&mut self, argument: usize, prefix: &Prefix, usual: &str, name: &str) {
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            return self.error(argument, format!("{prefix}'file' wants one name of a file behind it"));
+            let clicks_words = "file must have a single argument, the filename";
+            let complaint = Complaint::new("'file' wants one name of a file behind it", clicks_words);
+            return self.error(argument, prefix.before(complaint));
         }
         let text = match std::fs::read(name) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) => {
-                return self.error(argument, format!("{prefix}file {name} cannot be read: {error}"));
+                let text = format!("file {name} cannot be read: {error}");
+                let complaint = Complaint::new(text, format!("Could not open file {name}: {error}"));
+                return self.error(argument, prefix.before(complaint));
             }
         };
         let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
-        for (text, line) in lines {
+        for (number, (text, line)) in lines.enumerate() {
             let text = unquote(text);
             let (action, pattern) = if is_classbench(&text) { (usual, &text[..]) } else { action(&text) };
             let written = Written { argument, line: Some(line) };
-            self.rule(written, &format!("{name}, line {line}: "), action, pattern.trim());
+            let prefix = Prefix {
+                own: format!("{name}, line {line}: "),
+                clicks: format!("file {name}/pattern {number}: "),
+            };
+            self.rule(written, &prefix, action, pattern.trim());
         }
     }
 
-    fn rule(&mut self, written: Written, prefix: &str, action: &str, pattern: &str) {
+    fn rule(&mut self, written: Written, prefix: &Prefix, action: &str, pattern: &str) {
         let fate = match action {
             "allow" if self.outputs == 0 => {
-                Err("'allow' leads to output 0, which is not connected".to_string())
+                let text = "'allow' leads to output 0, which is not connected";
+                Err(Complaint::new(text, "'allow' is meaningless, element has zero outputs"))
             }
             "allow" => Ok(Fate::Output(0)),
             "deny" | "drop" => Ok(Fate::Drop(DropReason::Denied)),
             slot => match parse_integer(slot) {
                 Ok(number) => match usize::try_from(number) {
                     Ok(output) if output < self.outputs => Ok(Fate::Output(output)),
-                    _ => Err(format!("there is no output {number}; {}", self.which_outputs())),
+                    _ => {
+                        let text = format!("there is no output {number}; {}", self.which_outputs());
+                        Err(Complaint::new(text, format!("slot '{number}' out of range")))
+                    }
                 },
-                Err(_) => Err(no_action(slot)),
+                Err(_) => Err(Complaint::new(no_action(slot), format!("unknown slot ID '{slot}'"))),
             },
         };
         let (condition, issues) = filter_condition(pattern, &self.names);
         let argument = written.argument;
-        let issue = |(text, is_warning)| Issue { argument, text: format!("{prefix}{text}"), is_warning };
+        let issue = |(complaint, is_warning)| {
+            let complaint = prefix.before(complaint);
+            Issue { argument, complaint, is_warning }
+        };
         self.issues.extend(issues.into_iter().map(issue));
         match fate {
             Ok(fate) => self.rules.push(Rule { condition, fate, written }),
-            Err(text) => self.error(argument, format!("{prefix}{text}")),
+            Err(complaint) => self.error(argument, prefix.before(complaint)),
         }
     }
 
-    fn error(&mut self, argument: usize, text: String) {
-        self.issues.push(Issue { argument, text, is_warning: false });
+    fn error(&mut self, argument: usize, complaint: Complaint) {
+        self.issues.push(Issue { argument, complaint, is_warning: false });
     }
 
     fn which_outputs(&self) -> String {
