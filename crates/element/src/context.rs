@@ -506,9 +506,9 @@ impl<'a> Cx<'a> {
         self.host.schedule(self.id, false);
     }
 
-    /// When something is due again that was due at a time: one interval later, so that late timers do not add up. Where that lies
-    /// more than a second back (the program was stopped, or time has jumped), what was missed is left out, as in Click: one
-    /// interval from now on.
+    /// The time of the next of many timers that are one interval apart, given the time of the last one: late timers do not add up.
+    /// If that time lies more than a second back (the program was stopped, or time has jumped), the timers that were missed are
+    /// left out, as in Click, and the next one is due one interval from now.
     pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
         let (next, now) = (due + interval, self.now());
         if next + Timestamp::from_secs(1) < now { now + interval } else { next }

@@ -44,8 +44,9 @@ struct Member {
     /// Whether its thread answers requests.
     answers: AtomicBool,
     has_requests: AtomicBool,
-    /// Whether its report is asked for, and what it has given.
+    /// True while its report is asked for.
     wants_report: AtomicBool,
+    /// The report that it has given.
     report: Mutex<Option<Report>>,
     requests: Mutex<VecDeque<Request>>,
 }

@@ -42,7 +42,7 @@ pub struct Options {
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
-    /// What else signals ask for.
+    /// Requests by signals that do not end a run.
     pub requests: Requests,
     /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
     pub text: String,

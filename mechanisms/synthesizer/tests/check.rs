@@ -176,7 +176,7 @@ fn work_grows_with_the_outputs_of_an_element_and_not_faster() {
     }
 }
 
-/// What a function makes of lengths and headers stands beside those that they are compared with.
+/// The bits that a function makes of lengths and headers stand beside those that they are compared with.
 #[test]
 fn headers_that_a_function_has_written_take_little_room() {
     let chain = read(
