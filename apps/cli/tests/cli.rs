@@ -145,7 +145,8 @@ fn time_jumps_over_long_gaps_of_a_capture() {
         input.display()
     );
     for (arguments, limit) in [(&[][..], 86_400), (&["--max-gap", "100s"][..], 100)] {
-        let run = tidegate(&[&["run", "--clock", "trace", "-q", "-h", "c.count", "-e", &text], arguments].concat());
+        let run =
+            tidegate(&[&["run", "--clock", "trace", "-q", "-h", "c.count", "-e", &text], arguments].concat());
         let count: u64 = out(&run).trim().parse().unwrap();
         assert!((50 + limit..50 + limit + 1100).contains(&count), "{count}");
         let told = format!(

@@ -96,6 +96,54 @@ fn the_drivers_own_sockets_stand_in_no_line() {
     assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
 }
 
+/// A killed program leaves its socket's file.
+#[test]
+fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "Idle -> c :: Counter -> Discard";
+    let (mut killed, _) = start(folder.path(), config);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let path = folder.path().join("control");
+    assert!(path.exists());
+    let driver = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["click", "-u", &path.display().to_string(), "-e", config])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until the new one listens, the old file refuses connections.
+    let mut stream = connect(&path);
+    let path = path.display().to_string();
+    let expected = format!(
+        "click: While initializing 'click_driver@@ControlSocket :: ControlSocket':\n\
+         click:   bind: Address already in use: another process or element listens on {path}\n\
+         Router could not be initialized!\n"
+    );
+    assert_eq!(complaint(&["-u", &path, "-e", config]), expected);
+    assert_eq!(ask(&mut stream, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    assert!(driver.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn a_run_whose_socket_never_opens_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let _taken = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let config = format!("ControlSocket(UNIX, {}, RETRIES 1); Idle -> Discard", path.display());
+    for command in ["run", "click"] {
+        let args = [command, "-e", &config];
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let messages = String::from_utf8(output.stderr).unwrap();
+        let reason =
+            format!("bind: Address already in use: another process or element listens on {}", path.display());
+        assert!(messages.contains(&format!("ControlSocket: warning: {reason} (1 try left)\n")), "{messages}");
+        assert!(messages.contains(&format!("{reason}\n")), "{messages}");
+    }
+    assert!(path.exists(), "the file is the other one's");
+}
+
 #[test]
 fn a_connection_may_be_there_before_the_driver() {
     let (ours, theirs) = UnixStream::pair().unwrap();

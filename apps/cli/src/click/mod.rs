@@ -295,6 +295,7 @@ fn start(mut asked: Asked) -> ExitCode {
     let status = asked.exit_handler.map(|handler| exit_status(&mut workers, &handler));
     for error in workers.finish().err().unwrap_or_default() {
         crate::tell(format_args!("{error}"));
+        failed = true;
     }
     match status {
         Some(status) => ExitCode::from(status),

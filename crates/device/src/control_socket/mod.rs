@@ -11,6 +11,8 @@
 //! When another configuration takes the place of a running one, clients stay connected to the element of the same name
 //! and address in it; that one needs RETRIES of 1 or more, because the address is in use until then.
 //!
+//! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use.
+//!
 //! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
 //! Unix socket unless others should.
 //!
@@ -25,8 +27,8 @@
 //! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
 //! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
 //! - `VERBOSE`: whether connections are reported.
-//! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the driver
-//!   stops.
+//! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the run ends as
+//!   one that failed.
 //! - `RETRY_WARNINGS`: whether each failure is reported.
 //!
 //! ## Handlers
@@ -59,6 +61,7 @@ use nix::errno::Errno;
 use protocol::{Handlers, Session};
 
 use crate::reason;
+use crate::unix_socket::make_way;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -130,6 +133,7 @@ pub static CLASS: Class = Class {
             connections: Vec::new(),
             next_token: LISTENER + 1,
             heard: 0,
+            fault: None,
         };
         args.finish()?;
         Ok(Box::new(socket))
@@ -187,6 +191,8 @@ struct ControlSocket {
     next_token: u32,
     /// Turns of all connections.
     heard: u64,
+    /// Why the driver was stopped: said at the end, which then is that of a run that failed.
+    fault: Option<String>,
 }
 
 enum Listener {
@@ -366,7 +372,15 @@ fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) 
 }
 
 impl ControlSocket {
-    fn bind(&mut self) -> io::Result<()> {
+    /// Makes the socket that clients connect to.
+    fn bind(&mut self) -> Result<(), String> {
+        if let Address::Unix(path) = &self.address {
+            make_way(path)?;
+        }
+        self.bind_address().map_err(|error| reason(&error))
+    }
+
+    fn bind_address(&mut self) -> io::Result<()> {
         let listener = match &self.address {
             Address::Tcp { port, more, localhost } => {
                 let host = if *localhost { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
@@ -404,8 +418,7 @@ impl ControlSocket {
         }
         match self.bind() {
             Ok(()) => self.listen(cx),
-            Err(error) => {
-                let reason = reason(&error);
+            Err(reason) => {
                 if self.retries == 0 {
                     return Err(format!("bind: {reason}"));
                 }
@@ -529,8 +542,7 @@ impl Element for ControlSocket {
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         let result = if token == LISTEN_AGAIN { self.listen(cx) } else { self.open(cx) };
         if let Err(error) = result {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {error}\n"));
+            self.fault = Some(error);
             cx.stop();
         }
     }
@@ -555,7 +567,7 @@ impl Element for ControlSocket {
         {
             let _ = std::fs::remove_file(path);
         }
-        Ok(())
+        self.fault.take().map_or(Ok(()), Err)
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
