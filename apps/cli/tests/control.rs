@@ -144,6 +144,71 @@ fn a_run_whose_socket_never_opens_has_failed() {
     assert!(path.exists(), "the file is the other one's");
 }
 
+/// A client has files written below the folder only, also by calls that it leaves with an element for later.
+#[test]
+fn clients_write_files_below_a_folder() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("files");
+    std::fs::create_dir(&folder).unwrap();
+    let [secret, own] = ["secret", "own"].map(|name| outer.path().join(name).display().to_string());
+    let config = format!(
+        "s :: InfiniteSource(LIMIT 3, ACTIVE false) -> c :: Counter -> ac :: AggregateCounter -> Discard;
+         e :: InfiniteSource(LIMIT 1, ACTIVE false) -> d :: Counter -> Discard; all :: HandlerAggregate(ac); script :: Script(TYPE PASSIVE, write ac.write_text_file {own});
+         ControlSocket(UNIX, {}, FILES {})",
+        outer.path().join("second").display(),
+        folder.display()
+    );
+    let (child, mut none) = start(outer.path(), &config);
+    let mut some = connect(&outer.path().join("second"));
+    let say = |stream: &mut BufReader<UnixStream>, command: &str| {
+        let mut reply = ask(stream, &format!("{command}\n"));
+        while reply.as_bytes().get(3) == Some(&b'-') {
+            reply = line(stream);
+        }
+        reply
+    };
+    let nowhere = "a client may have no files written (the argument FILES of the ControlSocket names a folder for them)";
+    for handler in ["write_text_file", "write_ascii_file", "write_file", "write_ip_file", "write_pdf_file"] {
+        let reply = say(&mut none, &format!("WRITE ac.{handler} {secret}"));
+        assert_eq!(reply, format!("520 {secret}: {nowhere}"));
+        let reply = say(&mut some, &format!("WRITE ac.{handler} {secret}"));
+        assert!(reply.contains("a client may have files written below "), "{reply}");
+        assert_eq!(say(&mut some, &format!("WRITE ac.{handler} {handler}")).get(..3), Some("200"));
+        assert!(folder.join(handler).is_file());
+    }
+    for stream in [&mut none, &mut some] {
+        assert_eq!(say(stream, &format!("WRITE all.write write_text_file {secret}")).get(..3), Some("520"));
+        let later = format!("WRITE c.count_call 1 ac.write_text_file {secret}");
+        assert_eq!(say(stream, &later), "200 Write handler 'c.count_call' OK");
+        let later = format!("WRITE ac.count_call 2 write_text_file {secret}");
+        assert_eq!(say(stream, &later), "200 Write handler 'ac.count_call' OK");
+        for command in ["WRITE c.reset", "WRITE s.reset", "WRITE s.active true"] {
+            assert_eq!(say(stream, command).get(..3), Some("200"), "{command}");
+        }
+        assert!((0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            say(stream, "READ c.count");
+            data(stream) == "3"
+        }));
+    }
+    let config = format!("WRITE e.config LIMIT 1, END_CALL ac.write_text_file {secret}");
+    assert_eq!(say(&mut none, &config), "200 Write handler 'e.config' OK");
+    assert!((0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        say(&mut none, "READ d.count");
+        data(&mut none) == "1"
+    }));
+    assert_eq!(say(&mut none, "WRITE script.run"), "200 Write handler 'script.run' OK");
+    assert!(std::path::Path::new(&own).is_file(), "the script is the configuration's");
+    assert_eq!(say(&mut none, "WRITE stop"), "200 Write handler 'stop' OK");
+    let output = child.wait_with_output().unwrap();
+    let messages = String::from_utf8(output.stderr).unwrap();
+    for element in ["c", "e"] {
+        assert!(messages.contains(&format!("{element}: write_text_file: {secret}: {nowhere}")), "{messages}");
+    }
+    assert!(!std::path::Path::new(&secret).exists());
+}
+
 #[test]
 fn a_connection_may_be_there_before_the_driver() {
     let (ours, theirs) = UnixStream::pair().unwrap();

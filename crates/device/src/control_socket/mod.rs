@@ -13,6 +13,11 @@
 //!
 //! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use.
 //!
+//! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls one, or has an element
+//! call one later, gets ordinary files below the folder of `FILES` only: no name with `..`, and none that a link leads
+//! outside. A name without `/` in front is that of a file in the folder. What a Script does when a client has it run is
+//! what the configuration says, and not held to this; nor is a configuration that `hotconfig` puts in place.
+//!
 //! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
 //! Unix socket unless others should.
 //!
@@ -30,6 +35,7 @@
 //! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the run ends as
 //!   one that failed.
 //! - `RETRY_WARNINGS`: whether each failure is reported.
+//! - `FILES`: the folder below which clients may have handlers write files; without it, nowhere.
 //!
 //! ## Handlers
 //! - `port`: the TCP port.
@@ -55,7 +61,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use element::args::{Arg, TcpPort};
 use element::class::{ArgInfo, HandlerInfo};
-use element::{Call, Class, Cx, Effects, Element, ElementId, Interest, Timestamp, manual};
+use element::{Call, Class, Cx, Effects, Element, ElementId, Files, Interest, Timestamp, manual};
 
 use nix::errno::Errno;
 use protocol::{Handlers, Session};
@@ -77,6 +83,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("RETRIES", "unsigned", "0"),
         ArgInfo::keyword("RETRY_WARNINGS", "bool", "true"),
+        ArgInfo::keyword("FILES", "folder", ""),
     ],
     handlers: &[HandlerInfo::read("port"), HandlerInfo::read("filename")],
     samples: &["TCP, 0, LOCALHOST true"],
@@ -128,6 +135,8 @@ pub static CLASS: Class = Class {
             verbose: args.or("VERBOSE", false),
             retries: args.or("RETRIES", 0u32),
             retry_warnings: args.or("RETRY_WARNINGS", true),
+            folder: args.get("FILES"),
+            files: Files::Nowhere,
             listener: None,
             port: None,
             connections: Vec::new(),
@@ -184,6 +193,9 @@ struct ControlSocket {
     verbose: bool,
     retries: u32,
     retry_warnings: bool,
+    /// The folder in which clients may have files written, as the configuration names it, and what comes of that.
+    folder: Option<String>,
+    files: Files,
     listener: Option<Listener>,
     /// The TCP port, once it is known.
     port: Option<u16>,
@@ -323,6 +335,7 @@ struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
     proxy: Option<ElementId>,
+    files: &'a Files,
     cx: &'a mut Cx<'b>,
 }
 
@@ -352,7 +365,7 @@ impl Handlers for Reach<'_, '_> {
     }
 
     fn write(&mut self, call: &Call) -> Result<(), String> {
-        self.cx.write_handler(call)
+        self.cx.write_handler(&Call { files: self.files.clone(), ..call.clone() })
     }
 }
 
@@ -512,6 +525,7 @@ impl ControlSocket {
                 socket: &self.address,
                 port: self.port,
                 proxy: self.proxy,
+                files: &self.files,
                 cx,
             });
             open &= connection.send();
@@ -536,6 +550,10 @@ impl Element for ControlSocket {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(folder) = &self.folder {
+            self.files =
+                Files::below(folder).map_err(|error| format!("FILES: {folder}: {}", reason(&error)))?;
+        }
         self.open(cx)
     }
 
@@ -602,7 +620,7 @@ impl Element for ControlSocket {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let call = Call { element: Some(cx.id()), handler: name.into(), value: String::new() };
+        let call = Call::new(Some(cx.id()), name, "");
         own_value(&self.address, self.port, &call, cx.id())
             .ok_or_else(|| "not for this type of socket".into())
     }

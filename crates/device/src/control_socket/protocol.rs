@@ -274,7 +274,7 @@ impl Session {
             }
         };
         let proxied = if handlers.proxy().is_some() { "proxied " } else { "" };
-        let call = Call { element, handler: handler.to_string(), value };
+        let call = Call::new(element, handler, value);
         let (reads, writes) = (handlers.has(&call, false), handlers.has(&call, true));
         match verb {
             _ if !reads && !writes => self.reply(511, &format!("No {proxied}handler named '{name}'")),
