@@ -13,6 +13,9 @@
 //!
 //! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use.
 //!
+//! A client that begins with an HTTP request loses its connection: pages that a browser shows reach the loopback address
+//! too, and commands may stand where the browser sends what the page says.
+//!
 //! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls one, or has an element
 //! call one later, gets ordinary files below the folder of `FILES` only: no name with `..`, and none that a link leads
 //! outside. A name without `/` in front is that of a file in the folder. What a Script does when a client has it run is
