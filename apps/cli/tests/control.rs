@@ -96,6 +96,35 @@ fn the_drivers_own_sockets_stand_in_no_line() {
     assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
 }
 
+/// The line on standard error says where: at a port that has just been free, or at the next one that is.
+#[test]
+fn a_port_is_one_of_the_loopback_address_unless_told_otherwise() {
+    for (address, host) in [("", "127.0.0.1"), ("127.0.0.2:", "127.0.0.2"), ("0.0.0.0:", "0.0.0.0")] {
+        let free = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let mut driver = Running::new(Command::new(env!("CARGO_BIN_EXE_tidegate")).args([
+            "click",
+            "-p",
+            &format!("{address}{free}+"),
+            "-e",
+            "Idle -> Discard",
+        ]))
+        .unwrap();
+        let said = driver.wait_for("listening").unwrap();
+        let port = said.strip_prefix(&format!("click: listening for control connections on {host}:"));
+        let port: u16 = port.expect(&said).parse().unwrap();
+        let reaches = |host: &str| std::net::TcpStream::connect((host, port)).is_ok();
+        let expected = [host != "127.0.0.2", host != "127.0.0.1"];
+        assert_eq!([reaches("127.0.0.1"), reaches("127.0.0.2")], expected, "{host}");
+        let mut stream = std::net::TcpStream::connect((host, port)).unwrap();
+        stream.write_all(b"WRITE stop\n").unwrap();
+        driver.end();
+    }
+    for wrong in ["x:7777", "127.0.0.1:", "::1:7777", "127.0.0.1:0"] {
+        let expected = format!("click: '-p' expects a TCP port number or IPADDRESS:PORT, not '{wrong}'\n");
+        assert!(complaint(&["-p", wrong, "-e", ""]).starts_with(&expected), "{wrong}");
+    }
+}
+
 /// A killed program leaves its socket's file.
 #[test]
 fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
@@ -153,7 +182,8 @@ fn clients_write_files_below_a_folder() {
     let [secret, own] = ["secret", "own"].map(|name| outer.path().join(name).display().to_string());
     let config = format!(
         "s :: InfiniteSource(LIMIT 3, ACTIVE false) -> c :: Counter -> ac :: AggregateCounter -> Discard;
-         e :: InfiniteSource(LIMIT 1, ACTIVE false) -> d :: Counter -> Discard; all :: HandlerAggregate(ac); script :: Script(TYPE PASSIVE, write ac.write_text_file {own});
+         e :: InfiniteSource(LIMIT 1, ACTIVE false) -> d :: Counter -> Discard;
+         all :: HandlerAggregate(ac); script :: Script(TYPE PASSIVE, write ac.write_text_file {own});
          ControlSocket(UNIX, {}, FILES {})",
         outer.path().join("second").display(),
         folder.display()
@@ -167,7 +197,8 @@ fn clients_write_files_below_a_folder() {
         }
         reply
     };
-    let nowhere = "a client may have no files written (the argument FILES of the ControlSocket names a folder for them)";
+    let nowhere = "a client may have no files written \
+                   (the argument FILES of the ControlSocket names a folder for them)";
     for handler in ["write_text_file", "write_ascii_file", "write_file", "write_ip_file", "write_pdf_file"] {
         let reply = say(&mut none, &format!("WRITE ac.{handler} {secret}"));
         assert_eq!(reply, format!("520 {secret}: {nowhere}"));

@@ -13,8 +13,8 @@
 //!
 //! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use.
 //!
-//! A client that begins with an HTTP request loses its connection: pages that a browser shows reach the loopback address
-//! too, and commands may stand where the browser sends what the page says.
+//! A client that begins with an HTTP request loses its connection: pages that a browser shows reach the loopback
+//! address too, and commands may stand where the browser sends what the page says.
 //!
 //! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls one, or has an element
 //! call one later, gets ordinary files below the folder of `FILES` only: no name with `..`, and none that a link leads
@@ -29,8 +29,8 @@
 //!
 //! ## Arguments
 //! - `TYPE`: `TCP` or `UNIX`; `SOCKET` for a connection that the program was started with.
-//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), the path of the socket, or the number
-//!   of the connection's file descriptor.
+//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), also as `IP:PORT` to listen on one of
+//!   the machine's IPv4 addresses only; the path of the socket; or the number of the connection's file descriptor.
 //! - `READONLY`: whether writing is forbidden.
 //! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
 //! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
@@ -96,15 +96,30 @@ pub static CLASS: Class = Class {
         let localhost = args.or("LOCALHOST", false);
         let address = match kind.as_str() {
             "TCP" => {
-                let (number, more) = match address.strip_suffix('+') {
+                let (host, port) = match address.rsplit_once(':') {
+                    Some((host, port)) => (
+                        Some(host.parse().unwrap_or_else(|_| {
+                            args.error(format!("ADDRESS: '{host}' is no IPv4 address"));
+                            Ipv4Addr::LOCALHOST
+                        })),
+                        port,
+                    ),
+                    None => (None, address.as_str()),
+                };
+                if localhost && host.is_some_and(|host: Ipv4Addr| !host.is_loopback()) {
+                    args.error("LOCALHOST: ADDRESS says something else");
+                }
+                let default = if localhost { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let host = host.unwrap_or(default);
+                let (number, more) = match port.strip_suffix('+') {
                     Some(number) => (number, MORE_PORTS),
-                    None => (address.as_str(), 0),
+                    None => (port, 0),
                 };
                 let port = TcpPort::parse(number, &args.place());
                 if port.is_err() {
                     args.error("PORT requires TCP port");
                 }
-                Address::Tcp { port: port.unwrap_or_default().0, more, localhost }
+                Address::Tcp { host, port: port.unwrap_or_default().0, more }
             }
             "SOCKET" => match address.parse() {
                 Ok(file) => Address::Given(file),
@@ -170,9 +185,9 @@ const MOST_READ: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq)]
 enum Address {
     Tcp {
+        host: Ipv4Addr,
         port: u16,
         more: u16,
-        localhost: bool,
     },
     Unix(String),
     /// A connection that is already there.
@@ -398,10 +413,9 @@ impl ControlSocket {
 
     fn bind_address(&mut self) -> io::Result<()> {
         let listener = match &self.address {
-            Address::Tcp { port, more, localhost } => {
-                let host = if *localhost { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+            Address::Tcp { host, port, more } => {
                 let mut tries =
-                    (*port..=port.saturating_add(*more)).map(|port| TcpListener::bind((host, port)));
+                    (*port..=port.saturating_add(*more)).map(|port| TcpListener::bind((*host, port)));
                 let mut result = tries.next().unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()));
                 while let Err(error) = &result
                     && error.kind() == ErrorKind::AddrInUse
