@@ -11,9 +11,9 @@ use flow::rss;
 use packet::{Batch, Packet, Timestamp};
 use wire::LinkType;
 
-use super::Core;
-use crate::ElementId;
+use super::{Core, Cx};
 use crate::args::Place;
+use crate::{ElementId, Files};
 
 /// A handler call that a configuration asks for: `element.handler value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,19 +24,23 @@ pub struct Call {
     pub handler: String,
     /// The value or parameter.
     pub value: String,
+    /// The place where it may have files written.
+    pub files: Files,
 }
 
 impl Call {
-    /// Reads `element.handler value` as written by the element of `place`. A bare `handler` is the element's
-    /// own if `own` knows it, else the graph's; so is `.handler`.
+    /// A call of the configuration's.
+    pub fn new(element: Option<ElementId>, handler: impl Into<String>, value: impl Into<String>) -> Call {
+        Call { element, handler: handler.into(), value: value.into(), files: Files::Anywhere }
+    }
+
+    /// Reads `element.handler value` as written by the element at hand. A bare `handler` is the element's
+    /// own if `own` knows it, else the graph's; so is `.handler`. Where the text comes from a client, the call may have
+    /// files written where the client may.
     ///
     /// # Errors
     /// Click's words for what is wrong.
-    pub fn parse(
-        text: &str,
-        place: &Place<'_>,
-        own: impl Fn(&str) -> Option<ElementId>,
-    ) -> Result<Call, String> {
+    pub fn parse(text: &str, cx: &Cx<'_>, own: impl Fn(&str) -> Option<ElementId>) -> Result<Call, String> {
         let text = text.trim();
         let end = text.find(char::is_whitespace).unwrap_or(text.len());
         let (target, value) = (&text[..end], text[end..].trim().to_string());
@@ -47,11 +51,12 @@ impl Call {
             None => (own(target), target),
             Some(("", handler)) => (None, handler),
             Some((element, handler)) => {
-                let id = place.element(element).ok_or_else(|| format!("no element named '{element}'"))?;
+                let id =
+                    cx.place().element(element).ok_or_else(|| format!("no element named '{element}'"))?;
                 (Some(id), handler)
             }
         };
-        Ok(Call { element, handler: handler.to_string(), value })
+        Ok(Call { files: cx.files().clone(), ..Call::new(element, handler, value) })
     }
 }
 
