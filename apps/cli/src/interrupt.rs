@@ -21,7 +21,7 @@ const SAME: Duration = Duration::from_millis(250);
 /// next one is a new request.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// From now on sets a flag on interrupt and termination. Signals that come later, while the flag is set, end the program as usual.
+/// Sets a flag on interrupt and termination from now on. Signals that come later, while the flag is set, end the program as usual.
 pub(crate) fn listen(flag: &Arc<AtomicBool>) {
     let late = follow(flag).unwrap_or_else(|| Arc::clone(flag));
     for signal in SIGNALS {
@@ -31,7 +31,7 @@ pub(crate) fn listen(flag: &Arc<AtomicBool>) {
     }
 }
 
-/// From now on keeps the signals USR1, USR2 and HUP from ending the program: they are requests to a run, which hears of them when it
+/// Keeps the signals USR1, USR2 and HUP from ending the program from now on. They are requests to a run, which serves them when it
 /// has begun.
 pub(crate) fn requests() -> Requests {
     let begun = Instant::now();

@@ -96,6 +96,150 @@ fn the_drivers_own_sockets_stand_in_no_line() {
     assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
 }
 
+/// The line on standard error says where: at a port that has just been free, or at the next one that is.
+#[test]
+fn a_port_is_one_of_the_loopback_address_unless_told_otherwise() {
+    for (address, host) in [("", "127.0.0.1"), ("127.0.0.2:", "127.0.0.2"), ("0.0.0.0:", "0.0.0.0")] {
+        let free = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let mut driver = Running::new(Command::new(env!("CARGO_BIN_EXE_tidegate")).args([
+            "click",
+            "-p",
+            &format!("{address}{free}+"),
+            "-e",
+            "Idle -> Discard",
+        ]))
+        .unwrap();
+        let said = driver.wait_for("listening").unwrap();
+        let port = said.strip_prefix(&format!("click: listening for control connections on {host}:"));
+        let port: u16 = port.expect(&said).parse().unwrap();
+        let reaches = |host: &str| std::net::TcpStream::connect((host, port)).is_ok();
+        let expected = [host != "127.0.0.2", host != "127.0.0.1"];
+        assert_eq!([reaches("127.0.0.1"), reaches("127.0.0.2")], expected, "{host}");
+        let mut stream = std::net::TcpStream::connect((host, port)).unwrap();
+        stream.write_all(b"WRITE stop\n").unwrap();
+        driver.end();
+    }
+    for wrong in ["x:7777", "127.0.0.1:", "::1:7777", "127.0.0.1:0"] {
+        let expected = format!("click: '-p' expects a TCP port number or IPADDRESS:PORT, not '{wrong}'\n");
+        assert!(complaint(&["-p", wrong, "-e", ""]).starts_with(&expected), "{wrong}");
+    }
+}
+
+/// A killed program leaves its socket's file.
+#[test]
+fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "Idle -> c :: Counter -> Discard";
+    let (mut killed, _) = start(folder.path(), config);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let path = folder.path().join("control");
+    assert!(path.exists());
+    let driver = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["click", "-u", &path.display().to_string(), "-e", config])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until the new one listens, the old file refuses connections.
+    let mut stream = connect(&path);
+    let path = path.display().to_string();
+    let expected = format!(
+        "click: While initializing 'click_driver@@ControlSocket :: ControlSocket':\n\
+         click:   bind: Address already in use: another process or element listens on {path}\n\
+         Router could not be initialized!\n"
+    );
+    assert_eq!(complaint(&["-u", &path, "-e", config]), expected);
+    assert_eq!(ask(&mut stream, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    assert!(driver.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn a_run_whose_socket_never_opens_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let _taken = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let config = format!("ControlSocket(UNIX, {}, RETRIES 1); Idle -> Discard", path.display());
+    for command in ["run", "click"] {
+        let args = [command, "-e", &config];
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let messages = String::from_utf8(output.stderr).unwrap();
+        let reason =
+            format!("bind: Address already in use: another process or element listens on {}", path.display());
+        assert!(messages.contains(&format!("ControlSocket: warning: {reason} (1 try left)\n")), "{messages}");
+        assert!(messages.contains(&format!("{reason}\n")), "{messages}");
+    }
+    assert!(path.exists(), "the file is the other one's");
+}
+
+/// A client has files written below the folder only, also by calls that it leaves with an element for later.
+#[test]
+fn clients_write_files_below_a_folder() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("files");
+    std::fs::create_dir(&folder).unwrap();
+    let [secret, own] = ["secret", "own"].map(|name| outer.path().join(name).display().to_string());
+    let config = format!(
+        "s :: InfiniteSource(LIMIT 3, ACTIVE false) -> c :: Counter -> ac :: AggregateCounter -> Discard;
+         e :: InfiniteSource(LIMIT 1, ACTIVE false) -> d :: Counter -> Discard;
+         all :: HandlerAggregate(ac); script :: Script(TYPE PASSIVE, write ac.write_text_file {own});
+         ControlSocket(UNIX, {}, FILES {})",
+        outer.path().join("second").display(),
+        folder.display()
+    );
+    let (child, mut none) = start(outer.path(), &config);
+    let mut some = connect(&outer.path().join("second"));
+    let say = |stream: &mut BufReader<UnixStream>, command: &str| {
+        let mut reply = ask(stream, &format!("{command}\n"));
+        while reply.as_bytes().get(3) == Some(&b'-') {
+            reply = line(stream);
+        }
+        reply
+    };
+    let nowhere = "a client may have no files written \
+                   (the argument FILES of the ControlSocket names a folder for them)";
+    for handler in ["write_text_file", "write_ascii_file", "write_file", "write_ip_file", "write_pdf_file"] {
+        let reply = say(&mut none, &format!("WRITE ac.{handler} {secret}"));
+        assert_eq!(reply, format!("520 {secret}: {nowhere}"));
+        let reply = say(&mut some, &format!("WRITE ac.{handler} {secret}"));
+        assert!(reply.contains("a client may have files written below "), "{reply}");
+        assert_eq!(say(&mut some, &format!("WRITE ac.{handler} {handler}")).get(..3), Some("200"));
+        assert!(folder.join(handler).is_file());
+    }
+    for stream in [&mut none, &mut some] {
+        assert_eq!(say(stream, &format!("WRITE all.write write_text_file {secret}")).get(..3), Some("520"));
+        let later = format!("WRITE c.count_call 1 ac.write_text_file {secret}");
+        assert_eq!(say(stream, &later), "200 Write handler 'c.count_call' OK");
+        let later = format!("WRITE ac.count_call 2 write_text_file {secret}");
+        assert_eq!(say(stream, &later), "200 Write handler 'ac.count_call' OK");
+        for command in ["WRITE c.reset", "WRITE s.reset", "WRITE s.active true"] {
+            assert_eq!(say(stream, command).get(..3), Some("200"), "{command}");
+        }
+        assert!((0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            say(stream, "READ c.count");
+            data(stream) == "3"
+        }));
+    }
+    let config = format!("WRITE e.config LIMIT 1, END_CALL ac.write_text_file {secret}");
+    assert_eq!(say(&mut none, &config), "200 Write handler 'e.config' OK");
+    assert!((0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        say(&mut none, "READ d.count");
+        data(&mut none) == "1"
+    }));
+    assert_eq!(say(&mut none, "WRITE script.run"), "200 Write handler 'script.run' OK");
+    assert!(std::path::Path::new(&own).is_file(), "the script is the configuration's");
+    assert_eq!(say(&mut none, "WRITE stop"), "200 Write handler 'stop' OK");
+    let output = child.wait_with_output().unwrap();
+    let messages = String::from_utf8(output.stderr).unwrap();
+    for element in ["c", "e"] {
+        assert!(messages.contains(&format!("{element}: write_text_file: {secret}: {nowhere}")), "{messages}");
+    }
+    assert!(!std::path::Path::new(&secret).exists());
+}
+
 #[test]
 fn a_connection_may_be_there_before_the_driver() {
     let (ours, theirs) = UnixStream::pair().unwrap();

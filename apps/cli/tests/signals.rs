@@ -199,10 +199,8 @@ fn signals_end_what_has_not_begun() {
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let config = format!("FromDump({}) -> Discard", pipe.display());
-    for signal in [TERM, 2] {
-        let mut program = Program::start(&["run", "-e", &config], Stdio::null());
-        std::thread::sleep(Duration::from_millis(300));
-        program.shell(&format!("kill -{signal} N"));
-        assert_eq!(program.0.wait().unwrap().signal(), Some(signal));
-    }
+    let mut program = Program::start(&["run", "-e", &config], Stdio::null());
+    std::thread::sleep(Duration::from_millis(300));
+    program.shell("kill -TERM N");
+    assert_eq!(program.0.wait().unwrap().signal(), Some(TERM));
 }

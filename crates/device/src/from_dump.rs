@@ -389,7 +389,7 @@ impl Element for FromDump {
         self.reader = Some(reader);
         if let Some(text) = &self.end_text {
             let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(cx.id());
-            self.end_call = Some(Arc::new(Call::parse(text, &cx.place(), own)?));
+            self.end_call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         if cx.follows_captures() && self.active {
             // The first packet says when time starts.

@@ -14,6 +14,7 @@ mod sink;
 pub mod sockets;
 pub mod to_dump;
 pub mod to_ip_summary_dump;
+mod unix_socket;
 pub mod xdp;
 
 use element::Class;

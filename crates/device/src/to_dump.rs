@@ -279,7 +279,7 @@ impl Element for ToDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         for element in std::mem::take(&mut self.link_from) {
             let id = cx.place().element(&element).ok_or_else(|| format!("no element named '{element}'"))?;
-            let call = Call { element: Some(id), handler: "encap".into(), value: String::new() };
+            let call = Call::new(Some(id), "encap", "");
             let value = cx.read_handler(&call)?;
             let link = encapsulation::parse(&value)
                 .ok_or_else(|| format!("'{element}.encap' did not return a valid encapsulation type"))?;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
@@ -87,6 +87,28 @@ fn a_unix_server_serves_one_client_after_the_other() {
     assert_eq!(outcome.values[1], Ok("600000".into()));
     assert!(!path.exists());
     assert!(!outcome.report.totals.drops.contains_key("write error"), "{:?}", outcome.report.totals);
+}
+
+#[test]
+fn a_server_replaces_a_socket_without_an_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server");
+    let run = Run { clock: ClockKind::Real, ..Run::default() };
+    for kind in ["UNIX", "UNIX_DGRAM"] {
+        let text = format!("Socket({kind}, {}) -> Discard; Script(stop)", path.display());
+        // The standard library leaves the file.
+        drop(UnixListener::bind(&path).unwrap());
+        run.text(&text, &[]).unwrap();
+        assert!(!path.exists());
+        let owner = UnixListener::bind(&path).unwrap();
+        let error = run.text(&text, &[]).unwrap_err();
+        let expected =
+            format!("bind: Address already in use: another process or element listens on {}", path.display());
+        assert!(error.contains(&expected), "{error}");
+        assert!(path.exists());
+        drop(owner);
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use packet::{Batch, DropReason, Packet, Pool, Store, Timestamp};
 use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
+use crate::files::Files;
 
 pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
@@ -129,6 +130,8 @@ pub struct Core {
     pub hash_seed: u64,
     /// See [`Cx::is_repeatable`].
     pub is_repeatable: bool,
+    /// See [`Cx::files`].
+    pub files: Files,
     /// The last number of [`Cx::next_series`].
     pub(crate) series: u32,
     /// Empty batches to be used again.
@@ -186,6 +189,7 @@ impl Core {
             random,
             hash_seed: seed,
             is_repeatable: true,
+            files: Files::Anywhere,
             series: 0,
             // Enough for most graphs; others make theirs while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
@@ -506,9 +510,9 @@ impl<'a> Cx<'a> {
         self.host.schedule(self.id, false);
     }
 
-    /// When something is due again that was due at a time: one interval later, so that late timers do not add up. Where that lies
-    /// more than a second back (the program was stopped, or time has jumped), what was missed is left out, as in Click: one
-    /// interval from now on.
+    /// The time of the next of many timers that are one interval apart, given the time of the last one: late timers do not add up.
+    /// If that time lies more than a second back (the program was stopped, or time has jumped), the timers that were missed are
+    /// left out, as in Click, and the next one is due one interval from now.
     pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
         let (next, now) = (due + interval, self.now());
         if next + Timestamp::from_secs(1) < now { now + interval } else { next }
@@ -590,6 +594,20 @@ impl<'a> Cx<'a> {
     /// What the user should know.
     pub fn write_handler(&mut self, call: &Call) -> Result<(), String> {
         self.host.write(self.core, self.id, call)
+    }
+
+    /// The place where whoever has called the write handler at hand may have files written. What a handler is told to
+    /// write is created by it.
+    pub fn files(&self) -> &Files {
+        &self.core.files
+    }
+
+    /// Has an element write a handler of its own, as a call says.
+    pub fn on_behalf<R>(&mut self, call: &Call, write: impl FnOnce(&mut Cx<'a>) -> R) -> R {
+        let before = std::mem::replace(&mut self.core.files, call.files.clone());
+        let result = write(self);
+        self.core.files = before;
+        result
     }
 
     /// Writes a handler as soon as what the element has emitted so far has been dealt with.

@@ -114,8 +114,8 @@ pub enum Filter {
     One(Vec<Filter>),
     /// A decision that only the element itself can take, from what it reads.
     Opaque {
-        /// What it is about, for the user. One element's decisions about the same thing are the same decision: a packet for
-        /// which it is false in one case has it false in all others.
+        /// The subject, for the user. One element's decisions with the same subject are one decision: if it is false for a packet
+        /// in one case, it is false in all others.
         about: &'static str,
         /// What it depends on.
         reads: Vec<Field>,

@@ -23,6 +23,7 @@ pub mod class;
 pub mod context;
 pub mod effects;
 mod facts;
+mod files;
 pub mod five_tuple;
 pub mod histogram;
 mod interfaces;
@@ -47,6 +48,7 @@ pub use context::{
 };
 pub use effects::Effects;
 pub use facts::Facts;
+pub use files::Files;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use sample::Sample;
 pub use setup::Setup;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use element::class::Merge;
-use element::{Core, ElementId};
+use element::{Core, ElementId, Files};
 
 use crate::handlers::WORKER;
 use crate::host::Inner;
@@ -27,7 +27,8 @@ struct Question<'a> {
     element: Option<ElementId>,
     handler: &'a str,
     value: &'a str,
-    writes: bool,
+    /// For a value to write: where files may be written.
+    writes: Option<&'a Files>,
 }
 
 impl Inner {
@@ -44,13 +45,13 @@ impl Inner {
             if worker == self.worker() {
                 return self.read_here(core, Some(id), handler, "");
             }
-            let question = Question { element: Some(id), handler, value: "", writes: false };
+            let question = Question { element: Some(id), handler, value: "", writes: None };
             let answer = self.ask(worker, question);
             let nobody = || format!("worker {worker} does not answer now");
             return self.await_answer(core, answer.ok_or_else(nobody)?);
         }
         let mut values = Vec::new();
-        let question = Question { element, handler, value: param, writes: false };
+        let question = Question { element, handler, value: param, writes: None };
         let merging = self.merging(element, handler);
         // One value may stand for all.
         let others = match merging == Merge::First && self.is_here(element) {
@@ -76,10 +77,11 @@ impl Inner {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
+        files: &Files,
     ) -> Result<(), String> {
-        let others = self.ask_others(Question { element, handler, value, writes: true });
+        let others = self.ask_others(Question { element, handler, value, writes: Some(files) });
         let mut result = match self.is_here(element) {
-            true => self.write_here(core, element, handler, value),
+            true => self.write_here(core, element, handler, value, files),
             false if others.is_empty() => {
                 Err(format!("the worker of '{}' does not run", self.handler_name(element, handler)))
             }
@@ -134,8 +136,8 @@ impl Inner {
         }
         let mut other = team.take_waiting(worker)?;
         let result = match writes {
-            true => other.write_here(element, handler, value).map(|()| String::new()),
-            false => other.read_here(element, handler, value),
+            Some(files) => other.write_here(element, handler, value, files).map(|()| String::new()),
+            None => other.read_here(element, handler, value),
         };
         team.let_wait(worker, other);
         Some(Answer::Now(result))
@@ -161,9 +163,11 @@ impl Inner {
         let Some(team) = self.team.clone() else { return };
         while let Some(request) = team.next_request(self.worker()) {
             let (name, value) = (&request.handler, &request.value);
-            let result = match request.writes {
-                true => self.write_here(core, request.element, name, value).map(|()| String::new()),
-                false => self.read_here(core, request.element, name, value),
+            let result = match &request.writes {
+                Some(files) => {
+                    self.write_here(core, request.element, name, value, files).map(|()| String::new())
+                }
+                None => self.read_here(core, request.element, name, value),
             };
             request.answer(result);
         }

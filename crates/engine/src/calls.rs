@@ -61,7 +61,7 @@ impl Plan {
         };
         let place = Place::new(&configured.setup, id);
         let own = |name: &str| find(id, name).map(|_| id);
-        let call = match Call::parse(&planned.text, &place, own) {
+        let call = match Call::of_configuration(&planned.text, &place, own) {
             Ok(call) => call,
             Err(reason) => {
                 let names = configured.setup.elements.iter().map(|(name, _)| name.as_str());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use element::args::{Arg, Place};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Class, Core, Element, ElementId, Stream};
+use element::{Class, Core, Element, ElementId, Files, Stream};
 
 use crate::host::Inner;
 use crate::tasks::MOST_TICKETS;
@@ -148,8 +148,22 @@ impl Inner {
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
     }
 
-    /// Writes a handler of this worker's copy.
+    /// Writes a handler of this worker's copy, for somebody who may have files written in this place.
     pub(crate) fn write_here(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+        files: &Files,
+    ) -> Result<(), String> {
+        let before = std::mem::replace(&mut core.files, files.clone());
+        let result = self.write_value(core, element, name, value);
+        core.files = before;
+        result
+    }
+
+    fn write_value(
         &mut self,
         core: &mut Core,
         element: Option<ElementId>,

@@ -351,7 +351,7 @@ impl Host for Inner {
     }
 
     fn write(&mut self, core: &mut Core, _caller: ElementId, call: &Call) -> Result<(), String> {
-        self.write_handler(core, call.element, &call.handler, &call.value)
+        self.write_handler(core, call.element, &call.handler, &call.value, &call.files)
     }
 
     fn stop(&mut self) {

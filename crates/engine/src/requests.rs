@@ -40,10 +40,10 @@ impl Requests {
     }
 }
 
-/// How long other workers have for their part of a report.
+/// The time that other workers have for their part of a report.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long to sleep between looks at whether they have given it.
+/// The sleep between looks at whether they have given it.
 const LOOK: Duration = Duration::from_micros(200);
 
 impl Worker {

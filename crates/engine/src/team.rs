@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use element::ElementId;
 use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
+use element::{ElementId, Files};
 
 use crate::handover::Bell;
 use crate::report::Report;
@@ -44,8 +44,9 @@ struct Member {
     /// Whether its thread answers requests.
     answers: AtomicBool,
     has_requests: AtomicBool,
-    /// Whether its report is asked for, and what it has given.
+    /// True while its report is asked for.
     wants_report: AtomicBool,
+    /// The report that it has given.
     report: Mutex<Option<Report>>,
     requests: Mutex<VecDeque<Request>>,
 }
@@ -56,7 +57,8 @@ pub(crate) struct Request {
     pub(crate) handler: String,
     /// The parameter or the value.
     pub(crate) value: String,
-    pub(crate) writes: bool,
+    /// For a value to write: where files may be written.
+    pub(crate) writes: Option<Files>,
     reply: Sender<Result<String, String>>,
 }
 
@@ -196,7 +198,7 @@ impl Team {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
-        writes: bool,
+        writes: Option<&Files>,
     ) -> Option<Receiver<Result<String, String>>> {
         let member = &self.members[worker];
         let (reply, answer) = mpsc::channel();
@@ -206,7 +208,7 @@ impl Team {
             if !member.answers.load(Ordering::SeqCst) {
                 return None;
             }
-            requests.push_back(Request { element, handler, value, writes, reply });
+            requests.push_back(Request { element, handler, value, writes: writes.cloned(), reply });
         }
         member.has_requests.store(true, Ordering::Release);
         self.bells[worker].ring();
@@ -290,14 +292,14 @@ mod tests {
     #[test]
     fn requests_find_an_answer_or_nobody() {
         let team = Team::new(2, false).unwrap();
-        assert!(team.ask(1, None, "version", "", false).is_none());
+        assert!(team.ask(1, None, "version", "", None).is_none());
         team.set_answers(1, true);
-        let answer = team.ask(1, None, "version", "", false).unwrap();
+        let answer = team.ask(1, None, "version", "", None).unwrap();
         assert!(team.is_asked(1));
         team.next_request(1).unwrap().answer(Ok("1".into()));
         assert!(!team.is_asked(1));
         assert_eq!(answer.recv().unwrap(), Ok("1".into()));
-        let answer = team.ask(1, None, "version", "", false).unwrap();
+        let answer = team.ask(1, None, "version", "", None).unwrap();
         team.set_answers(1, false);
         assert!(answer.recv().is_err(), "told that nobody answers");
     }

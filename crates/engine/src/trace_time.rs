@@ -30,9 +30,9 @@ const MOST_GAPS_TOLD: usize = 5;
 
 /// The time since the last packet of a capture.
 struct Gap {
-    /// When that packet came; at first the start of the run.
+    /// The time of that packet; at first the start of the run.
     last: Timestamp,
-    /// How long timers run without a packet.
+    /// The time for which timers run without a packet.
     most: Timestamp,
     /// Long gaps that have been told.
     told: usize,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use element::context::Emitted;
-use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream, Timestamp};
+use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Files, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -42,7 +42,7 @@ pub struct Options {
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
-    /// What else signals ask for.
+    /// Requests by signals that do not end a run.
     pub requests: Requests,
     /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
     pub text: String,
@@ -237,8 +237,8 @@ impl Worker {
                     self.inner.call(&mut self.core, element as usize, back);
                 }
                 Emitted::Call { element, call } => {
-                    let result =
-                        self.inner.write_handler(&mut self.core, call.element, &call.handler, &call.value);
+                    let Call { element: to, handler, value, files } = &*call;
+                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, files);
                     if let Err(reason) = result {
                         let name = &self.inner.plan.graph.elements[element as usize].name;
                         let text = format_args!("{name}: {}: {reason}\n", call.handler);
@@ -496,8 +496,9 @@ impl Worker {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
+        files: &Files,
     ) -> Result<(), String> {
-        let result = self.inner.write_here(&mut self.core, element, handler, value);
+        let result = self.inner.write_here(&mut self.core, element, handler, value, files);
         self.settle();
         result
     }
@@ -507,7 +508,7 @@ impl Worker {
     /// # Errors
     /// What the user should know.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
-        let result = self.inner.write_handler(&mut self.core, element, handler, value);
+        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Files::Anywhere);
         self.settle();
         result
     }

@@ -176,7 +176,7 @@ fn work_grows_with_the_outputs_of_an_element_and_not_faster() {
     }
 }
 
-/// What a function makes of lengths and headers stands beside those that they are compared with.
+/// The bits that a function makes of lengths and headers stand beside those that they are compared with.
 #[test]
 fn headers_that_a_function_has_written_take_little_room() {
     let chain = read(
@@ -190,12 +190,17 @@ fn headers_that_a_function_has_written_take_little_room() {
 
 #[test]
 fn what_was_found_before_there_was_no_room_is_kept() {
-    let chain = read(
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut number = |most| random.u32(0..most);
+    let rules = (0..300).map(|_| {
+        let (net, host, port, ttl) = (number(256), number(256), number(65_536), number(256));
+        format!("allow src net 10.{net}.{host}.0/24 && dst host 10.{host}.{net}.1 && dst port {port} && ip ttl {ttl}, ")
+    });
+    let chain = read(&format!(
         "FromDump(x) -> Null -> ToDump(y);
-         FromDump(z) -> Strip(14) -> CheckIPHeader -> DecIPTTL -> SetTCPChecksum -> c :: IPClassifier(
-             src host 10.0.0.1 && syn, src tcp port > 100, dst udp port 5000, ip ttl > 7, -);
-         c[0], c[1], c[2], c[3], c[4] => Discard, Discard, Discard, Discard, Discard;",
-    );
+         FromDump(z) -> Strip(14) -> CheckIPHeader -> IPFilter({}deny all) -> ToDump(v);",
+        rules.collect::<String>()
+    ));
     let found = check(&chain.chain, None, Some(8000), &mut |_| {});
     assert!(found.exhausted, "{found:?}");
     assert_eq!(names(&chain, &found.unknown), ["FromDump@4"]);

@@ -14,7 +14,7 @@ use lang::{Severity, Sources};
 
 use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
 use crate::{FAILURE, handlers, interrupt, print};
-use options::Item;
+use options::{Item, host_and_port};
 
 const HELP: &str = "\
 Runs a configuration as Click's own driver does: mistakes go to standard error,
@@ -28,7 +28,8 @@ Options:
   -e, --expression EXPR         Use EXPR as the configuration.
   -j, --threads N               For compatibility, no effect: one thread runs.
   -a, --affinity[=N]            For compatibility, no effect.
-  -p, --port PORT               Listen for control connections on a TCP port.
+  -p, --port [IPADDRESS:]PORT   Listen for control connections on a TCP port of the
+                                loopback address, or of this one (0.0.0.0: all).
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
       --socket FD               Take an open connection as a control connection.
   -R, --allow-reconfigure       Let the handler hotconfig replace the configuration.
@@ -97,6 +98,9 @@ enum Early {
     Usage(Vec<String>),
     Text(&'static str),
 }
+
+/// The name of the driver's own control sockets; further ones get a number.
+const SOCKET: &str = "click_driver@@ControlSocket";
 
 /// Where elements stand that are in no configuration.
 const DRIVER: &str = "click";
@@ -270,6 +274,9 @@ fn start(mut asked: Asked) -> ExitCode {
         crate::tell(format_args!("Router could not be initialized!"));
         return ExitCode::from(FAILURE);
     }
+    if !asked.quiet {
+        tell_ports(&mut workers, &asked.ports);
+    }
     let mut failed = false;
     if let Some(path) = &asked.output {
         let text = lang::flatten(&plan.graph);
@@ -304,6 +311,7 @@ fn start(mut asked: Asked) -> ExitCode {
     let status = asked.exit_handler.map(|handler| exit_status(&mut workers, &handler));
     for error in workers.finish().err().unwrap_or_default() {
         crate::tell(format_args!("{error}"));
+        failed = true;
     }
     match status {
         Some(status) => ExitCode::from(status),
@@ -314,7 +322,10 @@ fn start(mut asked: Asked) -> ExitCode {
 
 /// What the driver adds behind the elements of each configuration: arguments of control sockets.
 fn control_sockets(asked: &Asked) -> Vec<String> {
-    let tcp = asked.ports.iter().map(|port| format!("TCP, {port}"));
+    let tcp = asked.ports.iter().map(|port| {
+        let (host, port) = host_and_port(port);
+        format!("TCP, {host}:{port}")
+    });
     let unix = asked.sockets.iter().map(|path| format!("UNIX, {}", lang::args::quote(path)));
     let given = asked.files.iter().map(|file| format!("SOCKET, {file}"));
     // Until the old graph has gone, the new one's sockets have to wait.
@@ -322,11 +333,27 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
     tcp.chain(unix).chain(given).map(|config| config + retries).collect()
 }
 
+/// Says where the driver listens. A socket that waits for its address has no port yet.
+fn tell_ports(workers: &mut Workers, ports: &[String]) {
+    let plan = workers.plan();
+    let own = plan.graph.elements.iter().enumerate().filter(|(_, element)| element.name.starts_with(SOCKET));
+    // Those of `-p` come first.
+    let own: Vec<_> = own.map(|(id, _)| id).zip(ports).collect();
+    for (id, asked) in own {
+        if let Ok(port) = workers.read(Some(id), "port", "")
+            && port != "0"
+        {
+            let host = host_and_port(asked).0;
+            crate::tell(format_args!("click: listening for control connections on {host}:{port}"));
+        }
+    }
+}
+
 fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
     for config in sockets {
         let source = loaded.sources.add(DRIVER, "");
         let span = lang::Span { source, start: 0, end: 0 };
-        loaded.graph.add("click_driver@@ControlSocket", "ControlSocket", config, span);
+        loaded.graph.add(SOCKET, "ControlSocket", config, span);
     }
 }
 

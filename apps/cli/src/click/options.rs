@@ -1,6 +1,8 @@
 //! Reading the command line as Click's driver reads it: short options that combine (`-qh c.count`), long ones
 //! that may be shortened (`--hand`) and negated (`--no-warnings`), and its words for what is wrong.
 
+use std::net::Ipv4Addr;
+
 /// What an option wants to hear.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
@@ -66,6 +68,11 @@ pub(super) enum Item {
     Dpdk(Vec<String>),
     /// Anything else.
     Word(String),
+}
+
+/// The address to listen on, the loopback's where none is said, and the port.
+pub(super) fn host_and_port(text: &str) -> (&str, &str) {
+    text.rsplit_once(':').unwrap_or(("127.0.0.1", text))
 }
 
 /// Reads the whole command line.
@@ -217,9 +224,10 @@ fn check(takes: Takes, value: &str, shown: &str) -> Result<(), Vec<String>> {
         Takes::Unsigned => (integer.is_ok_and(|n| n >= 0), "a nonnegative integer"),
         Takes::OptionalReal => (element::args::parse_seconds(value).is_some(), "a real number"),
         Takes::Port => {
-            let number = value.strip_suffix('+').unwrap_or(value);
-            let port = element::services::tcp_port(number);
-            (port.is_some_and(|n| n > 0), "a TCP port number")
+            let (host, port) = host_and_port(value);
+            let port = element::services::tcp_port(port.strip_suffix('+').unwrap_or(port));
+            let fits = host.parse::<Ipv4Addr>().is_ok() && port.is_some_and(|n| n > 0);
+            (fits, "a TCP port number or IPADDRESS:PORT")
         }
         Takes::Nothing | Takes::Text => (true, ""),
     };
@@ -276,8 +284,8 @@ mod tests {
         assert_eq!(shown("-j x"), "'-j' expects an integer, not 'x'");
         assert_eq!(shown("--simtick=-1"), "'--simtick' expects a nonnegative integer, not '-1'");
         assert_eq!(shown("-p ssh -p 80+"), "port=ssh port=80+");
-        assert_eq!(shown("-p nonesuch"), "'-p' expects a TCP port number, not 'nonesuch'");
-        assert_eq!(shown("-p 0"), "'-p' expects a TCP port number, not '0'");
+        assert_eq!(shown("-p nonesuch"), "'-p' expects a TCP port number or IPADDRESS:PORT, not 'nonesuch'");
+        assert_eq!(shown("-p 0"), "'-p' expects a TCP port number or IPADDRESS:PORT, not '0'");
         assert_eq!(shown("--t"), "option '--t' is ambiguous (Possibilities are '--threads' and '--time'.)");
         assert_eq!(
             shown("--e"),

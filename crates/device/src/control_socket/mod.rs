@@ -11,6 +11,16 @@
 //! When another configuration takes the place of a running one, clients stay connected to the element of the same name
 //! and address in it; that one needs RETRIES of 1 or more, because the address is in use until then.
 //!
+//! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use.
+//!
+//! A client that begins with an HTTP request loses its connection: pages that a browser shows reach the loopback
+//! address too, and commands may stand where the browser sends what the page says.
+//!
+//! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls one, or has an element
+//! call one later, gets ordinary files below the folder of `FILES` only: no name with `..`, and none that a link leads
+//! outside. A name without `/` in front is that of a file in the folder. What a Script does when a client has it run is
+//! what the configuration says, and not held to this; nor is a configuration that `hotconfig` puts in place.
+//!
 //! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
 //! Unix socket unless others should.
 //!
@@ -19,15 +29,16 @@
 //!
 //! ## Arguments
 //! - `TYPE`: `TCP` or `UNIX`; `SOCKET` for a connection that the program was started with.
-//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), the path of the socket, or the number
-//!   of the connection's file descriptor.
+//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), also as `IP:PORT` to listen on one of
+//!   the machine's IPv4 addresses only; the path of the socket; or the number of the connection's file descriptor.
 //! - `READONLY`: whether writing is forbidden.
 //! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
 //! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
 //! - `VERBOSE`: whether connections are reported.
-//! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the driver
-//!   stops.
+//! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the run ends as
+//!   one that failed.
 //! - `RETRY_WARNINGS`: whether each failure is reported.
+//! - `FILES`: the folder below which clients may have handlers write files; without it, nowhere.
 //!
 //! ## Handlers
 //! - `port`: the TCP port.
@@ -53,12 +64,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use element::args::{Arg, TcpPort};
 use element::class::{ArgInfo, HandlerInfo};
-use element::{Call, Class, Cx, Effects, Element, ElementId, Interest, Timestamp, manual};
+use element::{Call, Class, Cx, Effects, Element, ElementId, Files, Interest, Timestamp, manual};
 
 use nix::errno::Errno;
 use protocol::{Handlers, Session};
 
 use crate::reason;
+use crate::unix_socket::make_way;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -74,6 +86,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("RETRIES", "unsigned", "0"),
         ArgInfo::keyword("RETRY_WARNINGS", "bool", "true"),
+        ArgInfo::keyword("FILES", "folder", ""),
     ],
     handlers: &[HandlerInfo::read("port"), HandlerInfo::read("filename")],
     samples: &["TCP, 0, LOCALHOST true"],
@@ -83,15 +96,30 @@ pub static CLASS: Class = Class {
         let localhost = args.or("LOCALHOST", false);
         let address = match kind.as_str() {
             "TCP" => {
-                let (number, more) = match address.strip_suffix('+') {
+                let (host, port) = match address.rsplit_once(':') {
+                    Some((host, port)) => (
+                        Some(host.parse().unwrap_or_else(|_| {
+                            args.error(format!("ADDRESS: '{host}' is no IPv4 address"));
+                            Ipv4Addr::LOCALHOST
+                        })),
+                        port,
+                    ),
+                    None => (None, address.as_str()),
+                };
+                if localhost && host.is_some_and(|host: Ipv4Addr| !host.is_loopback()) {
+                    args.error("LOCALHOST: ADDRESS says something else");
+                }
+                let default = if localhost { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let host = host.unwrap_or(default);
+                let (number, more) = match port.strip_suffix('+') {
                     Some(number) => (number, MORE_PORTS),
-                    None => (address.as_str(), 0),
+                    None => (port, 0),
                 };
                 let port = TcpPort::parse(number, &args.place());
                 if port.is_err() {
                     args.error("PORT requires TCP port");
                 }
-                Address::Tcp { port: port.unwrap_or_default().0, more, localhost }
+                Address::Tcp { host, port: port.unwrap_or_default().0, more }
             }
             "SOCKET" => match address.parse() {
                 Ok(file) => Address::Given(file),
@@ -125,11 +153,14 @@ pub static CLASS: Class = Class {
             verbose: args.or("VERBOSE", false),
             retries: args.or("RETRIES", 0u32),
             retry_warnings: args.or("RETRY_WARNINGS", true),
+            folder: args.get("FILES"),
+            files: Files::Nowhere,
             listener: None,
             port: None,
             connections: Vec::new(),
             next_token: LISTENER + 1,
             heard: 0,
+            fault: None,
         };
         args.finish()?;
         Ok(Box::new(socket))
@@ -154,9 +185,9 @@ const MOST_READ: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq)]
 enum Address {
     Tcp {
+        host: Ipv4Addr,
         port: u16,
         more: u16,
-        localhost: bool,
     },
     Unix(String),
     /// A connection that is already there.
@@ -180,6 +211,9 @@ struct ControlSocket {
     verbose: bool,
     retries: u32,
     retry_warnings: bool,
+    /// The folder in which clients may have files written, as the configuration names it, and what comes of that.
+    folder: Option<String>,
+    files: Files,
     listener: Option<Listener>,
     /// The TCP port, once it is known.
     port: Option<u16>,
@@ -187,6 +221,8 @@ struct ControlSocket {
     next_token: u32,
     /// Turns of all connections.
     heard: u64,
+    /// Why the driver was stopped: said at the end, which then is that of a run that failed.
+    fault: Option<String>,
 }
 
 enum Listener {
@@ -317,6 +353,7 @@ struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
     proxy: Option<ElementId>,
+    files: &'a Files,
     cx: &'a mut Cx<'b>,
 }
 
@@ -346,7 +383,7 @@ impl Handlers for Reach<'_, '_> {
     }
 
     fn write(&mut self, call: &Call) -> Result<(), String> {
-        self.cx.write_handler(call)
+        self.cx.write_handler(&Call { files: self.files.clone(), ..call.clone() })
     }
 }
 
@@ -366,12 +403,19 @@ fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) 
 }
 
 impl ControlSocket {
-    fn bind(&mut self) -> io::Result<()> {
+    /// Makes the socket that clients connect to.
+    fn bind(&mut self) -> Result<(), String> {
+        if let Address::Unix(path) = &self.address {
+            make_way(path)?;
+        }
+        self.bind_address().map_err(|error| reason(&error))
+    }
+
+    fn bind_address(&mut self) -> io::Result<()> {
         let listener = match &self.address {
-            Address::Tcp { port, more, localhost } => {
-                let host = if *localhost { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+            Address::Tcp { host, port, more } => {
                 let mut tries =
-                    (*port..=port.saturating_add(*more)).map(|port| TcpListener::bind((host, port)));
+                    (*port..=port.saturating_add(*more)).map(|port| TcpListener::bind((*host, port)));
                 let mut result = tries.next().unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()));
                 while let Err(error) = &result
                     && error.kind() == ErrorKind::AddrInUse
@@ -404,8 +448,7 @@ impl ControlSocket {
         }
         match self.bind() {
             Ok(()) => self.listen(cx),
-            Err(error) => {
-                let reason = reason(&error);
+            Err(reason) => {
                 if self.retries == 0 {
                     return Err(format!("bind: {reason}"));
                 }
@@ -499,6 +542,7 @@ impl ControlSocket {
                 socket: &self.address,
                 port: self.port,
                 proxy: self.proxy,
+                files: &self.files,
                 cx,
             });
             open &= connection.send();
@@ -523,14 +567,17 @@ impl Element for ControlSocket {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(folder) = &self.folder {
+            self.files =
+                Files::below(folder).map_err(|error| format!("FILES: {folder}: {}", reason(&error)))?;
+        }
         self.open(cx)
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         let result = if token == LISTEN_AGAIN { self.listen(cx) } else { self.open(cx) };
         if let Err(error) = result {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {error}\n"));
+            self.fault = Some(error);
             cx.stop();
         }
     }
@@ -555,7 +602,7 @@ impl Element for ControlSocket {
         {
             let _ = std::fs::remove_file(path);
         }
-        Ok(())
+        self.fault.take().map_or(Ok(()), Err)
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
@@ -590,7 +637,7 @@ impl Element for ControlSocket {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let call = Call { element: Some(cx.id()), handler: name.into(), value: String::new() };
+        let call = Call::new(Some(cx.id()), name, "");
         own_value(&self.address, self.port, &call, cx.id())
             .ok_or_else(|| "not for this type of socket".into())
     }

@@ -61,6 +61,8 @@ pub(super) struct Session {
     waiting: Option<(Verb, String, Rest)>,
     /// The client has closed its side.
     ended: bool,
+    /// A line has come that says something.
+    begun: bool,
     /// The connection is closed as soon as the output has been sent.
     pub(super) quits: bool,
     /// Nothing may be written.
@@ -217,6 +219,10 @@ impl Session {
         let line = &*String::from_utf8_lossy(bytes);
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let Some(first) = words.first() else { return };
+        if !std::mem::replace(&mut self.begun, true) && is_http(&words) {
+            // What a page has a browser send may have commands behind the headers.
+            return self.give_up("This is no HTTP server");
+        }
         let name = first.to_ascii_uppercase();
         let verb = if matches!(name.as_str(), "READ" | "GET" | "READDATA" | "READUNTIL" | "CHECKREAD") {
             Verb::Read
@@ -274,7 +280,7 @@ impl Session {
             }
         };
         let proxied = if handlers.proxy().is_some() { "proxied " } else { "" };
-        let call = Call { element, handler: handler.to_string(), value };
+        let call = Call::new(element, handler, value);
         let (reads, writes) = (handlers.has(&call, false), handlers.has(&call, true));
         match verb {
             _ if !reads && !writes => self.reply(511, &format!("No {proxied}handler named '{name}'")),
@@ -358,6 +364,15 @@ impl Session {
             self.output.extend_from_slice(format!("{code}{mark}{}\r\n", printable(line)).as_bytes());
         }
     }
+}
+
+/// True if a client begins with an HTTP request, or with the header that each one has. Commands of this protocol are
+/// not, but for `GET`, which HTTP has too.
+fn is_http(words: &[&str]) -> bool {
+    let first = words.first().copied().unwrap_or_default().to_ascii_uppercase();
+    let is_command = matches!(first.as_str(), "READ" | "WRITE" | "SET");
+    let has_version = words.last().is_some_and(|last| last.to_ascii_uppercase().starts_with("HTTP/"));
+    first.starts_with("HOST:") || (words.len() == 3 && has_version && !is_command)
 }
 
 /// What stands behind the handler, the second word of a line; blanks inside are part of it.
@@ -549,6 +564,29 @@ mod tests {
         assert!(
             String::from_utf8_lossy(&session.output).contains("530 Permission denied for 'e.w'\r\n200 Read")
         );
+    }
+
+    #[test]
+    fn what_a_browser_sends_is_not_carried_out() {
+        let beginnings = [
+            "GET / HTTP/1.1",
+            "get /e.w HTTP/1.0",
+            "POST /x HTTP/1.1",
+            "OPTIONS * HTTP/1.1",
+            "PUT http://localhost:7777/ http/2",
+            "\r\nHEAD / HTTP/1.1",
+            "Host: localhost:7777",
+            "host:x",
+        ];
+        for beginning in beginnings {
+            let input = format!("{beginning}\r\nHost: localhost\r\n\r\nx\r\nWRITE e.w 1\r\n");
+            for pieces in [1, 7, 1000] {
+                let refused = ("521 This is no HTTP server\r\n".to_string(), Vec::new());
+                assert_eq!(talk(input.as_bytes(), pieces), refused, "{input:?}");
+            }
+        }
+        let (_, written) = talk(b"WRITE e.w HTTP/1.1\nGET e.r HTTP/1.1\nHost: x\nset e.w 2\n", 3);
+        assert_eq!(written, ["HTTP/1.1", "2"]);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! Packets do not go through the element. A stream (`TCP`, `UNIX`) is a server, which waits at its address for one
 //! connection at a time, or a client, which connects when the graph starts. On a stream packets become bytes, and
 //! whatever bytes arrive together become a packet. A datagram server (`UDP`, `UNIX_DGRAM`) sends to whoever sent it a
-//! datagram last; a client sends to the address that it was given.
+//! datagram last; a client sends to the address that it was given. The file that the Unix socket of a killed program
+//! leaves is replaced; one that somebody has is in use.
 //!
 //! What is pushed while the socket takes nothing waits in the element; behind 4096 packets, whoever pushes waits too,
 //! for a second at most. A pull input is pulled from as the socket takes packets, and while there is a connection.
@@ -62,6 +63,7 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 use super::outgoing::{Line, Outgoing};
 use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
 use crate::reason;
+use crate::unix_socket::make_way;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -357,6 +359,11 @@ impl Socket {
         self.common.set_receive_buffer(&socket)?;
         let own = if self.client { self.local.as_ref() } else { Some(&self.address) };
         if let Some(own) = own {
+            if let Address::Unix(path) = own
+                && !path.starts_with('\0')
+            {
+                make_way(path).map_err(|error| format!("bind: {error}"))?;
+            }
             own.raw().and_then(|own| socket.bind(&own)).map_err(failed("bind"))?;
             if let Address::Unix(path) = own
                 && !path.starts_with('\0')

@@ -11,9 +11,9 @@ use flow::rss;
 use packet::{Batch, Packet, Timestamp};
 use wire::LinkType;
 
-use super::Core;
-use crate::ElementId;
+use super::{Core, Cx};
 use crate::args::Place;
+use crate::{ElementId, Files};
 
 /// A handler call that a configuration asks for: `element.handler value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,32 @@ pub struct Call {
     pub handler: String,
     /// The value or parameter.
     pub value: String,
+    /// The place where it may have files written.
+    pub files: Files,
 }
 
 impl Call {
-    /// Reads `element.handler value` as written by the element of `place`. A bare `handler` is the element's
-    /// own if `own` knows it, else the graph's; so is `.handler`.
+    /// A call of the configuration's.
+    pub fn new(element: Option<ElementId>, handler: impl Into<String>, value: impl Into<String>) -> Call {
+        Call { element, handler: handler.into(), value: value.into(), files: Files::Anywhere }
+    }
+
+    /// Reads `element.handler value` as written by the element at hand. A bare `handler` is the element's
+    /// own if `own` knows it, else the graph's; so is `.handler`. Where the text comes from a client, the call may have
+    /// files written where the client may.
     ///
     /// # Errors
     /// Click's words for what is wrong.
-    pub fn parse(
+    pub fn parse(text: &str, cx: &Cx<'_>, own: impl Fn(&str) -> Option<ElementId>) -> Result<Call, String> {
+        let call = Call::of_configuration(text, &cx.place(), own)?;
+        Ok(Call { files: cx.files().clone(), ..call })
+    }
+
+    /// Reads `element.handler value` that stands in a configuration, for an element at `place`, as [`Call::parse`] does.
+    ///
+    /// # Errors
+    /// Click's words for what is wrong.
+    pub fn of_configuration(
         text: &str,
         place: &Place<'_>,
         own: impl Fn(&str) -> Option<ElementId>,
@@ -51,7 +68,7 @@ impl Call {
                 (Some(id), handler)
             }
         };
-        Ok(Call { element, handler: handler.to_string(), value })
+        Ok(Call::new(element, handler, value))
     }
 }
 

@@ -44,7 +44,7 @@ impl Cx<'_> {
         self.host.worker_between(self.id, a, b)
     }
 
-    /// The same for another element.
+    /// The worker that has the packets between two ends at another element.
     #[inline]
     pub fn worker_between_of(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         self.host.worker_between(element, a, b)

@@ -45,6 +45,7 @@
 //! ## See also
 //! AggregateIP, AggregateLength, AggregateIPFlows, Counter
 
+use std::io::Write;
 use std::sync::Arc;
 
 use element::args::{Raw, parse_bool, parse_integer};
@@ -210,7 +211,7 @@ impl AggregateCounter {
     /// Makes a call: at once if it changes this element, because the packet at hand depends on it.
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
-            if let Err(reason) = self.write(cx, &call.handler, &call.value) {
+            if let Err(reason) = cx.on_behalf(call, |cx| self.write(cx, &call.handler, &call.value)) {
                 cx.message(format_args!("{reason}\n"));
             }
         } else {
@@ -267,7 +268,11 @@ impl AggregateCounter {
                 cx.print(format_args!("{}", String::from_utf8_lossy(&file)));
                 Ok(())
             }
-            path => std::fs::write(path, file).map_err(|error| format!("{path}: {}", reason(&error))),
+            path => cx
+                .files()
+                .create(path)
+                .and_then(|mut new| new.write_all(&file))
+                .map_err(|error| format!("{path}: {}", reason(&error))),
         }
     }
 }

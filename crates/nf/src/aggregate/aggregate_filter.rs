@@ -133,7 +133,7 @@ fn within(from: u32, to: u32) -> Filter {
     fn is_in(number: usize, from: u8, to: u8) -> Filter {
         Filter::In { field: byte(number), mask: 0xff, set: IntervalSet::one(from.into(), to.into()) }
     }
-    /// The same for the bytes from one on, within bounds that count or do not.
+    /// True for values of the bytes from one on that lie within the bounds that are given.
     fn rest(number: usize, from: Option<[u8; 4]>, to: Option<[u8; 4]>) -> Filter {
         if number == 4 || (from, to) == (None, None) {
             return Filter::Any;

@@ -335,8 +335,7 @@ impl AggregateIpFlows {
 
     /// Where the packet at hand stands in its capture.
     fn position(&self, cx: &mut Cx<'_>) -> Option<u64> {
-        let call =
-            Call { element: Some(self.source?), handler: "packet_filepos".into(), value: String::new() };
+        let call = Call::new(Some(self.source?), "packet_filepos", "");
         cx.read_handler(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
     }
 
@@ -543,8 +542,7 @@ impl Element for AggregateIpFlows {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.hasher = cx.key_hasher();
         if let Some(path) = &self.path {
-            let call =
-                |element| Call { element: Some(element), handler: "filename".into(), value: String::new() };
+            let call = |element| Call::new(Some(element), "filename", "");
             let name = self.source.and_then(|element| cx.read_handler(&call(element)).ok());
             let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty());
             self.info = Some(TraceInfo::create(path, name)?);

@@ -192,7 +192,7 @@ impl TimeFilter {
             if let Some(call) = self.call_for(time) {
                 // The element itself cannot be called while it is being called.
                 let result = match call.element == Some(cx.id()) {
-                    true => self.write(cx, &call.handler, &call.value),
+                    true => cx.on_behalf(&call, |cx| self.write(cx, &call.handler, &call.value)),
                     false => cx.write_handler(&call),
                 };
                 if let Err(reason) = result {
@@ -277,7 +277,7 @@ impl Element for TimeFilter {
         }
         if let Some(text) = &self.call_text {
             let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(cx.id());
-            self.call = Some(Call::parse(text, &cx.place(), own)?);
+            self.call = Some(Call::parse(text, cx, own)?);
         }
         Ok(())
     }

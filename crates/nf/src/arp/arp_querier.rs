@@ -519,7 +519,7 @@ impl Element for ArpQuerier {
             (Home::Own(_), None) => {}
             // The table may get its own state later.
             (Home::Shared(_), _) => {
-                let call = Call { element: Some(cx.id()), handler: RELEASE.into(), value: String::new() };
+                let call = Call::new(Some(cx.id()), RELEASE, "");
                 cx.call_later(&Arc::new(call));
                 return Ok(());
             }

@@ -734,7 +734,7 @@ impl Shared {
     pub(crate) fn join(&self, element: ElementId) {
         let mut calls = lock(&self.calls);
         if calls.iter().all(|call| call.element != Some(element)) {
-            let call = Call { element: Some(element), handler: RELEASE.into(), value: String::new() };
+            let call = Call::new(Some(element), RELEASE, "");
             calls.push(Arc::new(call));
         }
     }

@@ -138,7 +138,7 @@ enum Phase {
     ClientClosed,
     /// The other way round.
     ServerClosed,
-    /// It was closed by both or reset, and stays only for what comes late.
+    /// The connection was closed by both or reset, and stays only for what comes late.
     Over,
 }
 
@@ -544,7 +544,7 @@ impl<P: Place> Balancer<P> {
         self.expire_paced(now, half_closed.min(done), at_most);
     }
 
-    /// The same, with turns that begin as often as a time-out of `pace` needs it.
+    /// Forgets connections that are idle, in turns that begin as often as a time-out of `pace` needs it.
     fn expire_paced(&mut self, now: Timestamp, pace: Timestamp, at_most: usize) {
         let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
         flows.table.expire_paced(now, settings.timeout, pace, at_most, |id, key| {

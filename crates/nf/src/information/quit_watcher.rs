@@ -31,11 +31,7 @@ pub static CLASS: Class = Class {
         let mut watched = Vec::new();
         for name in args.rest() {
             match ElementRef::parse(&name, &args.place()) {
-                Ok(ElementRef(element)) => watched.push(Call {
-                    element: Some(element),
-                    handler: "scheduled".into(),
-                    value: String::new(),
-                }),
+                Ok(ElementRef(element)) => watched.push(Call::new(Some(element), "scheduled", "")),
                 Err(reason) => args.error_as(reason, format!("'{name}' does not name an element")),
             }
         }

@@ -57,14 +57,14 @@ struct HandlerAggregate {
 }
 
 impl HandlerAggregate {
-    fn calls(&self, text: &str) -> impl Iterator<Item = Call> {
+    fn calls(&self, cx: &Cx<'_>, text: &str) -> Vec<Call> {
         let (handler, value) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        // The value is the caller's, and so are the places for files.
         let call = |&element: &ElementId| Call {
-            element: Some(element),
-            handler: handler.to_string(),
-            value: value.trim().to_string(),
+            files: cx.files().clone(),
+            ..Call::new(Some(element), handler, value.trim())
         };
-        self.elements.iter().map(call).collect::<Vec<_>>().into_iter()
+        self.elements.iter().map(call).collect()
     }
 }
 
@@ -75,7 +75,7 @@ impl Element for HandlerAggregate {
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
         let mut sum = 0.0;
-        for call in self.calls(param) {
+        for call in self.calls(cx, param) {
             // As in C, what is no number counts as zero.
             sum += parse_real(&cx.read_handler(&call)?).unwrap_or(0.0);
         }
@@ -84,6 +84,6 @@ impl Element for HandlerAggregate {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.calls(value).try_for_each(|call| cx.write_handler(&call))
+        self.calls(cx, value).iter().try_for_each(|call| cx.write_handler(call))
     }
 }

@@ -4,7 +4,7 @@
 //! itself: what a script's text asks of the script itself is answered here.
 
 use element::class::{ANY_HANDLER, Access, HandlerInfo};
-use element::{Call, Cx};
+use element::{Call, Cx, Files};
 use lang::args::{split_spaces, unquote};
 
 use super::MOST_TEXT;
@@ -102,10 +102,11 @@ impl Script {
     /// Reads the text of a call; a bare name is the script's own handler if it has one.
     fn parse(&self, cx: &Cx<'_>, text: &str) -> Result<Call, String> {
         let own = |name: &str| {
-            let call = Call { element: Some(cx.id()), handler: name.to_owned(), value: String::new() };
+            let call = Call::new(Some(cx.id()), name, "");
             (self.exists(cx, &call, false) || self.exists(cx, &call, true)).then_some(cx.id())
         };
-        Call::parse(text, &cx.place(), own)
+        // Whoever has the script run, it does what the configuration says.
+        Call::parse(text, cx, own).map(|call| Call { files: Files::Anywhere, ..call })
     }
 
     fn exists(&self, cx: &Cx<'_>, call: &Call, write: bool) -> bool {

@@ -99,7 +99,7 @@ impl AtEnd {
     fn initialize(&mut self, cx: &Cx<'_>, class: &Class) -> Result<(), String> {
         if let Some(text) = &self.text {
             let own = |name: &str| class.handlers.iter().any(|h| h.name == name).then_some(cx.id());
-            self.call = Some(Arc::new(Call::parse(text, &cx.place(), own)?));
+            self.call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ impl PseudoHeader {
         }
     }
 
-    /// That of an IPv4 packet with options: the last address of a source route is the final destination, until the
+    /// The pseudo-header of an IPv4 packet with options: the last address of a source route is the final destination, until the
     /// packet has come to the end of the route (RFC 791, section 3.1).
     #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {

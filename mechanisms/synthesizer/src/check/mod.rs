@@ -49,7 +49,7 @@ pub struct Findings {
     pub exhausted: bool,
     /// The elements that packets come from and whose packets have not all been looked at.
     pub unknown: Vec<usize>,
-    /// What it took, whatever the machine: steps of operations on diagrams.
+    /// The work that it took, whatever the machine: steps of operations on diagrams.
     pub steps: u64,
 }
 

@@ -70,7 +70,7 @@ pub struct Diagrams {
     symbols: RefCell<Symbols>,
     /// Where lengths stand in the frame.
     lengths: RefCell<BTreeSet<i32>>,
-    /// How many variables are kept beside each one for a bit of the packet as it came in.
+    /// The number of variables that are kept beside each one for a bit of the packet as it came in.
     remakings: Cell<u32>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,
@@ -474,7 +474,7 @@ impl Diagrams {
         })
     }
 
-    /// The same for a number in annotations, in the byte order of the machine, that lengths are added to.
+    /// The bits of a number in annotations, in the byte order of the machine, that lengths are added to.
     pub fn native_length(&self, term: Term, width: usize) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let byte = bit / 8;

@@ -108,7 +108,7 @@ fn unknown_lengths(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
-/// How many variables are kept beside each bit of the packet as it came in, for packets of which a function writes all bytes.
+/// The number of variables kept beside each bit of the packet as it came in, for packets of which a function writes all bytes.
 fn remakings(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let writes_all = |action: &&Action| matches!(action, Action::Resize(_) | Action::Set(Field::Payload, _));

@@ -689,8 +689,8 @@ impl<'u> Unit<'u> {
     }
 }
 
-/// Where a function's value chooses each of so many alternatives: its bits are the number of one, and all numbers beyond the
-/// last one choose the last one.
+/// The conditions under which a function's value chooses each of so many alternatives: its bits are the number of one, and all
+/// numbers beyond the last one choose the last one.
 fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     let width = n.next_power_of_two().trailing_zeros() as usize;
     let bits = d.value(term, width);
