@@ -159,7 +159,8 @@ impl Plan {
 
     fn while_configuring(&self, id: ElementId, complaint: Complaint, severity: Severity) -> Problem {
         let mut diagnostic = Diagnostic::error(self.argument_span(id, complaint.argument), complaint.text);
-        (diagnostic.severity, diagnostic.clicks_words) = (severity, complaint.clicks_words);
+        (diagnostic.severity, diagnostic.clicks_words) =
+            (severity, complaint.clicks_words.map(String::into_boxed_str));
         if severity == Severity::Error {
             let usage = format!("`tidegate elements {}` shows the arguments", self.classes[id].name);
             diagnostic = diagnostic.with_hint(usage);

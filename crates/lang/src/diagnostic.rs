@@ -35,7 +35,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What Click says of it, where that is something else: a line for each message, and none where Click has no
     /// message.
-    pub clicks_words: Option<String>,
+    pub clicks_words: Option<Box<str>>,
     /// Where.
     pub span: Span,
     /// What to do about it.
@@ -75,7 +75,7 @@ impl Diagnostic {
 
     /// The message in Click's words, where Click has the error.
     pub fn in_clicks_words(&self) -> &str {
-        self.clicks_words.as_ref().unwrap_or(&self.message)
+        self.clicks_words.as_deref().unwrap_or(&self.message)
     }
 
     /// Adds another place.

@@ -175,7 +175,7 @@ fn messages_have_the_value_and_what_is_expected() {
 #[test]
 fn complaints_have_clicks_words_where_click_has_them() {
     let mut setup = Setup::default();
-    let given = ["5000000000", "a b", "ACTIVE $A"].map(String::from).to_vec();
+    let given = ["5000000000", "a", "ACTIVE $A"].map(String::from).to_vec();
     let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
     let _: (u32, Option<Ipv4Addr>, bool) =
         (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
