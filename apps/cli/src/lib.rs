@@ -35,6 +35,8 @@ mod synthesize;
 mod table;
 mod verify;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
@@ -93,12 +95,18 @@ pub(crate) const FAILURE: u8 = 1;
 /// of the same name as one of the product replaces it.
 pub fn main(own: &'static [&'static Class]) -> ExitCode {
     load::add_classes(own);
-    let mut arguments = std::env::args();
-    let program = arguments.next().unwrap_or_default();
-    if std::path::Path::new(&program).file_name().is_some_and(|name| name == "click") {
-        return click::main(arguments.collect());
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let program = arguments.first().map(|program| Path::new(program).file_name());
+    if program.flatten().is_some_and(|name| name == "click") {
+        let arguments = arguments.drain(1..).map(OsString::into_string).collect::<Result<_, _>>();
+        return match arguments {
+            Ok(arguments) => click::main(arguments),
+            Err(argument) => {
+                tell(format_args!("'{}' is not UTF-8; rename it", argument.display()));
+                ExitCode::from(2)
+            }
+        };
     }
-    let mut arguments: Vec<String> = std::env::args().collect();
     // With a value it prints a handler, as in Click; everywhere else it is for help, and so it is alone.
     if let [_, command, .., last] = &mut arguments[..]
         && (command == "run" && last == "-h")
@@ -142,7 +150,7 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
         "version" => Some("--version".to_string()),
         name => lang::nearest(name, names).map(String::from),
     };
-    let guess = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let guess = near.map_or(";".into(), |near| format!("; did you mean {near}?"));
     Some(format!("there is no command '{name}'{guess} `tidegate --help` lists all of them"))
 }
 

@@ -373,7 +373,7 @@ fn numbers_and_commands_that_are_wrong() {
         (&["run", "-e", "", "--threads", "65"], "'--threads <N>': the most is 64"),
         (&["rnu", "x"], "there is no command 'rnu'; did you mean run? `tidegate --help` lists all of them"),
         (&["version"], "there is no command 'version'; did you mean --version?"),
-        (&["nonsense"], "there is no command 'nonsense' `tidegate --help`"),
+        (&["nonsense"], "there is no command 'nonsense'; `tidegate --help`"),
     ] {
         says(args, 2, &[expected]);
     }
@@ -438,4 +438,21 @@ fn each_wrong_argument_is_underlined_by_itself() {
         1,
         &["'C@2/Strip@1 :: Strip': LENGTH: 'many' is not a whole number", "config:1:38"],
     );
+}
+
+/// Arguments that are no text are refused, or name files as well as others do.
+#[test]
+fn arguments_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::process::CommandExt as _;
+
+    let name = OsStr::from_bytes(b"no\xff");
+    for words in [&["run"][..], &["analyze"], &["click", "-f"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(words).arg(name).output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{words:?}: {output:?}");
+    }
+    let as_click = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg0("click").arg(name).output().unwrap();
+    let said = String::from_utf8_lossy(&as_click.stderr);
+    assert!(said.contains("is not UTF-8; rename it"), "{as_click:?}");
 }

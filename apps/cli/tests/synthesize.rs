@@ -31,10 +31,10 @@ struct Left {
     packets: Vec<u8>,
 }
 
-/// Values for those of the parameters IN and OUT that a configuration has.
+/// Values for those of the parameters IN and OUT that a configuration defines.
 fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(config).unwrap();
-    let has = |name: &str| text.contains(&format!("${name}"));
+    let has = |name: &str| text.contains(&format!("${name} "));
     let given = [("IN", capture), ("OUT", packets)].into_iter().filter(|(name, _)| has(name));
     given.map(|(name, path)| format!("{name}={}", path.display())).collect()
 }

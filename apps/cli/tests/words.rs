@@ -86,9 +86,9 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "1 outputs implies 1 arms",
     ),
     (
-        "Idle -> E :: BandwidthMeter(1kBps, 2kBps) -> Discard",
-        "2 rates for 1 outputs: give one less than there are outputs",
-        "need 0 arguments, one less than the number of output ports",
+        "Idle -> E :: BandwidthMeter(1kBps, 2kBps) => ([0] -> Discard; [1] -> Discard)",
+        "2 rates for 2 outputs: give one less than there are outputs",
+        "need 1 arguments, one less than the number of output ports",
     ),
     (
         "Idle -> E :: IPRewriter(drop, UDP_TIMEOUT -1) -> Discard",
