@@ -67,6 +67,12 @@ impl Need {
 }
 
 impl Figure {
+    /// True if the figure is about Reframer's chain, whose load can be a capture.
+    pub fn takes_trace(&self) -> bool {
+        let number = self.name.strip_prefix("reframer-").and_then(|number| number.parse::<u32>().ok());
+        number.is_some_and(|number| (11..=18).contains(&number))
+    }
+
     /// What a figure lacks here, if it lacks anything.
     pub fn lacks(&self) -> Option<String> {
         let lacks: Vec<String> = self.needs.iter().filter_map(|need| need.lack()).collect();

@@ -42,6 +42,16 @@ pub struct Benchmark {
     pub run: fn(&Settings) -> Result<Vec<Row>, String>,
 }
 
+/// The benchmarks that an option of the command line has an effect on.
+pub fn takers(option: &str) -> &'static [&'static str] {
+    match option {
+        "--rules" => &["classify", "firewall", "synthesizer"],
+        "--routes" => &["lpm"],
+        "--asked" => &["classify", "lpm", "juggler"],
+        _ => &[],
+    }
+}
+
 /// How much to measure, and with what.
 #[derive(Clone, Debug)]
 pub struct Settings {

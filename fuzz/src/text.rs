@@ -44,7 +44,14 @@ pub fn language(data: &[u8]) {
 fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::new();
     let id = sources.add("fuzz", text);
-    let library = |name: &str| (name == "l").then(|| "elementclass L { -> InL -> }".to_owned());
+    let library = |name: &str, _: &str| match name {
+        "l" => Ok(lang::LibraryText {
+            name: "l".into(),
+            file: "l".into(),
+            text: "elementclass L { -> InL -> }".into(),
+        }),
+        _ => Err("there is only l".into()),
+    };
     let options = lang::Options { library: Some(&library), ..lang::Options::default() };
     let (graph, diagnostics) = lang::parse(&mut sources, id, &options);
     (graph, diagnostics, sources)
@@ -144,7 +151,7 @@ pub fn patterns(data: &[u8]) {
     let single: Result<Vec<Program>, _> = list.iter().map(|pattern| Program::compile(&[pattern])).collect();
     let (program, single) = match (Program::compile(&list), single) {
         (Ok(program), Ok(single)) => (program, single),
-        (Err(errors), Err(_)) => return assert!(errors.iter().all(|error| !error.is_empty())),
+        (Err(errors), Err(_)) => return assert!(errors.iter().all(|(_, error)| !error.is_empty())),
         (program, _) => panic!("alone and together differ: {program:?}"),
     };
     let unmatched = program.unmatched();

@@ -1,6 +1,6 @@
 //! `tidegate analyze`: what is in captures.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use element::args::PlaceNames;
 use indicatif::{ProgressBar, ProgressStyle};
 use trace::{Options, Report, Selection};
 
+use crate::numbers::whole;
 use crate::{FAILURE, print};
 
 /// Arguments of `analyze`.
@@ -34,7 +35,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
     /// Describe the N addresses with the most TCP flows
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 0,
+        value_parser = whole::<u16>(0..=1000), allow_negative_numbers = true
+    )]
     top_ips: u16,
 }
 
@@ -42,9 +46,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     if let Some(capture) = claim(&mut args.json) {
         args.traces.insert(0, capture);
     }
-    let saved = args.json.iter().chain(&args.html).filter(|path| !is_stream(path));
-    if let Some(wrong) = saved.filter_map(|path| unwritable(path).err()).next() {
-        crate::tell(format_args!("{wrong}"));
+    if !can_write(args.json.iter().chain(&args.html)) {
         return ExitCode::from(2);
     }
     if args.traces.is_empty() {
@@ -124,18 +126,43 @@ pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
 
 /// What would keep a file from being written that is not to be opened before there is something to write.
 pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
-    let name = path.display();
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if is_capture(path) {
+    if !is_stream(path) && is_capture(path) {
+        let name = path.display();
         return Err(format!("{name}: this is a capture, which is not overwritten; name another file"));
     }
+    no_place(path)
+}
+
+/// The same for a capture, which may take the place of another one.
+pub(crate) fn no_place(path: &Path) -> Result<(), String> {
+    if is_stream(path) {
+        return Ok(());
+    }
+    let name = path.display();
     if path.is_dir() {
         return Err(format!("{name}: this is a folder; name a file"));
     }
-    match folder {
-        Some(folder) if !folder.is_dir() => Err(format!("{name}: there is no folder {}", folder.display())),
-        _ => Ok(()),
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(format!("{name}: there is no folder {}", folder.display()));
     }
+    let refused = |error: std::io::Error| format!("{name}: {}", crate::reason(&error));
+    if path.is_file() {
+        OpenOptions::new().append(true).open(path).map_err(refused)?;
+    } else if !path.exists() && !path.is_symlink() {
+        // Who may write in the folder is told by writing there.
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(refused)?;
+        std::fs::remove_file(path).map_err(refused)?;
+    }
+    // Pipes and devices are not asked: they may wait for somebody to read.
+    Ok(())
+}
+
+/// Looks whether files can be written, before there is something to write; says why not.
+pub(crate) fn can_write<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> bool {
+    let wrong = files.into_iter().find_map(|path| unwritable(path).err());
+    wrong.iter().for_each(|wrong| crate::tell(format_args!("{wrong}")));
+    wrong.is_none()
 }
 
 /// A bar over the bytes of all captures; drawn on a terminal only. How much a pipe will bring is not known.

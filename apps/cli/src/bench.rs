@@ -7,6 +7,7 @@ use std::time::Duration;
 use bench::{ALL, Benchmark, Settings, table};
 use indicatif::ProgressBar;
 
+use crate::analyze::can_write;
 use crate::{FAILURE, print};
 
 /// Arguments of `bench`.
@@ -54,6 +55,17 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     if chosen.is_empty() {
         chosen = ALL.iter().collect();
+    }
+    let given = [("--rules", &args.rules), ("--routes", &args.routes), ("--asked", &args.asked)];
+    for (option, _) in given.into_iter().filter(|(_, value)| value.is_some()) {
+        let takers = bench::takers(option);
+        if !chosen.iter().any(|benchmark| takers.contains(&benchmark.name)) {
+            crate::tell(format_args!("{option} has no effect here: it is for {}", takers.join(", ")));
+            return ExitCode::from(2);
+        }
+    }
+    if !can_write(&args.json) {
+        return ExitCode::from(2);
     }
     let amount = match (args.full, args.small) {
         (true, _) => Settings::FULL,

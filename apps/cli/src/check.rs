@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use engine::Problem;
 
+use crate::analyze::can_write;
 use crate::load::{Input, Loaded};
+use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
 use crate::run::parse_size;
@@ -25,7 +27,10 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     sliced: bool,
     /// Seconds after which looking at packets is given up
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
+    #[arg(
+        long, value_name = "N", default_value_t = 10,
+        value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
+    )]
     seconds: u64,
     /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
@@ -57,6 +62,9 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     };
     // What is known of elements of other classes can be said all the same.
     let built = loaded.build(None);
+    if let Some((plan, configured)) = &built {
+        loaded.problems.extend(plan.unknown_calls(configured));
+    }
     let reasoned = match reasoning::read(&args.input) {
         Ok(reasoned) => reasoned,
         Err(unread) => {
@@ -79,7 +87,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let findings = explain::find(&reasoned, end, args.memory);
     let (mut found, more) = explain::idle(&reasoned, &findings, args.all);
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
-    let is_right = built.is_some() && refused.is_empty();
+    let is_right = built.is_some() && !loaded.has_errors() && refused.is_empty();
     found.extend(refused);
     found.extend(args.sliced.then(|| explain::out_of_sight(&reasoned)).flatten());
     loaded.problems = found;
@@ -105,6 +113,9 @@ pub(crate) fn dot(args: TextArgs) -> ExitCode {
 }
 
 fn transform(args: &TextArgs, form: impl Fn(&Loaded) -> String) -> ExitCode {
+    if !can_write(&args.output) {
+        return ExitCode::from(2);
+    }
     let loaded = match load(&args.input, false) {
         Ok(loaded) => loaded,
         Err(code) => return code,

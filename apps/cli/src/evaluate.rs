@@ -55,6 +55,19 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(trace) = &args.trace {
+        if !chosen.iter().any(|figure| figure.takes_trace()) {
+            crate::tell(format_args!(
+                "--trace has no effect here: it is for figures reframer-11 to reframer-18"
+            ));
+            return ExitCode::from(2);
+        }
+        // Better now than behind an hour of other figures.
+        if let Err(error) = capture::Reader::open(trace) {
+            crate::tell(format_args!("{error}"));
+            return ExitCode::from(FAILURE);
+        }
+    }
     match evaluate(args, &chosen) {
         Ok(code) => code,
         Err(error) => {
@@ -118,6 +131,8 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
             tell(&bar, &format!("{}: stands in the folder", figure.name));
         } else if let Some(lack) = figure.lacks() {
             tell(&bar, &format!("{}: {lack}", figure.name));
+            // Of all figures those are measured that can be; of those that are named, all.
+            failed |= !args.all;
             left.push(Left { name: figure.name, reason: lack });
         } else {
             let start = Instant::now();

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use trace::generate::{Generator, Protocols, SizeMix, Specification};
 
 use crate::FAILURE;
+use crate::numbers::{not_negative, whole};
 
 /// Arguments of `generate`.
 #[derive(clap::Args)]
@@ -20,34 +21,49 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: String,
     /// Directed flows, without those that answer; each has at least one packet
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(
+        long, value_name = "N", default_value_t = 1000,
+        value_parser = whole(1..=u32::MAX), allow_negative_numbers = true
+    )]
     flows: u32,
     /// Packets, without those that answer
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(
+        long, value_name = "N", default_value_t = 100_000,
+        value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
+    )]
     packets: u64,
     /// Spatial locality factor: mean number of packets of a flow in a row
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = not_negative, allow_negative_numbers = true)]
     slf: f64,
     /// Exponent of Zipf's law for the flows' shares; 0 gives equal shares. No flow has more than half of the runs
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = not_negative, allow_negative_numbers = true)]
     zipf: f64,
     /// Frame sizes with weights, such as 60:7,590:4,1514:1, without the check sequence; that one is `imix`
     #[arg(long, value_name = "MIX", default_value = "imix")]
     sizes: SizeMix,
     /// Packets per second, evenly spaced
-    #[arg(long, value_name = "PPS", default_value_t = 1e6)]
+    #[arg(
+        long, value_name = "PPS", default_value_t = 1e6,
+        value_parser = not_negative, allow_negative_numbers = true
+    )]
     rate: f64,
     /// Protocol of the flows
     #[arg(long, value_enum, default_value_t = Protocol::Tcp)]
     protocol: Protocol,
     /// Share of the flows that are IPv6, from 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(
+        long, value_name = "SHARE", default_value_t = 0.0,
+        value_parser = not_negative, allow_negative_numbers = true
+    )]
     ipv6: f64,
     /// Acknowledge each TCP packet in the opposite flow
     #[arg(long)]
     answers: bool,
     /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
+    )]
     seed: u64,
 }
 

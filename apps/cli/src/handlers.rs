@@ -2,6 +2,7 @@
 
 use element::ElementId;
 use engine::Workers;
+use lang::nearest;
 
 /// Reads the handlers that `-h` asks for, in Click's format: the bare value of a single one, `name:` before
 /// each of several.
@@ -39,6 +40,32 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
         }
     }
     (text, errors)
+}
+
+/// What is wrong with each of the handlers that `-h` asks for and that cannot be read, and what to do: to be said before a run,
+/// not behind it.
+pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
+    let graph = &workers.plan().graph;
+    let hint = |want: &String| {
+        let Some((element, handler)) = want.split_once('.') else {
+            let help = "write ELEMENT.HANDLER";
+            return format!("; -h prints a handler: {help} (for help: tidegate run --help)");
+        };
+        let near = match graph.find(element) {
+            Some(id) => {
+                let class = workers.plan().classes[id];
+                let names = class.handlers.iter().filter(|handler| handler.access.read);
+                nearest(handler, names.map(|handler| handler.name)).map(|near| format!("{element}.{near}"))
+            }
+            None => {
+                let names = graph.elements.iter().map(|element| element.name.as_str());
+                nearest(element, names).map(|near| format!("{near}.{handler}"))
+            }
+        };
+        near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+    };
+    let error = |want: &String| find(workers, want).err().map(|error| error + &hint(want));
+    wanted.iter().filter_map(error).collect()
 }
 
 /// Reads one handler, `ELEMENT.HANDLER` or `HANDLER`, with a parameter.

@@ -23,6 +23,7 @@ mod handlers;
 mod interrupt;
 mod load;
 mod multiply;
+mod numbers;
 mod packets;
 mod proofs;
 mod prove;
@@ -34,9 +35,12 @@ mod synthesize;
 mod table;
 mod verify;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
 use element::Class;
 
 /// Packet processing on ordinary Linux servers, with Click configurations.
@@ -91,12 +95,35 @@ pub(crate) const FAILURE: u8 = 1;
 /// of the same name as one of the product replaces it.
 pub fn main(own: &'static [&'static Class]) -> ExitCode {
     load::add_classes(own);
-    let mut arguments = std::env::args();
-    let program = arguments.next().unwrap_or_default();
-    if std::path::Path::new(&program).file_name().is_some_and(|name| name == "click") {
-        return click::main(arguments.collect());
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let program = arguments.first().map(|program| Path::new(program).file_name());
+    if program.flatten().is_some_and(|name| name == "click") {
+        let arguments = arguments.drain(1..).map(OsString::into_string).collect::<Result<_, _>>();
+        return match arguments {
+            Ok(arguments) => click::main(arguments),
+            Err(argument) => {
+                tell(format_args!("'{}' is not UTF-8; rename it", argument.display()));
+                ExitCode::from(2)
+            }
+        };
     }
-    match Cli::parse().command {
+    // With a value it prints a handler, as in Click; everywhere else it is for help, and so it is alone.
+    if let [_, command, .., last] = &mut arguments[..]
+        && (command == "run" && last == "-h")
+    {
+        *last = "--help".into();
+    }
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => match unknown_command(&error) {
+            Some(text) => {
+                tell(format_args!("{text}"));
+                return ExitCode::from(2);
+            }
+            None => error.exit(),
+        },
+    };
+    match cli.command {
         Command::Run(args) => run::main(args),
         Command::Check(args) => check::check(args),
         Command::Elements(args) => elements::main(&args),
@@ -112,6 +139,19 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
         Command::Evaluate(args) => evaluate::main(&args),
         Command::Click { args } => click::main(args),
     }
+}
+
+/// The message about a command that does not exist.
+fn unknown_command(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let commands = Cli::command();
+    let names = commands.get_subcommands().map(clap::Command::get_name);
+    let near = match name.as_str() {
+        "version" => Some("--version".to_string()),
+        name => lang::nearest(name, names).map(String::from),
+    };
+    let guess = near.map_or(";".into(), |near| format!("; did you mean {near}?"));
+    Some(format!("there is no command '{name}'{guess} `tidegate --help` lists all of them"))
 }
 
 /// Prints to standard output; a closed pipe ends the program quietly, as tools do.

@@ -1,15 +1,17 @@
 //! From a file or text to a plan, with diagnostics for people.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ariadne::{Color, Config, Label, Report, ReportKind};
+use capture::Content;
 use device::dpdk::Running;
 use element::steering::Spreading;
 use element::{Class, Registry};
 use engine::{Configured, Plan, Problem};
-use lang::{Graph, Severity, Sources, Span};
+use lang::{Diagnostic, Graph, LibraryText, Parameters, Severity, Sources, Span};
 use synthesizer::topology;
 
 /// Where a configuration comes from.
@@ -80,40 +82,115 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
         return input.clone().map(|text| ("<stdin>".into(), text));
     }
     let name = file.display().to_string();
+    if file.is_dir() {
+        return Err(format!("{name}: this is a folder; name a configuration"));
+    }
     match std::fs::read(file) {
-        Ok(bytes) => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
+        Ok(bytes) => match not_text(&name, &bytes) {
+            Some(text) => Err(text),
+            None => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
+        },
         Err(error) => Err(format!("{name}: {}", crate::reason(&error))),
     }
 }
 
+/// The message about a file that is a capture, or compressed, and so no configuration.
+fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
+    Some(match capture::content(bytes)? {
+        Content::Capture => format!(
+            "{name}: this is a capture, not a configuration; write `tidegate analyze {name}`, or \
+             `tidegate run FILE IN={name}` with a configuration that has a parameter IN"
+        ),
+        Content::Compressed(format) => format!(
+            "{name}: this is compressed with {format}, and so no configuration; if it is a capture, write \
+             `tidegate analyze {name}`"
+        ),
+        Content::Unread { format, command } => format!(
+            "{name}: this is compressed with {format}, and so no configuration; unpack it first: {command} {name}"
+        ),
+    })
+}
+
 impl Input {
-    /// Reads and parses. `checks_classes` makes unknown classes errors.
+    /// Reads and parses. `checks_classes` makes unknown classes errors. Values for parameters that the configuration does
+    /// not have are errors, too.
     pub(crate) fn load(&self, checks_classes: bool) -> Result<Loaded, String> {
-        let mut defines = Vec::new();
-        let mut file = self.file.clone();
-        let mut words = self.defines.clone();
-        if self.expression.is_some()
-            && let Some(first) = file.take()
-        {
-            // With -e there is no file: the first word is a definition too.
-            words.insert(0, first.display().to_string());
-        }
-        for word in &words {
-            match word.split_once('=') {
-                Some((name, value)) => defines.push((name.to_string(), value.to_string())),
-                None => return Err(format!("'{word}' is neither a second configuration nor NAME=VALUE")),
-            }
-        }
-        let (name, text) = match (&self.expression, &file) {
+        let mut loaded = self.load_with_any_values(checks_classes)?;
+        let parameters = loaded.graph.parameters.clone();
+        check_values(&mut loaded, &self.values()?, &parameters, Severity::Error);
+        Ok(loaded)
+    }
+
+    /// The values that are given to parameters, by name, in order.
+    pub(crate) fn values(&self) -> Result<Vec<(String, String)>, String> {
+        // With -e there is no file: the first word is a definition too.
+        let first = self.file.as_ref().filter(|_| self.expression.is_some());
+        let words = first.map(|first| first.display().to_string()).into_iter().chain(self.defines.clone());
+        let value = |word: String| match word.split_once('=') {
+            Some((name, value)) => Ok((name.to_string(), value.to_string())),
+            None => Err(format!("'{word}' is neither a second configuration nor NAME=VALUE")),
+        };
+        words.map(value).collect()
+    }
+
+    /// The same without a look at which parameters the values are for.
+    pub(crate) fn load_with_any_values(&self, checks_classes: bool) -> Result<Loaded, String> {
+        let defines = self.values()?;
+        let file = self.file.as_ref().filter(|_| self.expression.is_none());
+        let (name, text) = match (&self.expression, file) {
             (Some(text), _) => ("config".to_string(), text.clone()),
             (None, Some(file)) => read_text(file)?,
             (None, None) => return Err("no configuration given".into()),
         };
-        if file.as_deref().and_then(Path::extension).is_some_and(|extension| extension == "prop") {
+        if file.and_then(|file| file.extension()).is_some_and(|extension| extension == "prop") {
             return Ok(parse_chain(name, text, &defines, checks_classes));
         }
-        Ok(parse(name, text, file.as_deref().and_then(Path::parent), &defines, checks_classes))
+        let file = file.map(PathBuf::as_path);
+        let texts = Texts { name, text, file, folders: None, allows_circles: false };
+        Ok(parse(texts, &defines, checks_classes))
     }
+}
+
+/// Adds to the problems of a configuration what is wrong with the values that the command line gives to parameters: each has to
+/// be for one of these, and there has to be one for each.
+pub(crate) fn check_values(
+    loaded: &mut Loaded,
+    values: &[(String, String)],
+    parameters: &Parameters,
+    severity: Severity,
+) {
+    let words: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut at = 0;
+    let mut source = None;
+    for (number, ((name, _), word)) in values.iter().zip(&words).enumerate() {
+        let start = at;
+        at += word.len() + 1;
+        let is_again = values.iter().take(number).any(|(earlier, _)| earlier == name);
+        let (message, hint) = if !parameters.has(name) {
+            unknown_parameter(name, parameters)
+        } else if is_again {
+            (format!("{name} is given twice"), "leave one of the two out".to_string())
+        } else {
+            continue;
+        };
+        let source = *source.get_or_insert_with(|| loaded.sources.add("command line", words.join(" ")));
+        let mut diagnostic =
+            Diagnostic::error(Span { source, start, end: start + name.len() }, message).with_hint(hint);
+        diagnostic.severity = severity;
+        loaded.problems.push(Problem::new(diagnostic));
+    }
+}
+
+/// The message about a parameter that a configuration does not have, and what to do.
+fn unknown_parameter(name: &str, parameters: &Parameters) -> (String, String) {
+    let known = parameters.defined.iter().chain(&parameters.mentioned).map(String::as_str);
+    let guess = lang::nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let hint = match parameters.defined.as_slice() {
+        [] => "the configuration defines no parameters".to_string(),
+        [only] => format!("the only one is {only}"),
+        all => format!("there are: {}", all.join(", ")),
+    };
+    (format!("no `define` has a parameter {name}{guess}"), hint)
 }
 
 /// Starts DPDK, if that was asked for. It runs for as long as what this gives lives.
@@ -121,26 +198,41 @@ pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<Running>
     arguments.map(device::dpdk::start).transpose()
 }
 
-/// Parses a configuration. Libraries are looked for beside it.
-pub(crate) fn parse(
-    name: String,
-    text: String,
-    folder: Option<&Path>,
-    defines: &[(String, String)],
-    checks_classes: bool,
-) -> Loaded {
+/// A configuration that is to be parsed, and where its libraries are.
+pub(crate) struct Texts<'a> {
+    /// What messages call it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// Its file, if it stands in one.
+    pub(crate) file: Option<&'a Path>,
+    /// Folders for libraries, in place of those of CLICKPATH.
+    pub(crate) folders: Option<&'a str>,
+    /// Libraries may require each other in a circle.
+    pub(crate) allows_circles: bool,
+}
+
+impl Texts<'_> {
+    /// A text that stands in no file.
+    pub(crate) fn of(name: &str, text: String) -> Texts<'static> {
+        Texts { name: name.to_string(), text, file: None, folders: None, allows_circles: false }
+    }
+}
+
+/// Parses a configuration.
+pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_classes: bool) -> Loaded {
+    let Texts { name, text, file, folders, allows_circles } = texts;
     let mut sources = Sources::new();
     let source = sources.add(name.clone(), text.clone());
     let registry = registry();
     let names = registry.names();
-    let library = |library: &str| {
-        let beside = folder.map(|folder| folder.join(library));
-        let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(library));
-        std::fs::read_to_string(path).ok()
-    };
+    let folders = folders.map_or_else(click_path, |folders| folders.into());
+    let library = |library: &str, required_by: &str| find_library(library, required_by, &folders);
+    let identity = file.map(identity);
     let options = lang::Options {
         defines,
         library: Some(&library),
+        file: identity.as_deref(),
+        allows_circles,
         classes: checks_classes.then_some(&names[..]),
         ..lang::Options::default()
     };
@@ -148,14 +240,50 @@ pub(crate) fn parse(
     Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
 }
 
-/// Joins the configurations that a `.prop` file names. They are looked for beside it, then in the current folder.
+/// The folders that the environment lists for libraries.
+fn click_path() -> OsString {
+    std::env::var_os("CLICKPATH").unwrap_or_default()
+}
+
+/// A file's name that is the same however the file is named.
+fn identity(file: &Path) -> String {
+    std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf()).display().to_string()
+}
+
+/// Finds a file that another one names: beside that one, in the current folder, then in each of `folders`, which colons
+/// separate, and in its `conf`. Pipes and devices are passed over: they might never end.
+fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Option<PathBuf> {
+    let listed = std::env::split_paths(folders).filter(|folder| !folder.as_os_str().is_empty());
+    let listed = listed.flat_map(|folder| [folder.join("conf").join(name), folder.join(name)]);
+    [named_by.with_file_name(name), PathBuf::from(name)].into_iter().chain(listed).find(|file| file.is_file())
+}
+
+/// Finds a library and reads it.
+fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<LibraryText, String> {
+    let Some(file) = find_file(name, Path::new(required_by), folders) else {
+        let listed = if folders.is_empty() {
+            "CLICKPATH can list further folders".to_string()
+        } else {
+            format!("in the folders of CLICKPATH ({})", folders.display())
+        };
+        return Err(format!(
+            "it is looked for beside the file that requires it and in the current folder; {listed}"
+        ));
+    };
+    let (_, text) = read_text(&file)?;
+    // Files are found by whole paths, of which only the end tells people something.
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = file.strip_prefix(here).unwrap_or(&file).display().to_string();
+    Ok(LibraryText { name: shown, file: identity(&file), text })
+}
+
+/// Joins the configurations that a `.prop` file names.
 fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_classes: bool) -> Loaded {
     let mut sources = Sources::new();
     let source = sources.add(name.clone(), text);
     let files = |file: &str, named_by: &str| {
-        let beside = Path::new(named_by).with_file_name(file);
-        let path = if beside.exists() { beside } else { PathBuf::from(file) };
-        read_text(&path)
+        let found = find_file(file, Path::new(named_by), &click_path());
+        read_text(&found.unwrap_or_else(|| PathBuf::from(file)))
     };
     let registry = registry();
     let options = topology::Options { registry: &registry, defines, checks_classes, files: &files };

@@ -7,7 +7,8 @@ use element::args::parse_seconds;
 use trace::multiply::{Multiplied, Windows};
 
 use crate::FAILURE;
-use crate::analyze::{is_stream, open, progress};
+use crate::analyze::{is_stream, no_place, open, progress};
+use crate::numbers::whole;
 
 /// Arguments of `multiply`.
 #[derive(clap::Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// How many windows to cut it into, up to 256
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(0..=usize::MAX), allow_negative_numbers = true)]
     windows: usize,
     /// How long each is: `2.5`, `500ms`
     #[arg(long, value_name = "S")]
@@ -42,6 +43,10 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             "{}: would be written over itself; name another file",
             args.trace.display()
         ));
+        return ExitCode::from(2);
+    }
+    if let Err(wrong) = no_place(&args.output) {
+        crate::tell(format_args!("{wrong}"));
         return ExitCode::from(2);
     }
     let windows = Windows { count: args.windows, length: length.0 };

@@ -172,11 +172,11 @@ fn made(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::parse;
+    use crate::load::{Texts, parse};
     use crate::reasoning::{Unread, of};
 
     fn reasoned(text: &str) -> Reasoned {
-        of(parse("test".into(), text.into(), None, &[], true)).unwrap_or_else(|unread| match unread {
+        of(parse(Texts::of("test", text.into()), &[], true)).unwrap_or_else(|unread| match unread {
             Unread::Input(text) => panic!("{text}"),
             Unread::Problems(loaded) => panic!("{:?}", loaded.problems),
         })

@@ -10,7 +10,7 @@ use synthesizer::compose::{Stretch, Synthesis};
 use synthesizer::insert::insert;
 use synthesizer::verify::{NO_ROOM, Outcome, TOO_LONG, Verdict};
 
-use crate::load::parse;
+use crate::load::{Texts, parse};
 use crate::proofs::{Kept, Key, Proofs, Tried};
 use crate::reasoning::{Reasoned, of};
 use crate::verify::{self, Limit};
@@ -198,7 +198,7 @@ fn find(
 /// Reads what was made of a configuration as a configuration of its own.
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
-    of(parse(name, lang::flatten(graph), None, &[], false)).map_err(|unread| {
+    of(parse(Texts::of(&name, lang::flatten(graph)), &[], false)).map_err(|unread| {
         unread.show();
         "what was made of the configuration cannot be read".into()
     })

@@ -10,7 +10,9 @@ use clap::ValueEnum;
 use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::analyze::can_write;
 use crate::load::{Input, start_dpdk};
+use crate::numbers::whole;
 use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
 use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
@@ -32,7 +34,10 @@ pub(crate) struct Args {
     clock: Clock,
     /// Worker threads, each on a core of its own with a copy of the graph; what has to be in one place, such as a file or a
     /// shaper, is on the first one
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u16>(1..=64), allow_negative_numbers = true
+    )]
     threads: u16,
     #[command(flatten)]
     steering: Steering,
@@ -58,10 +63,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
     memory: usize,
     /// Seed of random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
+    )]
     seed: u64,
     /// Most packets per batch
-    #[arg(long, value_name = "N", default_value_t = BURST as u16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long, value_name = "N", default_value_t = BURST as u16,
+        value_parser = whole::<u16>(1..=256), allow_negative_numbers = true
+    )]
     burst: u16,
     /// Take packets past whole stretches of elements, in one classification and one write per field (see `tidegate
     /// synthesize`); handlers and counts stay as they are. Stretches whose proof is neither kept nor found within 20 seconds stay
@@ -132,6 +143,9 @@ pub(crate) fn main(args: Args) -> ExitCode {
         crate::tell(format_args!("{text}; see `tidegate run --help`"));
         return ExitCode::from(2);
     }
+    if !can_write(&args.json) {
+        return ExitCode::from(2);
+    }
     let requests = interrupt::requests();
     let mut loaded = match args.input.load(true) {
         Ok(loaded) => loaded,
@@ -163,9 +177,12 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if let Some((plan, copies)) = &built {
         let warning = copies.first().and_then(|copy| explain::warn_of_fragments(plan, copy, threads));
         loaded.problems.extend(warning);
+        loaded.problems.extend(copies.first().map(|copy| plan.unknown_calls(copy)).unwrap_or_default());
     }
     loaded.show();
-    let Some((plan, copies)) = built else { return ExitCode::from(FAILURE) };
+    let Some((plan, copies)) = built.filter(|_| !loaded.has_errors()) else {
+        return ExitCode::from(FAILURE);
+    };
     if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {
         crate::tell(format_args!("{text}"));
         return ExitCode::from(FAILURE);
@@ -215,6 +232,11 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
+    let missing = handlers::missing(&workers, &args.handlers);
+    if !missing.is_empty() {
+        missing.iter().for_each(|text| crate::tell(format_args!("{text}")));
+        return ExitCode::from(FAILURE);
+    }
     let spinner = progress(&progress_count);
     if let Err(problem) = workers.initialize() {
         workers.flush();

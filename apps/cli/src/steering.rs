@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::numbers::whole;
 use clap::ValueEnum;
 use element::effects::Access;
 use element::obstacles::to_spraying;
@@ -19,7 +20,10 @@ pub(crate) struct Steering {
     #[arg(long, value_enum, default_value_t = Way::Rss)]
     steering: Way,
     /// Workers that one flow is spread over, chosen by its addresses and ports; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long, value_name = "N", default_value_t = 0,
+        value_parser = whole(0..=u16::MAX), allow_negative_numbers = true
+    )]
     spray_cores: u16,
     /// With `--steering flowlet`: the pause after which a flow may go on at another worker [default: 500us]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]

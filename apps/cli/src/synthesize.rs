@@ -14,8 +14,10 @@ use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
 use synthesizer::standard::standard;
 
+use crate::analyze::can_write;
 use crate::check::print_or_write;
 use crate::load::{Input, Loaded};
+use crate::numbers::whole;
 use crate::proofs::Proofs;
 use crate::prove::{self, Allowed, Finding, MOST_SECONDS, Split, Unproven};
 use crate::reasoning::{Reasoned, Unread, of, read};
@@ -38,7 +40,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Classes of packets in one stretch; with more, an element that makes many ends it
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(
+        long, value_name = "N", default_value_t = 4096,
+        value_parser = whole(0..=usize::MAX), allow_negative_numbers = true
+    )]
     classes: usize,
     /// Make programs of all stretches of four elements and more, also where these cost less as they are; programs take all packets
     /// then
@@ -57,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["emit", "output", "unproven", "standard"])]
     prove: bool,
     /// Seconds that proofs may take in all; with 0, only proofs that are kept count [default: 120, with --prove 3600]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
+    #[arg(long, value_name = "N", value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true)]
     seconds: Option<u64>,
     /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
@@ -98,6 +103,9 @@ const SECONDS: u64 = 120;
 const SECONDS_TO_PROVE: u64 = 3600;
 
 pub(crate) fn main(args: &Args) -> ExitCode {
+    if !can_write(&args.output) {
+        return ExitCode::from(2);
+    }
     let reasoned = match read(&args.input) {
         Ok(reasoned) => reasoned,
         Err(unread) => {

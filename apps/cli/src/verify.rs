@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use lang::Severity;
 use synthesizer::model::chain::Chain;
 use synthesizer::model::diagrams::nodes_in;
 use synthesizer::verify::example::Example;
@@ -14,9 +15,10 @@ use synthesizer::verify::run::{Exit, exits, kind_of};
 use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 
 use crate::example::{Ran, run};
-use crate::load::Input;
+use crate::load::{Input, check_values};
+use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
-use crate::reasoning::{Reasoned, read};
+use crate::reasoning::{Reasoned, Unread, of};
 use crate::run::parse_size;
 use crate::{packets, print};
 
@@ -42,7 +44,10 @@ pub(crate) struct Args {
     #[arg(long)]
     reasons: bool,
     /// Seconds after which it is given up as undecided
-    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
+    #[arg(
+        long, value_name = "N", default_value_t = 120,
+        value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
+    )]
     seconds: u64,
     /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
@@ -55,18 +60,13 @@ const ERROR: u8 = 2;
 const UNDECIDED: u8 = 3;
 
 pub(crate) fn main(args: &Args) -> ExitCode {
-    let mut both = Vec::new();
-    for file in [&args.a, &args.b] {
-        let input = Input { file: Some(file.clone()), defines: args.defines.clone(), ..Input::default() };
-        match read(&input) {
-            Ok(reasoned) => both.push(reasoned),
-            Err(unread) => {
-                unread.show();
-                return ExitCode::from(ERROR);
-            }
+    let (a, b) = match read_both(args) {
+        Ok(both) => both,
+        Err(unread) => {
+            unread.show();
+            return ExitCode::from(ERROR);
         }
-    }
-    let Ok([a, b]) = <[Reasoned; 2]>::try_from(both) else { return ExitCode::from(ERROR) };
+    };
     let pair = [&a, &b];
     let outcome = compare(pair, args.reasons, Limit::of(args.seconds, args.memory));
     let mut text = String::new();
@@ -85,6 +85,25 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let printed = print(&text);
     if status == 0 { printed } else { ExitCode::from(status) }
+}
+
+/// Reads both configurations. Each value has to be for a parameter of one of them at least.
+fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Unread> {
+    let input = |file: &PathBuf| Input {
+        file: Some(file.clone()),
+        defines: args.defines.clone(),
+        ..Input::default()
+    };
+    let load = |file| {
+        let input = input(file);
+        let loaded = input.load_with_any_values(false).map_err(Unread::Input)?;
+        Ok((loaded, input.values().map_err(Unread::Input)?))
+    };
+    let ((mut a, values), (b, _)) = (load(&args.a)?, load(&args.b)?);
+    let mut parameters = a.graph.parameters.clone();
+    parameters.extend(&b.graph.parameters);
+    check_values(&mut a, &values, &parameters, Severity::Error);
+    Ok((of(a)?, of(b)?))
 }
 
 /// Limits of one comparison.

@@ -170,7 +170,8 @@ fn other_errors_are_said_beside_unknown_classes() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
     let errors = text(&output.stderr);
     assert!(
-        errors.contains("unknown element class 'Mystery'") && errors.contains("LENGTH: invalid number"),
+        errors.contains("unknown element class 'Mystery'")
+            && errors.contains("LENGTH: 'many' is not a whole number"),
         "{errors}"
     );
     assert_eq!(errors.matches("Error:").count(), 2, "{errors}");

@@ -102,8 +102,8 @@ fn errors_say_where_what_and_what_to_do() {
     let message = err(&output);
     for part in [
         "While configuring",
-        "COLOR: out of range, bound 255",
-        "LENGTH: invalid number",
+        "COLOR: 300 is too large; the most is 255",
+        "LENGTH: 'x' is not a whole number",
         "tidegate elements Strip",
     ] {
         assert!(message.contains(part), "{part} is not in:\n{message}");

@@ -31,15 +31,22 @@ struct Left {
     packets: Vec<u8>,
 }
 
+/// Values for those of the parameters IN and OUT that a configuration defines.
+fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(config).unwrap();
+    let has = |name: &str| text.contains(&format!("${name} "));
+    let given = [("IN", capture), ("OUT", packets)].into_iter().filter(|(name, _)| has(name));
+    given.map(|(name, path)| format!("{name}={}", path.display())).collect()
+}
+
 fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
     let (report, packets) = (folder.join("report.json"), folder.join("out.pcap"));
-    let [input, output] =
-        [("IN", capture), ("OUT", &packets)].map(|(name, path)| format!("{name}={}", path.display()));
+    let values = values(config, capture, &packets);
     // With batches of one packet the order of all packets is the same, not only that along each way.
     let mut args = vec!["run", config.to_str().unwrap(), "--clock", "trace", "--burst", "1", "--json"];
     args.push(report.to_str().unwrap());
     args.extend(more);
-    args.extend([input.as_str(), output.as_str()]);
+    args.extend(values.iter().map(String::as_str));
     let ran = tidegate(&args);
     assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
@@ -229,10 +236,10 @@ fn proofs_are_kept() {
 /// Writes a configuration in elements that Click and FastClick have, too, and says what was said about it.
 fn in_standard_elements(config: &Path, capture: &Path, folder: &Path) -> (PathBuf, String) {
     let (written, out) = (folder.join("standard.click"), folder.join("out.pcap"));
-    let [input, output] =
-        [("IN", capture), ("OUT", &out)].map(|(name, path)| format!("{name}={}", path.display()));
+    let values = values(config, capture, &out);
     let mut args = vec!["synthesize", config.to_str().unwrap(), "--emit", "click", "--standard"];
-    args.extend(["--seconds", "10", "-o", written.to_str().unwrap(), &input, &output]);
+    args.extend(["--seconds", "10", "-o", written.to_str().unwrap()]);
+    args.extend(values.iter().map(String::as_str));
     let ran = tidegate(&args);
     let said = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.success(), "{args:?}: {said}");

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::MAX_CAPTURED;
+use crate::content::{Content, content};
 use crate::input::Compression;
 
 /// A fault in a capture file: where it is and what it is.
@@ -43,7 +44,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
         // These are about the whole file, and are told as Click tells them.
-        if matches!(self.kind, ErrorKind::Open(_) | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }) {
+        if matches!(
+            self.kind,
+            ErrorKind::Open(_) | ErrorKind::Folder | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }
+        ) {
             return write!(f, "{}", self.kind);
         }
         match self.packet {
@@ -75,6 +79,8 @@ impl std::error::Error for Error {
 pub enum ErrorKind {
     /// The file cannot be opened.
     Open(io::Error),
+    /// It is a folder.
+    Folder,
     /// The operating system reports an error while reading.
     Read(io::Error),
     /// Compressed data are damaged or end early.
@@ -144,6 +150,12 @@ impl fmt::Display for ErrorKind {
                 )
             }
             ErrorKind::Empty => f.write_str("empty file"),
+            ErrorKind::Folder => f.write_str("this is a folder; name a capture"),
+            ErrorKind::UnknownFormat { magic }
+                if let Some(Content::Unread { format, command }) = content(magic) =>
+            {
+                write!(f, "compressed with {format}, which is not read; unpack it first: {command} FILE")
+            }
             ErrorKind::UnknownFormat { magic: [a, b, c, d] } => write!(
                 f,
                 "not a tcpdump file (bad magic number {a:02x} {b:02x} {c:02x} {d:02x}), nor a pcapng file; convert \

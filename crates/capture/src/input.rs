@@ -81,7 +81,10 @@ pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<V
 /// Looks at the first bytes and puts a decompressor in between if needed.
 pub(crate) fn decompressed(mut raw: Box<dyn Read + Send>) -> Result<(Input, Option<Compression>), ErrorKind> {
     let mut start = Vec::with_capacity(4);
-    raw.by_ref().take(4).read_to_end(&mut start).map_err(ErrorKind::Read)?;
+    raw.by_ref().take(4).read_to_end(&mut start).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => ErrorKind::Folder,
+        _ => ErrorKind::Read(error),
+    })?;
     if start.is_empty() {
         return Err(ErrorKind::Empty);
     }

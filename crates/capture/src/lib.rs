@@ -7,6 +7,7 @@
 //! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, chosen by magic number; the buffer that records are slices of |
 //! | `writer.rs` | [`Writer`] |
 //! | `summary/` | [`summary`]: IP summary dumps |
+//! | `content.rs` | [`content`]: what a file is, by its first bytes |
 //! | `error.rs` | [`Error`]: file, packet, byte, what is wrong and what to do |
 //!
 //! Memory is constant however large the file is, and no record costs an allocation.
@@ -31,6 +32,7 @@
 mod buffer;
 mod byte_order;
 mod classic;
+mod content;
 mod error;
 mod gzip;
 mod input;
@@ -40,6 +42,7 @@ pub mod summary;
 mod writer;
 mod zstd;
 
+pub use content::{Content, content};
 pub use error::{Error, ErrorKind};
 pub use reader::{Reader, Record};
 pub use wire::LinkType;

@@ -55,14 +55,16 @@ impl Program {
     /// Compiles one pattern per output.
     ///
     /// # Errors
-    /// Every mistake in every pattern, in Click's words.
-    pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Program, Vec<String>> {
+    /// Every mistake in every pattern, in Click's words, with the number of the pattern.
+    pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Program, Vec<(usize, String)>> {
         let mut errors = Vec::new();
         let mut parsed = Vec::new();
         for (number, text) in patterns.iter().enumerate() {
             match parse_pattern(text.as_ref()) {
                 Ok(clauses) => parsed.push(clauses),
-                Err(reasons) => errors.extend(reasons.iter().map(|r| format!("pattern {number}: {r}"))),
+                Err(reasons) => {
+                    errors.extend(reasons.iter().map(|r| (number, format!("pattern {number}: {r}"))));
+                }
             }
         }
         if !errors.is_empty() {
@@ -322,8 +324,10 @@ mod tests {
     fn errors_name_the_pattern() {
         let reasons =
             Program::compile(&["12/0800", "12", "1/2", "1/234", "1/22%2", "1/22%222", "x", "9999999999/11"]);
+        let reasons: Vec<(usize, String)> = reasons.unwrap_err();
+        assert_eq!(reasons.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(
-            reasons.unwrap_err(),
+            reasons.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
             [
                 "pattern 1: expected '/'",
                 "pattern 2: value has less than 2 hex digits",

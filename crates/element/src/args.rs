@@ -9,6 +9,10 @@ mod filter;
 mod micros;
 mod port;
 mod real;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
 
 use lang::args::split_spaces;
 pub use lang::args::unquote;
@@ -30,6 +34,65 @@ use crate::setup::{Setup, scope_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 
+/// An error or a warning about the arguments of an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// What is wrong, or what the user should know.
+    pub text: String,
+    /// What Click says of it, where that is something else: a line for each message, and none where Click has no
+    /// message.
+    pub clicks_words: Option<String>,
+    /// The number of the argument that it is about, if it is about one.
+    pub argument: Option<usize>,
+}
+
+impl Complaint {
+    /// A complaint, and what Click says of it.
+    pub fn new(text: impl Into<String>, clicks_words: impl Into<String>) -> Complaint {
+        Complaint { clicks_words: Some(clicks_words.into()), ..Complaint::from(text.into()) }
+    }
+
+    /// The complaint that the text of the argument `name` is no value of a type, and why.
+    pub fn wrong_value<T: Arg>(name: &str, text: &str, reason: &str) -> Complaint {
+        let clicks_words = T::clicks_words(text).map(|words| format!("{name}: {words}"));
+        Complaint { clicks_words, ..format!("{name}: {reason}").into() }
+    }
+
+    /// The same behind `prefix`; each line of Click's words is behind `clicks_prefix`.
+    #[must_use]
+    pub fn behind(self, prefix: &str, clicks_prefix: &str) -> Complaint {
+        let lines = self.clicks_words.as_ref().unwrap_or(&self.text).lines();
+        let lines: Vec<String> = lines.map(|line| format!("{clicks_prefix}{line}")).collect();
+        let (text, clicks_words) = (format!("{prefix}{}", self.text), lines.join("\n"));
+        Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
+    }
+
+    /// The same where Click says nothing of it.
+    #[must_use]
+    pub fn without_clicks_words(self) -> Complaint {
+        Complaint { clicks_words: Some(String::new()), ..self }
+    }
+}
+
+impl From<String> for Complaint {
+    fn from(text: String) -> Complaint {
+        Complaint { text, clicks_words: None, argument: None }
+    }
+}
+
+/// Handlers answer with the text.
+impl From<Complaint> for String {
+    fn from(complaint: Complaint) -> String {
+        complaint.text
+    }
+}
+
+impl From<&str> for Complaint {
+    fn from(text: &str) -> Complaint {
+        text.to_string().into()
+    }
+}
+
 /// The arguments of one element while it is being configured, and what it may know of its surroundings.
 pub struct Args<'a> {
     /// What elements share while the graph is built.
@@ -40,8 +103,10 @@ pub struct Args<'a> {
     /// Whether output 0 is a push output.
     pushes: bool,
     given: Vec<Given>,
-    errors: Vec<String>,
-    warnings: Vec<String>,
+    /// The arguments that have been read by name, and their numbers.
+    read: Vec<(&'static str, usize)>,
+    errors: Vec<Complaint>,
+    warnings: Vec<Complaint>,
 }
 
 struct Given {
@@ -74,7 +139,8 @@ impl<'a> Args<'a> {
         given: Vec<String>,
     ) -> Args<'a> {
         let given = given.into_iter().map(|text| Given { text, used: false }).collect();
-        Args { setup, class, id, shape, pushes, given, errors: Vec::new(), warnings: Vec::new() }
+        let (read, errors, warnings) = Default::default();
+        Args { setup, class, id, shape, pushes, given, read, errors, warnings }
     }
 
     /// Number of the element.
@@ -102,27 +168,83 @@ impl<'a> Args<'a> {
         self.pushes
     }
 
-    /// Reports an error of the element's own.
-    pub fn error(&mut self, text: impl Into<String>) {
-        self.errors.push(text.into());
+    /// Reports an error of the element's own. A text that begins with `NAME: ` is about the argument of that name.
+    pub fn error(&mut self, complaint: impl Into<Complaint>) {
+        let complaint = self.placed(complaint.into());
+        self.errors.push(complaint);
     }
 
-    /// Reports something that the user should know but that does not stop the graph.
-    pub fn warn(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+    /// Reports an error of the element's own that Click has other words for.
+    pub fn error_as(&mut self, text: impl Into<String>, clicks_words: impl Into<String>) {
+        self.error(Complaint::new(text, clicks_words));
+    }
+
+    /// Reports that the number of the argument `name` is larger than the element takes.
+    pub fn too_large(&mut self, name: &str, most: impl fmt::Display) {
+        let clicks_words = format!("{name}: out of range, bound {most}");
+        self.error_as(format!("{name}: too large; the most is {most}"), clicks_words);
+    }
+
+    /// Reports an error in the argument with this number among all arguments.
+    pub fn error_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
+        self.errors.push(Complaint { argument: Some(argument), ..complaint.into() });
+    }
+
+    /// Reports something that the user should know but that does not stop the graph. What it is about is told as in
+    /// [`error`](Self::error).
+    pub fn warn(&mut self, complaint: impl Into<Complaint>) {
+        let complaint = self.placed(complaint.into());
+        self.warnings.push(complaint);
+    }
+
+    /// The same about the argument with this number among all arguments.
+    pub fn warn_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
+        self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
+    }
+
+    /// A complaint with the number of the argument that its text names.
+    fn placed(&self, complaint: Complaint) -> Complaint {
+        let name = complaint.text.split_once(": ").map(|(name, _)| name);
+        let read = self.read.iter().rev().find(|(read, _)| Some(*read) == name);
+        Complaint { argument: complaint.argument.or(read.map(|&(_, argument)| argument)), ..complaint }
     }
 
     /// The argument `name`, if it was given and is right.
     pub fn get<T: Arg>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
         let place = Place { setup: self.setup, id: self.id };
-        match T::parse(&text, &place) {
-            Ok(value) => Some(value),
-            Err(reason) => {
-                self.errors.push(format!("{name}: {reason}"));
-                None
+        let value = T::parse(&text, &place);
+        // Click leaves parameters without a value as they are, which only texts can be.
+        let unknown = lang::args::parameter(&text);
+        match (value, unknown) {
+            (Ok(value), None) => return Some(value),
+            (Ok(value), Some(unknown)) if !self.names_outside(name) => {
+                if text.trim_start_matches(['$', '{']).trim_end_matches('}') == unknown {
+                    let reason = without_value(unknown);
+                    let text = format!("{name}: {reason}; it is taken as it stands");
+                    self.warn(Complaint::from(text).without_clicks_words());
+                }
+                return Some(value);
             }
+            (value, Some(unknown)) => {
+                let reason = format!(
+                    "{}; write define(${unknown} VALUE), or give {unknown}=VALUE on the command line",
+                    without_value(unknown)
+                );
+                match value {
+                    // Click takes the text, and may fail when it uses it.
+                    Ok(_) => self.error(format!("{name}: {reason}")),
+                    Err(_) => self.error(Complaint::wrong_value::<T>(name, &text, &reason)),
+                }
+            }
+            (Err(reason), None) => self.error(Complaint::wrong_value::<T>(name, &text, &reason)),
         }
+        None
+    }
+
+    /// True if an argument names something outside of the configuration, such as a file, which no dollar sign is likely in.
+    fn names_outside(&self, name: &str) -> bool {
+        self.class.arg(name).is_some_and(|info| info.ty.contains("file") || info.ty.contains("interface"))
     }
 
     /// The argument `name`, or `default`.
@@ -141,7 +263,7 @@ impl<'a> Args<'a> {
         let before = self.errors.len();
         self.get(name).unwrap_or_else(|| {
             if self.errors.len() == before {
-                self.errors.push(format!("{name}: required argument missing"));
+                self.error(format!("{name}: required argument missing"));
             }
             unused
         })
@@ -189,20 +311,21 @@ impl<'a> Args<'a> {
             return None;
         };
         let mut found = None;
-        for given in &mut self.given {
+        for (number, given) in self.given.iter_mut().enumerate() {
             if !given.used
                 && let Some((keyword, value)) = given.keyword()
                 && keyword == name
             {
                 found = Some(value.to_string());
                 given.used = true;
+                self.read.push((name, number));
             }
         }
         if found.is_some() || info.kind == ArgKind::Keyword || info.kind == ArgKind::Rest {
             return found;
         }
         let class = self.class;
-        let place = self.given.iter_mut().find(|g| {
+        let (number, place) = self.given.iter_mut().enumerate().find(|(_, g)| {
             let keyword = g.keyword().map(|(name, _)| class.arg(name).is_some());
             // A mandatory argument also takes what merely looks like a keyword.
             !g.used && (keyword.is_none() || (info.kind == ArgKind::Required && keyword == Some(false)))
@@ -211,6 +334,7 @@ impl<'a> Args<'a> {
             return None;
         }
         place.used = true;
+        self.read.push((name, number));
         Some(place.text.trim().to_string())
     }
 
@@ -219,8 +343,8 @@ impl<'a> Args<'a> {
     /// # Errors
     /// If anything was wrong so far.
     pub fn finish(&mut self) -> Result<(), Invalid> {
-        let mut too_many = false;
-        for given in &mut self.given {
+        let mut too_many = None;
+        for (number, given) in self.given.iter_mut().enumerate() {
             if std::mem::replace(&mut given.used, true) {
                 continue;
             }
@@ -228,19 +352,21 @@ impl<'a> Args<'a> {
                 Some((name, _)) => {
                     let close = nearest(name, self.class.args.iter().map(|a| a.name));
                     let hint = close.map(|c| format!(" (did you mean {c}?)")).unwrap_or_default();
-                    self.errors.push(format!("{name}: unknown argument{hint}"));
+                    let text = format!("{name}: unknown argument{hint}");
+                    self.errors.push(Complaint { argument: Some(number), ..text.into() });
                 }
-                None => too_many |= !given.text.trim().is_empty(),
+                None if given.text.trim().is_empty() => {}
+                None => too_many = too_many.or(Some(number)),
             }
         }
-        if too_many {
-            self.errors.push("too many arguments".into());
+        if let Some(first) = too_many {
+            self.error_in(first, "too many arguments");
         }
         if self.errors.is_empty() { Ok(()) } else { Err(Invalid) }
     }
 
     /// The errors and warnings so far.
-    pub fn into_reports(self) -> (Vec<String>, Vec<String>) {
+    pub fn into_reports(self) -> (Vec<Complaint>, Vec<Complaint>) {
         (self.errors, self.warnings)
     }
 
@@ -248,6 +374,10 @@ impl<'a> Args<'a> {
     pub fn place(&self) -> Place<'_> {
         Place { setup: self.setup, id: self.id }
     }
+}
+
+fn without_value(parameter: &str) -> String {
+    format!("the parameter ${parameter} has no value")
 }
 
 /// Where an argument stands, for names in it.
@@ -294,16 +424,40 @@ pub trait Arg: Sized {
     /// Reads the value.
     ///
     /// # Errors
-    /// What Click says behind `NAME: `.
+    /// The value, and what is expected: what stands behind `NAME: `.
     fn parse(text: &str, place: &Place<'_>) -> Result<Self, String>;
+
+    /// Click's words for a text that is not a value of the type, where Click has such arguments: they stand behind
+    /// `NAME: `.
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("parse error".into())
+    }
 }
 
-/// Click's word for what no parser understands.
-const PARSE_ERROR: &str = "parse error";
+/// Reads the text of the argument `name`, for elements that keep such texts and read them again in handlers.
+///
+/// # Errors
+/// The text is no value of the type.
+pub fn read_value<T: Arg>(name: &str, text: &str, place: &Place<'_>) -> Result<T, Complaint> {
+    T::parse(text, place).map_err(|reason| Complaint::wrong_value::<T>(name, text, &reason))
+}
+
+/// The message about a value that is not what it should be.
+pub fn not_a(text: &str, what: &str) -> String {
+    format!("'{}' is not {what}", text.trim())
+}
+
+/// The message about a number that does not fit.
+pub fn out_of_range(text: &str, least: impl fmt::Display, most: impl fmt::Display) -> String {
+    match text.trim().starts_with('-') {
+        true => format!("{} is too small; the least is {least}", text.trim()),
+        false => format!("{} is too large; the most is {most}", text.trim()),
+    }
+}
 
 impl Arg for bool {
     fn parse(text: &str, _: &Place<'_>) -> Result<bool, String> {
-        parse_bool(text).ok_or_else(|| PARSE_ERROR.into())
+        parse_bool(text).ok_or_else(|| format!("'{}' is neither true nor false", text.trim()))
     }
 }
 
@@ -355,18 +509,25 @@ macro_rules! integers {
     ($($ty:ty),*) => {$(
         impl Arg for $ty {
             fn parse(text: &str, _: &Place<'_>) -> Result<$ty, String> {
-                let bound = |value: i128| {
-                    let near = if value < 0 { <$ty>::MIN } else { <$ty>::MAX };
-                    format!("out of range, bound {near}")
-                };
                 match parse_integer(text) {
-                    // Unsigned numbers take no minus sign at all.
-                    Ok(value) if <$ty>::MIN == 0 && value < 0 => Err("invalid number".into()),
-                    Ok(value) => <$ty>::try_from(value).map_err(|_| bound(value)),
-                    Err(BadInteger::OutOfRange) if text.trim().starts_with('-') => Err(bound(-1)),
-                    Err(BadInteger::OutOfRange) => Err(bound(1)),
-                    Err(BadInteger::Invalid) => Err("invalid number".into()),
+                    Ok(value) => {
+                        <$ty>::try_from(value).map_err(|_| out_of_range(text, <$ty>::MIN, <$ty>::MAX))
+                    }
+                    Err(BadInteger::OutOfRange) => Err(out_of_range(text, <$ty>::MIN, <$ty>::MAX)),
+                    Err(BadInteger::Invalid) => Err(not_a(text, "a whole number")),
                 }
+            }
+
+            fn clicks_words(text: &str) -> Option<String> {
+                let is_low = match parse_integer(text) {
+                    // Unsigned numbers take no minus sign at all.
+                    Ok(value) if <$ty>::MIN == 0 && value < 0 => return Some("invalid number".into()),
+                    Ok(value) if <$ty>::try_from(value).is_ok() => return None,
+                    Err(BadInteger::Invalid) => return Some("invalid number".into()),
+                    Ok(value) => value < 0,
+                    Err(BadInteger::OutOfRange) => text.trim().starts_with('-'),
+                };
+                Some(format!("out of range, bound {}", if is_low { <$ty>::MIN } else { <$ty>::MAX }))
             }
         }
     )*};
@@ -375,7 +536,11 @@ integers!(u8, u16, u32, u64, usize, i32, i64);
 
 impl Arg for f64 {
     fn parse(text: &str, _: &Place<'_>) -> Result<f64, String> {
-        parse_real(text).ok_or_else(|| "invalid number".into())
+        parse_real(text).ok_or_else(|| not_a(text, "a number"))
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("invalid number".into())
     }
 }
 
@@ -391,7 +556,7 @@ impl Arg for String {
     fn parse(text: &str, _: &Place<'_>) -> Result<String, String> {
         match split_spaces(text).len() {
             1 => Ok(unquote(text)),
-            _ => Err(PARSE_ERROR.into()),
+            _ => Err(not_a(text, "one word; put it in quotes")),
         }
     }
 }
@@ -414,7 +579,7 @@ impl Arg for Bytes {
     fn parse(text: &str, _: &Place<'_>) -> Result<Bytes, String> {
         match split_spaces(text).len() {
             1 => Ok(Bytes(lang::args::unquote_bytes(text))),
-            _ => Err(PARSE_ERROR.into()),
+            _ => Err(not_a(text, "one word; put it in quotes")),
         }
     }
 }
@@ -422,8 +587,17 @@ impl Arg for Bytes {
 /// A span of time: seconds, or a number with a unit (`ms`, `us`, `ns`, `s`, `min`, `h`, `d`).
 impl Arg for Timestamp {
     fn parse(text: &str, _: &Place<'_>) -> Result<Timestamp, String> {
-        parse_seconds(text).ok_or_else(|| PARSE_ERROR.into())
+        read_seconds(text)
     }
+}
+
+/// The same as [`parse_seconds`], with a message.
+///
+/// # Errors
+/// The value, and what is expected.
+pub fn read_seconds(text: &str) -> Result<Timestamp, String> {
+    let expected = "a time; write seconds, or a number and a unit, such as 10ms";
+    parse_seconds(text).ok_or_else(|| not_a(text, expected))
 }
 
 /// A time in seconds or with a unit, exact to the nanosecond.
@@ -474,25 +648,29 @@ pub struct Bandwidth(pub u64);
 
 impl Arg for Bandwidth {
     fn parse(text: &str, _: &Place<'_>) -> Result<Bandwidth, String> {
-        let text = text.trim();
-        let end = text.find(|c: char| !(c.is_ascii_digit() || "+._".contains(c))).unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
-        let unit = unit.trim();
-        let (prefix, unit) = match unit.chars().next() {
-            Some('k' | 'K') => (1_000, &unit[1..]),
-            Some('M') => (1_000_000, &unit[1..]),
-            Some('G') => (1_000_000_000, &unit[1..]),
-            _ => (1, unit),
-        };
-        let bits = match unit {
-            "" if prefix == 1 => 8,
-            "Bps" | "B/s" => 8,
-            "bps" | "b/s" | "baud" => 1,
-            _ => return Err(PARSE_ERROR.into()),
-        };
-        let value = parse_decimal(number, prefix * bits).ok_or(PARSE_ERROR)?;
-        Ok(Bandwidth(value as u64 / 8))
+        let expected = "a rate; write bytes per second, or a number and a unit, such as 1Mbps or 125kB/s";
+        parse_bandwidth(text).ok_or_else(|| not_a(text, expected))
     }
+}
+
+fn parse_bandwidth(text: &str) -> Option<Bandwidth> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || "+._".contains(c))).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.trim();
+    let (prefix, unit) = match unit.chars().next() {
+        Some('k' | 'K') => (1_000, &unit[1..]),
+        Some('M') => (1_000_000, &unit[1..]),
+        Some('G') => (1_000_000_000, &unit[1..]),
+        _ => (1, unit),
+    };
+    let bits = match unit {
+        "" if prefix == 1 => 8,
+        "Bps" | "B/s" => 8,
+        "bps" | "b/s" | "baud" => 1,
+        _ => return None,
+    };
+    parse_decimal(number, prefix * bits).map(|value| Bandwidth(value as u64 / 8))
 }
 
 /// Another element, by name.
@@ -501,7 +679,15 @@ pub struct ElementRef(pub ElementId);
 
 impl Arg for ElementRef {
     fn parse(text: &str, place: &Place<'_>) -> Result<ElementRef, String> {
-        place.element(text.trim()).map(ElementRef).ok_or_else(|| "does not name an element".into())
+        place.element(text.trim()).map(ElementRef).ok_or_else(|| {
+            let names = place.setup.elements.iter().map(|(name, _)| name.as_str());
+            let near = nearest(text.trim(), names).map(|near| format!("; did you mean '{near}'?"));
+            not_a(text, "the name of an element") + &near.unwrap_or_default()
+        })
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        Some("does not name an element".into())
     }
 }
 
@@ -511,6 +697,14 @@ pub struct AnnotationOffset<const SIZE: usize>(pub usize);
 
 impl<const SIZE: usize> Arg for AnnotationOffset<SIZE> {
     fn parse(text: &str, place: &Place<'_>) -> Result<Self, String> {
+        let bad = || {
+            let last = Annotations::SIZE - SIZE;
+            let plural = if SIZE == 1 { "" } else { "s" };
+            let what = format!(
+                "an annotation of {SIZE} byte{plural}; write its name, or its offset from 0 to {last}"
+            );
+            not_a(text, &what)
+        };
         let (offset, size) = match text.trim() {
             "DST_IP" => (Annotations::DST_IP, 4),
             "DST_IP6" => (Annotations::DST_IP, 16),
@@ -525,126 +719,9 @@ impl<const SIZE: usize> Arg for AnnotationOffset<SIZE> {
             "PACKET_NUMBER" | "IPSEC_SPI" => (32, 4),
             "SEQUENCE_NUMBER" => (36, 4),
             "PERFCTR" => (40, 8),
-            number => (usize::parse(number, place).map_err(|_| PARSE_ERROR)?, SIZE),
+            number => (usize::parse(number, place).map_err(|_| bad())?, SIZE),
         };
         let fits = size == SIZE && offset.checked_add(SIZE).is_some_and(|end| end <= Annotations::SIZE);
-        if fits { Ok(AnnotationOffset(offset)) } else { Err(PARSE_ERROR.into()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
-
-    use wire::ethernet::MacAddr;
-
-    use super::*;
-    use crate::class::ArgInfo;
-    use proptest::prelude::*;
-
-    const CLASS: Class = Class {
-        name: "Test",
-        args: &[
-            ArgInfo::required("LENGTH", "int"),
-            ArgInfo::positional("LABEL", "string", ""),
-            ArgInfo::keyword("ACTIVE", "bool", "true"),
-        ],
-        ..Class::DEFAULT
-    };
-    static TEST: Class = CLASS;
-
-    type Read = Result<(u32, Option<String>, bool), Vec<String>>;
-
-    fn read(texts: &[&str]) -> Read {
-        let mut setup = Setup::default();
-        let given = texts.iter().map(|t| t.to_string()).collect();
-        let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
-        let values = (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
-        match args.finish() {
-            Ok(()) => Ok(values),
-            Err(Invalid) => Err(args.into_reports().0),
-        }
-    }
-
-    #[test]
-    fn positions_and_keywords() {
-        assert_eq!(read(&["14"]), Ok((14, None, true)));
-        assert_eq!(read(&["ACTIVE false", "0x10", "\"a b\""]), Ok((16, Some("a b".into()), false)));
-        assert_eq!(read(&["LABEL x", "LENGTH 3", "LENGTH 4"]), Ok((4, Some("x".into()), true)));
-    }
-
-    #[test]
-    fn arguments_that_are_given_several_times() {
-        static SEVERAL: Class = Class {
-            name: "Test",
-            args: &[ArgInfo::rest("DST", "address"), ArgInfo::keyword("ACTIVE", "bool", "true")],
-            ..Class::DEFAULT
-        };
-        let mut setup = Setup::default();
-        let given = ["DST 1.2.3.4", "ACTIVE false", "5.6.7.8", "DST x", ""].map(String::from).to_vec();
-        let mut args = Args::new(&mut setup, &SEVERAL, 0, (1, 1), true, given);
-        assert!(!args.or("ACTIVE", true));
-        assert_eq!(args.every("DST"), ["1.2.3.4", "5.6.7.8", "x", ""]);
-        assert_eq!(args.finish(), Ok(()));
-    }
-
-    #[test]
-    fn all_errors_at_once_in_clicks_words() {
-        let errors = read(&["x", "a b", "ACTIVE maybe", "LABLE y", "extra", "more"]).unwrap_err();
-        assert_eq!(
-            errors,
-            [
-                "LENGTH: invalid number",
-                "ACTIVE: parse error",
-                "a: unknown argument",
-                "LABLE: unknown argument (did you mean LABEL?)",
-                "too many arguments"
-            ]
-        );
-        assert_eq!(read(&[]).unwrap_err(), ["LENGTH: required argument missing"]);
-        assert_eq!(read(&["5000000000"]).unwrap_err(), ["LENGTH: out of range, bound 4294967295"]);
-    }
-
-    #[test]
-    fn values() {
-        let setup = Setup::default();
-        let place = Place::new(&setup, 0);
-        assert_eq!(parse_integer("0x1f"), Ok(31));
-        assert_eq!(parse_integer("010"), Ok(8));
-        assert_eq!(parse_integer("08"), Err(BadInteger::Invalid));
-        assert_eq!(parse_integer("1_000"), Ok(1000));
-        assert_eq!(parse_integer("1__0"), Err(BadInteger::Invalid));
-        assert_eq!(parse_seconds("1.5ms"), Some(Timestamp(1_500_000)));
-        assert_eq!(parse_seconds("0.000000001"), Some(Timestamp(1)));
-        assert_eq!(parse_seconds("1 min"), Some(Timestamp(60_000_000_000)));
-        assert_eq!(parse_seconds("1 parsec"), None);
-        assert_eq!(Bandwidth::parse("10Mbps", &place), Ok(Bandwidth(1_250_000)));
-        assert_eq!(Bandwidth::parse("10k", &place), Err("parse error".into()));
-        let prefix = Ipv4Prefix::parse("204.152/16", &place).unwrap();
-        assert!(prefix.contains(Ipv4Addr::new(204, 152, 3, 4)));
-        assert!(!prefix.contains(Ipv4Addr::new(204, 153, 3, 4)));
-        assert!(Ipv4Prefix::parse("1.2.3.4/33", &place).is_err());
-        assert_eq!(AnnotationOffset::<1>::parse("PAINT", &place), Ok(AnnotationOffset(16)));
-        assert!(AnnotationOffset::<4>::parse("PAINT", &place).is_err());
-        assert!(AnnotationOffset::<4>::parse("45", &place).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_panics(text in ".{0,40}") {
-            let setup = Setup::default();
-            let place = Place::new(&setup, 0);
-            let _ = (bool::parse(&text, &place), u8::parse(&text, &place), i64::parse(&text, &place));
-            let _ = (f64::parse(&text, &place), String::parse(&text, &place), Timestamp::parse(&text, &place));
-            let _ = (Bandwidth::parse(&text, &place), Ipv4Prefix::parse(&text, &place));
-            let _ = (Bytes::parse(&text, &place), AnnotationOffset::<2>::parse(&text, &place));
-            let _ = (MacAddr::parse(&text, &place), Ipv6Addr::parse(&text, &place), read(&[&text, &text]));
-        }
-
-        #[test]
-        fn integers_round_trip(value: i64) {
-            prop_assert_eq!(parse_integer(&value.to_string()), Ok(value as i128));
-            prop_assert_eq!(parse_integer(&format!("{:#x}", value.unsigned_abs())), Ok(value.unsigned_abs() as i128));
-        }
+        if fits { Ok(AnnotationOffset(offset)) } else { Err(bad()) }
     }
 }

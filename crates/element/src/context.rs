@@ -23,7 +23,7 @@ use crate::args::Place;
 use crate::facts::Facts;
 use crate::files::Files;
 
-pub use host::{Call, Host, Interest, Nearby, Precision, Signal, Stream};
+pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
 
 /// Packets that went through one element.

@@ -41,9 +41,11 @@ mod write_timer;
 
 use std::any::Any;
 
-pub use args::{Args, Invalid};
+pub use args::{Args, Complaint, Invalid};
 pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
-pub use context::{Call, Core, Counters, Cx, Host, Interest, Lengths, Precision, Signal, Stream};
+pub use context::{
+    Call, Core, Counters, Cx, Host, Interest, Lengths, PlannedCall, Precision, Signal, Stream,
+};
 pub use effects::Effects;
 pub use facts::Facts;
 pub use files::Files;
@@ -174,6 +176,12 @@ pub trait Element: Send {
     /// Handlers that depend on the configuration, beside those of the class; [`class::ANY_HANDLER`] stands for
     /// all further names.
     fn own_handlers(&self) -> Vec<(String, Access)> {
+        Vec::new()
+    }
+
+    /// The handler calls that the element's arguments lead to, where they are more than arguments whose type is
+    /// `HANDLER [VALUE]`, or `N HANDLER [VALUE]`.
+    fn planned_calls(&self) -> Vec<PlannedCall> {
         Vec::new()
     }
 

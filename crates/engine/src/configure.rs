@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use element::setup::Common;
 use element::steering::Spreading;
-use element::{Args, Effects, Element, ElementId, Facts, Setup};
-use lang::{Diagnostic, Severity};
+use element::{Args, Complaint, Effects, Element, ElementId, Facts, Setup};
+use lang::{Diagnostic, Severity, Span};
 
 use crate::facts;
 use crate::plan::Plan;
@@ -27,7 +27,7 @@ pub struct Configured {
 }
 
 /// An element, or what is wrong with its arguments.
-pub(crate) type Built = Result<Box<dyn Element>, Vec<String>>;
+pub(crate) type Built = Result<Box<dyn Element>, Vec<Complaint>>;
 
 impl Plan {
     /// Builds every element. `burst` is what sources make per call where their configuration does not say.
@@ -67,25 +67,23 @@ impl Plan {
         let mut order: Vec<ElementId> = (0..self.len()).collect();
         order.sort_by_key(|&id| self.classes[id].phase);
         let mut built: Vec<Option<Box<dyn Element>>> = (0..self.len()).map(|_| None).collect();
-        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+        let (mut problems, mut warnings) = (Vec::<(ElementId, Problem)>::new(), Vec::new());
         for id in order {
             let (result, notes) = self.build(id, &mut setup, &self.graph.elements[id].config);
-            warnings
-                .extend(notes.into_iter().map(|text| self.while_configuring(id, text, Severity::Warning)));
+            let told = |severity| move |complaint| (id, self.while_configuring(id, complaint, severity));
+            warnings.extend(notes.into_iter().map(told(Severity::Warning)));
             match result {
                 Ok(element) => built[id] = Some(element),
-                Err(errors) => {
-                    let all =
-                        errors.into_iter().map(|text| self.while_configuring(id, text, Severity::Error));
-                    problems.extend(all);
-                }
+                Err(errors) => problems.extend(errors.into_iter().map(told(Severity::Error))),
             }
         }
         if !problems.is_empty() {
             problems.extend(warnings);
-            problems.sort_by_key(|p| p.diagnostic.span.start);
-            return Err(problems);
+            // In the order of the text; what is said of one element stays together.
+            problems.sort_by_key(|(id, _)| (self.config_span(*id), *id));
+            return Err(problems.into_iter().map(|(_, problem)| problem).collect());
         }
+        let mut warnings: Vec<Problem> = warnings.into_iter().map(|(_, problem)| problem).collect();
         let elements: Vec<_> = built.into_iter().flatten().collect();
         let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
         let misplaced = sliced::misplaced(&effects, &self.forward);
@@ -130,7 +128,7 @@ impl Plan {
     }
 
     /// Builds one element from its arguments; beside it, or its errors, its warnings.
-    pub(crate) fn build(&self, id: ElementId, setup: &mut Setup, config: &str) -> (Built, Vec<String>) {
+    pub(crate) fn build(&self, id: ElementId, setup: &mut Setup, config: &str) -> (Built, Vec<Complaint>) {
         let given = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
         let shape = (self.inputs[id].len(), self.outputs[id].len());
         let pushes = self.outputs[id].first().is_none_or(|&p| p == element::ports::Processing::Push);
@@ -145,15 +143,32 @@ impl Plan {
         (result, warnings)
     }
 
-    fn while_configuring(&self, id: ElementId, text: String, severity: Severity) -> Problem {
+    /// The place of an element's arguments, or of the element where it has none.
+    fn config_span(&self, id: ElementId) -> Span {
         let element = &self.graph.elements[id];
-        let span = element.config_span.unwrap_or(element.span);
-        let mut diagnostic = Diagnostic::error(span, text);
-        diagnostic.severity = severity;
+        element.config_span.unwrap_or(element.span)
+    }
+
+    /// The place of one argument of an element, or of all of them.
+    pub(crate) fn argument_span(&self, id: ElementId, argument: Option<usize>) -> Span {
+        let element = &self.graph.elements[id];
+        let given = |number: usize| lang::args::split(&element.config).into_iter().nth(number);
+        let argument = argument.and_then(given).filter(|argument| !argument.range.is_empty());
+        argument.map_or(self.config_span(id), |argument| element.config_place(argument.range))
+    }
+
+    fn while_configuring(&self, id: ElementId, complaint: Complaint, severity: Severity) -> Problem {
+        let mut diagnostic = Diagnostic::error(self.argument_span(id, complaint.argument), complaint.text);
+        (diagnostic.severity, diagnostic.clicks_words) =
+            (severity, complaint.clicks_words.map(String::into_boxed_str));
         if severity == Severity::Error {
             let usage = format!("`tidegate elements {}` shows the arguments", self.classes[id].name);
             diagnostic = diagnostic.with_hint(usage);
         }
-        Problem { context: Some(format!("While configuring '{}'", self.declaration(id))), diagnostic }
+        Problem {
+            context: Some(format!("While configuring '{}'", self.declaration(id))),
+            context_span: Some(self.graph.elements[id].span),
+            diagnostic,
+        }
     }
 }

@@ -82,7 +82,11 @@ impl Worker {
                 let span = self.inner.plan.graph.elements[id].span;
                 let context = format!("While initializing '{}'", self.inner.plan.declaration(id));
                 let diagnostic = Diagnostic::error(span, text);
-                return Err(Box::new(Problem { context: Some(context), diagnostic }));
+                return Err(Box::new(Problem {
+                    context: Some(context),
+                    context_span: Some(span),
+                    diagnostic,
+                }));
             }
         }
         self.settle();
@@ -172,6 +176,11 @@ impl Worker {
     /// Real or simulated time.
     fn run_live(&mut self) -> End {
         self.ask_for_short_sleeps();
+        // What is to begin at once, such as a script, begins before the first packet. Simulated time counts each look at it,
+        // and stays Click's.
+        if self.options.clock == ClockKind::Real && self.inner.runcount > 0 {
+            self.run_timers(self.core.now);
+        }
         loop {
             if let Some(end) = self.stop_check() {
                 return end;

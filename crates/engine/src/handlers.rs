@@ -5,7 +5,7 @@ use std::fmt::Write;
 use element::args::{Arg, Place};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Class, Core, ElementId, Files, Stream};
+use element::{Class, Core, Element, ElementId, Files, Stream};
 
 use crate::host::Inner;
 use crate::tasks::MOST_TICKETS;
@@ -61,19 +61,38 @@ fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Acc
 /// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
 const DEEPEST: u32 = 64;
 
+/// What can be done with a handler of an element of a class, which has a task or not; `None` if there is none of that name.
+pub(crate) fn find(
+    class: &Class,
+    element: Option<&dyn Element>,
+    has_task: bool,
+    name: &str,
+) -> Option<Access> {
+    let of_own = |name: &str| {
+        let own = element?.own_handlers();
+        own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
+    };
+    let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
+    let of_task = if has_task { OF_TASK } else { &[] };
+    of_class
+        .or_else(|| of_own(name))
+        .or_else(|| standard(class).find(|(n, _)| *n == name).map(|(_, access)| access))
+        .or_else(|| of_task.iter().find(|(n, _)| *n == name).map(|&(_, access)| access))
+        .or_else(|| of_own(ANY_HANDLER))
+}
+
+/// What can be done with a handler of the graph, if it is allowed.
+pub(crate) fn of_graph(name: &str) -> Option<Access> {
+    GLOBAL.iter().find(|(n, _)| *n == name).map(|&(_, access)| access)
+}
+
 impl Inner {
     /// What can be done with a handler; `None` if there is none of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
         let Some(id) = element else {
             return self.global().find(|(n, _)| *n == name).map(|(_, access)| access);
         };
-        let class = self.plan.classes[id];
-        let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
-        of_class
-            .or_else(|| self.own_handler(id, name))
-            .or_else(|| standard(class).find(|(n, _)| *n == name).map(|(_, access)| access))
-            .or_else(|| self.of_task(id).iter().find(|(n, _)| *n == name).map(|&(_, access)| access))
-            .or_else(|| self.own_handler(id, ANY_HANDLER))
+        find(self.plan.classes[id], self.elements[id].as_deref(), self.plan.has_task(id), name)
     }
 
     /// What an element answers about its task, if it has one.

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 mod asking;
+mod calls;
 mod clock;
 mod configure;
 mod driver;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use element::effects::{Hold, Marks};
-use element::{Core, Cx, Effects, ElementId, Facts, Stream};
+use element::{Complaint, Core, Cx, Effects, ElementId, Facts, Stream};
 
 use crate::facts;
 use crate::host::Inner;
@@ -20,9 +20,12 @@ impl Inner {
         }
         let plan = Arc::clone(&self.plan);
         let (built, warnings) = plan.build(id, &mut self.setup, config);
-        let mut new = built.map_err(|errors| errors.join("\n"))?;
+        let mut new = built.map_err(|errors| {
+            let texts: Vec<String> = errors.into_iter().map(|error| error.text).collect();
+            texts.join("\n")
+        })?;
         self.check_declaration(core, id, new.effects())?;
-        for warning in warnings {
+        for Complaint { text: warning, .. } in warnings {
             let name = plan.declaration(id);
             self.sink.write(Stream::Messages, format_args!("{name}: warning: {warning}\n"));
         }

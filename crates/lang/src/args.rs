@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::lexer::parameter_length;
 use crate::scan::{self, Kind};
 
 /// One argument.
@@ -124,6 +125,20 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
         chunk.invalid().iter().for_each(|byte| out.push_str(&format!("\\{byte:03o}")));
     }
     out
+}
+
+/// The name of the parameter that a text refers to and that has no value: what it has is replaced before. What stands in quotes
+/// may mean the dollar sign.
+pub fn parameter(text: &str) -> Option<&str> {
+    let is_dollar =
+        |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');
+    scan::pieces(text).filter(is_dollar).find_map(|piece| {
+        let rest = text.get(piece.end..)?;
+        let name = rest.strip_prefix('{').unwrap_or(rest);
+        let length = parameter_length(name.as_bytes());
+        let is_closed = name.len() == rest.len() || name.as_bytes().get(length) == Some(&b'}');
+        name.get(..length).filter(|name| !name.is_empty() && is_closed)
+    })
 }
 
 fn is_blank(text: &str, piece: scan::Piece) -> bool {
@@ -295,6 +310,22 @@ mod tests {
             assert_eq!(unquote(text), expected, "{text}");
         }
         assert_eq!(unquote_bytes(r"\<00ff 1>"), [0, 0xff, 1]);
+    }
+
+    #[test]
+    fn parameters() {
+        for (text, name) in [
+            ("$IN", Some("IN")),
+            ("${IN}", Some("IN")),
+            ("dir/$IN.pcap", Some("IN")),
+            ("${IN", None),
+            ("$", None),
+            ("'$IN'", None),
+            ("\"$IN\"", None),
+            ("a $(b) $c", Some("c")),
+        ] {
+            assert_eq!(parameter(text), name, "{text}");
+        }
     }
 
     #[test]

@@ -26,13 +26,16 @@ impl std::fmt::Display for Severity {
 /// Findings in one text beyond which no more are told.
 const MOST: usize = 1000;
 
-/// One finding. Messages are worded as Click words them where Click has the error.
+/// One finding. Messages are worded as Click words them where Click has the error, or have Click's words beside them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong, without place and full stop.
     pub message: String,
+    /// What Click says of it, where that is something else: a line for each message, and none where Click has no
+    /// message.
+    pub clicks_words: Option<Box<str>>,
     /// Where.
     pub span: Span,
     /// What to do about it.
@@ -47,6 +50,7 @@ impl Diagnostic {
         Diagnostic {
             severity: Severity::Error,
             message: message.into(),
+            clicks_words: None,
             span,
             hint: None,
             related: Vec::new(),
@@ -67,6 +71,11 @@ impl Diagnostic {
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The message in Click's words, where Click has the error.
+    pub fn in_clicks_words(&self) -> &str {
+        self.clicks_words.as_deref().unwrap_or(&self.message)
     }
 
     /// Adds another place.

@@ -46,6 +46,7 @@ pub(crate) fn expand(
         connections,
         requirements: program.requirements.clone(),
         provisions: program.provisions.clone(),
+        parameters: params::of_program(program, sources),
     }
 }
 

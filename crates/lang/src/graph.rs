@@ -20,6 +20,32 @@ pub struct Graph {
     pub requirements: Vec<(String, String)>,
     /// What `provide(...)` names.
     pub provisions: Vec<String>,
+    /// The parameters that can be given from outside.
+    pub parameters: Parameters,
+}
+
+/// The parameters of a configuration that a value from outside, as from the command line, has an effect on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Those that a `define` in the outermost scope has, in order, without dollar signs.
+    pub defined: Vec<String>,
+    /// Those that the text refers to, and that nothing inside the text defines before the outermost scope does.
+    pub mentioned: BTreeSet<String>,
+}
+
+impl Parameters {
+    /// True if a value for the parameter has an effect.
+    pub fn has(&self, name: &str) -> bool {
+        self.mentioned.contains(name) || self.defined.iter().any(|defined| defined == name)
+    }
+
+    /// Adds those of another configuration, which gets the same values.
+    pub fn extend(&mut self, other: &Parameters) {
+        let new = other.defined.iter().filter(|name| !self.defined.contains(name)).cloned();
+        let new: Vec<String> = new.collect();
+        self.defined.extend(new);
+        self.mentioned.extend(other.mentioned.iter().cloned());
+    }
 }
 
 /// An element.

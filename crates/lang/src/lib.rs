@@ -38,8 +38,8 @@ use std::collections::HashSet;
 pub use diagnostic::{Diagnostic, Severity, nearest};
 pub use dot::dot;
 pub use flatten::flatten;
-pub use graph::{Connection, Element, Graph};
-pub use parser::Library;
+pub use graph::{Connection, Element, Graph, Parameters};
+pub use parser::{Library, LibraryText};
 pub use source::{Location, SourceId, Sources, Span};
 
 /// What besides its text decides what a configuration means.
@@ -48,9 +48,14 @@ pub struct Options<'a> {
     /// Parameters from the command line, name (without dollar sign) and value. They win over `define()` in
     /// the outermost scope.
     pub defines: &'a [(String, String)],
-    /// Gives the text of a library by its name, for `require(library NAME)`. Without it, or where it returns
-    /// None, requiring a library is an error.
+    /// Gives the text of a library by its name, for `require(library NAME)`. Without it, or where it finds
+    /// nothing, requiring a library is an error.
     pub library: Option<Library<'a>>,
+    /// The file of the main text, as libraries are known by ([`LibraryText::file`]), for `library`.
+    pub file: Option<&'a str>,
+    /// Libraries may require each other in a circle, as in Click, because each is read once: this is a warning then,
+    /// and else an error. A circle through the main text is always an error.
+    pub allows_circles: bool,
     /// Further texts that belong to the configuration, behind the main one (Click: `-e`).
     pub expressions: &'a [SourceId],
     /// The element classes that exist. With it, unknown classes are errors, and an undeclared name is an
@@ -64,7 +69,7 @@ pub struct Options<'a> {
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();
-    let body = parser::parse(sources, &texts, options.library, &mut diagnostics);
+    let body = parser::parse(sources, &texts, options, &mut diagnostics);
     let start = Span { source, start: 0, end: 0 };
     let defines = check_defines(options.defines, start, &mut diagnostics);
     let program = resolve::resolve(&body, sources, start, options.classes, &mut diagnostics);

@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use crate::args;
 use crate::diagnostic::Diagnostic;
-use crate::graph::Origin;
+use crate::graph::{Origin, Parameters};
 use crate::lexer::parameter_length;
-use crate::program::{Define, FormalKind, Template, TemplateId};
+use crate::program::{Define, FormalKind, Program, SlotKind, Template, TemplateId};
 use crate::scan::{self, Kind};
-use crate::source::Span;
+use crate::source::{Sources, Span};
 
 /// How far parameters may be defined in terms of each other.
 const MAX_DEPTH: usize = 100;
@@ -243,6 +243,59 @@ fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
         }
         _ => None,
     }
+}
+
+/// The names of the parameters that a text refers to.
+fn references(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    if text.contains('$') {
+        let mut note = |name: &str| {
+            names.push(name.to_owned());
+            None
+        };
+        // The text that comes of it is not looked at, so its length does not matter.
+        let _ = substitute(text, Span::default(), &mut note);
+    }
+    names
+}
+
+/// The parameters of a program that can be given from outside.
+pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
+    let defined = program.templates.first().map(|file| file.defines.iter().map(|d| d.name.clone()).collect());
+    let mut parameters = Parameters { defined: defined.unwrap_or_default(), ..Parameters::default() };
+    for template in &program.templates {
+        for slot in &template.slots {
+            if let SlotKind::Element { config: Some(config), .. } = slot.kind {
+                let names = references(sources.slice(config));
+                let outer = |name: &String| is_from_outside(program, Some(template), name);
+                parameters.mentioned.extend(names.into_iter().filter(outer));
+            }
+        }
+        for define in &template.defines {
+            let parent = template.parent.and_then(|parent| program.templates.get(parent));
+            let outer = |name: &String| {
+                // A definition that names itself means the parameter of the scope around it.
+                let scope = if *name == define.name { parent } else { Some(template) };
+                is_from_outside(program, scope, name)
+            };
+            parameters.mentioned.extend(references(&define.value).into_iter().filter(outer));
+        }
+    }
+    parameters
+}
+
+/// True if a reference in a template leads to the outermost scope.
+fn is_from_outside<'p>(program: &'p Program, mut template: Option<&'p Template>, name: &str) -> bool {
+    while let Some(here) = template {
+        let Some(parent) = here.parent else { return true };
+        let is_bound = here.formals.iter().any(|formal| formal.name == name)
+            || here.defines.iter().any(|define| define.name == name);
+        if is_bound {
+            return false;
+        }
+        template = program.templates.get(parent);
+    }
+    false
 }
 
 /// Why arguments do not fit the parameters of a compound element.

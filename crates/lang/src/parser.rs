@@ -3,6 +3,9 @@
 //! After an error the parser goes on at the next `;`, closing bracket, statement keyword, or identifier that
 //! starts a line, so that one run reports every error.
 
+use std::collections::HashSet;
+
+use crate::Options;
 use crate::args;
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Findings, Lexer, Token, TokenKind};
@@ -15,20 +18,40 @@ pub(crate) const MAX_NESTING: usize = 100;
 /// The highest port number that may be written.
 pub(crate) const MAX_PORT: usize = 65_535;
 
-/// The text of a library by its name, None if there is no such library.
-pub type Library<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// A library that has been found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryText {
+    /// What messages call it.
+    pub name: String,
+    /// The file that it is, under whatever name it was required: the same for the same file.
+    pub file: String,
+    /// The text.
+    pub text: String,
+}
 
-/// Parses texts and the libraries that they require into one list of statements.
+/// Finds a library by its name, and by the [`LibraryText::file`] of the text that requires it (empty if it has none). The error
+/// says where it was looked for, as what to do.
+pub type Library<'a> = &'a dyn Fn(&str, &str) -> Result<LibraryText, String>;
+
+/// Parses texts and the libraries that they require into one list of statements. The first text is that of a file, if it has
+/// a name.
 pub(crate) fn parse(
     sources: &mut Sources,
     texts: &[SourceId],
-    library: Option<Library<'_>>,
+    options: &Options<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Body {
-    let mut libraries = Libraries { sources, lookup: library, loaded: Vec::new() };
+    let mut libraries = Libraries {
+        sources,
+        lookup: options.library,
+        allows_circles: options.allows_circles,
+        read: HashSet::new(),
+        open: Vec::new(),
+    };
     let mut statements = Vec::new();
-    for &id in texts {
-        statements.extend(parse_source(&mut libraries, id, 0, diagnostics).statements);
+    for (number, &id) in texts.iter().enumerate() {
+        let file = options.file.filter(|_| number == 0).unwrap_or_default().to_owned();
+        statements.extend(parse_source(&mut libraries, (id, file), 0, diagnostics).statements);
     }
     Body { statements }
 }
@@ -36,22 +59,40 @@ pub(crate) fn parse(
 struct Libraries<'a> {
     sources: &'a mut Sources,
     lookup: Option<Library<'a>>,
-    /// A library is included once, however often it is required.
-    loaded: Vec<String>,
+    /// A circle of libraries alone is only a warning.
+    allows_circles: bool,
+    /// The files of libraries so far: each is read once, however often it is required.
+    read: HashSet<String>,
+    /// Texts that are being read, each required by the one before it, and their files.
+    open: Vec<(SourceId, String)>,
+}
+
+impl Libraries<'_> {
+    /// The names of the texts that require each other in a circle, if this file closes one, and whether the main text
+    /// is among them.
+    fn circle(&self, file: &str) -> Option<(String, bool)> {
+        let start = self.open.iter().position(|(_, open)| !open.is_empty() && open == file)?;
+        let names = self.open.iter().skip(start).map(|(id, _)| self.sources.name(*id));
+        let mut chain: Vec<&str> = names.collect();
+        chain.extend(chain.first().copied());
+        Some((chain.join(" -> "), start == 0))
+    }
 }
 
 fn parse_source(
     libraries: &mut Libraries<'_>,
-    id: SourceId,
+    (id, file): (SourceId, String),
     depth: usize,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Body {
     let text = libraries.sources.shared_text(id);
+    libraries.open.push((id, file));
     let mut parser = Parser::new(id, &text, libraries, depth);
     let body = parser.body(Place::File);
     let findings = parser.findings;
     diagnostics.extend(findings.diagnostics);
     libraries.sources.set_directives(id, findings.directives);
+    libraries.open.pop();
     body
 }
 
@@ -278,7 +319,27 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             );
             return;
         }
-        if self.libraries.loaded.iter().any(|loaded| loaded == name) {
+        let required_by = self.libraries.open.last().map_or("", |(_, file)| file);
+        let found = self.libraries.lookup.map(|lookup| lookup(name, required_by));
+        let library = match found {
+            Some(Ok(library)) => library,
+            None | Some(Err(_)) => {
+                let mut error = Diagnostic::error(span, format!("cannot find library '{name}'"));
+                error.hint = found.and_then(Result::err);
+                self.error(error);
+                return;
+            }
+        };
+        if let Some((circle, is_through_main)) = self.libraries.circle(&library.file) {
+            let text = format!("libraries require each other in a circle: {circle}");
+            let found = match self.libraries.allows_circles && !is_through_main {
+                true => Diagnostic::warning(span, text),
+                false => Diagnostic::error(span, text),
+            };
+            self.error(found.with_hint("move what both need into a library of its own"));
+            return;
+        }
+        if self.libraries.read.contains(&library.file) {
             return;
         }
         if self.depth >= MAX_NESTING {
@@ -288,19 +349,11 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             ));
             return;
         }
-        match self.libraries.lookup.and_then(|lookup| lookup(name)) {
-            None => self.error(
-                Diagnostic::error(span, format!("cannot find library '{name}'"))
-                    .with_hint("check the name and the folders that CLICKPATH lists"),
-            ),
-            Some(text) => {
-                self.libraries.loaded.push(name.to_owned());
-                let id = self.libraries.sources.add(name, text);
-                let diagnostics = &mut self.findings.diagnostics;
-                let body = parse_source(self.libraries, id, self.depth + 1, diagnostics);
-                statements.extend(body.statements);
-            }
-        }
+        self.libraries.read.insert(library.file.clone());
+        let id = self.libraries.sources.add(library.name, library.text);
+        let diagnostics = &mut self.findings.diagnostics;
+        let body = parse_source(self.libraries, (id, library.file), self.depth + 1, diagnostics);
+        statements.extend(body.statements);
     }
 
     // Connections
@@ -586,7 +639,7 @@ mod tests {
         let mut sources = Sources::new();
         let id = sources.add("t", text);
         let mut diagnostics = Vec::new();
-        let body = parse(&mut sources, &[id], None, &mut diagnostics);
+        let body = parse(&mut sources, &[id], &Options::default(), &mut diagnostics);
         (body, diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect())
     }
 

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_lang::{Options, Sources, flatten, parse};
+use tidegate_lang::{LibraryText, Options, Sources, flatten, parse};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
@@ -21,12 +21,17 @@ fn run(name: &str, text: &str) -> String {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let classes: Option<Vec<&str>> = option("classes").map(|classes| classes.split_whitespace().collect());
-    let library = |name: &str| fs::read_to_string(folder().join("library").join(name)).ok();
+    let library = |name: &str, _: &str| match fs::read_to_string(folder().join("library").join(name)) {
+        Ok(text) => Ok(LibraryText { name: name.to_owned(), file: name.to_owned(), text }),
+        Err(_) => Err("not in the folder 'library'".to_owned()),
+    };
     let mut sources = Sources::new();
     let id = sources.add(name, text);
     let options = Options {
         defines: &defines,
         library: Some(&library),
+        file: Some(name),
+        allows_circles: option("circles") == Some("allowed"),
         classes: classes.as_deref(),
         ..Options::default()
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_lang::{Graph, Options, Sources, parse};
+use tidegate_lang::{Graph, LibraryText, Options, Sources, parse};
 
 fn run(text: &str) -> (Graph, Vec<String>) {
     let mut sources = Sources::new();
@@ -38,7 +38,13 @@ fn nesting_is_bounded() {
 
 #[test]
 fn libraries_are_included_once_and_to_a_depth() {
-    let library = |name: &str| Some(format!("require(library x{name}); require(library {name})"));
+    let library = |name: &str, _: &str| {
+        let text = match name {
+            "shared" => "once :: X".to_owned(),
+            _ => format!("require(library shared); require(library x{name})"),
+        };
+        Ok(LibraryText { name: name.to_owned(), file: name.to_owned(), text })
+    };
     let mut sources = Sources::new();
     let id = sources.add("t", "require(library a)");
     let options = Options { library: Some(&library), ..Options::default() };

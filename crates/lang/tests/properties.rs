@@ -1,12 +1,19 @@
 //! What holds for any text and any graph.
 
 use proptest::prelude::*;
-use tidegate_lang::{Diagnostic, Graph, Options, Sources, dot, flatten, parse};
+use tidegate_lang::{Diagnostic, Graph, LibraryText, Options, Sources, dot, flatten, parse};
 
 fn parse_text(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::new();
     let id = sources.add("t", text);
-    let library = |name: &str| (name == "l").then(|| "elementclass L { -> InL -> }".to_owned());
+    let library = |name: &str, _: &str| match name {
+        "l" => Ok(LibraryText {
+            name: "l".into(),
+            file: "l".into(),
+            text: "elementclass L { -> InL -> }".into(),
+        }),
+        _ => Err("there is only l".into()),
+    };
     let options = Options { library: Some(&library), ..Options::default() };
     let (graph, diagnostics) = parse(&mut sources, id, &options);
     (graph, diagnostics, sources)

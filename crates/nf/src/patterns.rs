@@ -1,6 +1,34 @@
-//! The handlers `pattern0`, `pattern1` ... of classifiers.
+//! What elements with an argument for each of their ports have in common, and the handlers `pattern0`, `pattern1` ... of
+//! classifiers.
 
+use element::Args;
 use element::class::Access;
+
+/// Reports an error unless there are as many arguments of a kind, such as "pattern", as ports, "input" or "output".
+/// True if there are.
+pub(crate) fn check_count(
+    args: &mut Args<'_>,
+    (given, what): (usize, &str),
+    (ports, side): (usize, &str),
+) -> bool {
+    if given == ports {
+        return true;
+    }
+    let clicks_words = format!("need {ports} arguments, one per {side} port");
+    let plural = if given == 1 { "" } else { "s" };
+    let ports = match ports {
+        0 => format!("no {side} is connected"),
+        1 => format!("for {side} 0"),
+        n => format!("for {side}s 0 to {}", n - 1),
+    };
+    let others = if what == "pattern" { ", '-' for all others" } else { "" };
+    let separator = if ports.starts_with("no") { ", but" } else { "" };
+    args.error_as(
+        format!("{given} {what}{plural}{separator} {ports}: give one for each{others}"),
+        clicks_words,
+    );
+    false
+}
 
 /// One for each pattern.
 pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {

@@ -130,6 +130,22 @@ pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, Str
     })
 }
 
+/// What is wrong with a configuration, rendered with Click's words where Click has the error; empty if nothing is.
+pub fn in_clicks_words(text: &str) -> String {
+    let mut sources = lang::Sources::new();
+    let id = sources.add("test", text);
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
+    let problems = match diagnostics.is_empty() {
+        true => Plan::new(graph, &registry()).and_then(|plan| plan.configure_all(None, 1, None)).err(),
+        false => Some(diagnostics.into_iter().map(engine::Problem::new).collect()),
+    };
+    let render = |mut problem: engine::Problem| {
+        problem.diagnostic.message = problem.diagnostic.in_clicks_words().to_string();
+        problem.render(&sources)
+    };
+    problems.into_iter().flatten().map(render).collect()
+}
+
 type Initialized<T> = Result<Result<T, Box<engine::Problem>>, String>;
 
 fn prepare<T>(

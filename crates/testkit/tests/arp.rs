@@ -4,7 +4,7 @@ use element::Timestamp;
 use engine::{ClockKind, Worker};
 use proptest::prelude::*;
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Run, worker};
+use tidegate_testkit::{Run, in_clicks_words, worker};
 
 /// Time moves by a millisecond with each task, timer and step.
 fn run() -> Run {
@@ -232,7 +232,11 @@ fn handlers_change_the_table() {
     assert_eq!([bench.read("q.drops"), bench.read("q.broadcast")], ["1", "10.0.0.255"]);
     for (handler, value, error) in [
         ("q.insert", "10.0.0.2", "ETH: required argument missing"),
-        ("q.insert", "x 2:0:0:0:0:2", "IP: parse error"),
+        (
+            "q.insert",
+            "x 2:0:0:0:0:2",
+            "IP: 'x' is not an IP address; write four numbers from 0 to 255, such as 10.0.0.1",
+        ),
         ("q.insert", "10.0.0.2 2:0:0:0:0:2 x", "too many arguments"),
         ("q.delete", "", "IP: required argument missing"),
         ("q.ipaddr", "x", "expected IP address"),
@@ -421,15 +425,23 @@ fn what_waits_in_vain_is_dropped_by_the_table() {
 #[test]
 fn mistakes_are_told() {
     for (config, error) in [
-        ("ARPQuerier(10.0.0.1)", "ETH: parse error"),
-        ("ARPQuerier(x, 2:0:0:0:0:1)", "IP: parse error"),
+        ("ARPQuerier(10.0.0.1)", "ETH: '10.0.0.1' is not an Ethernet address"),
+        ("ARPQuerier(x, 2:0:0:0:0:1)", "IP: 'x' is not an IP address"),
         ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY_SLIM_FACTOR 0)", "CAPACITY_SLIM_FACTOR cannot be zero"),
         ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, GIVE_UP -1)", "GIVE_UP: must not be negative"),
-        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE x)", "TABLE: does not name an element"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE x)", "TABLE: 'x' is not the name of an element"),
         ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE i)", "TABLE: type mismatch, expected ARPTable"),
     ] {
         let text = format!("i :: Idle -> q :: {config} -> Discard; Idle -> [1] q");
         let told = worker(&text, run()).err().unwrap_or_default();
+        assert!(told.contains(error), "{config}: {told}");
+    }
+    for (config, error) in [
+        ("ARPQuerier(10.0.0.1)", "ETH: parse error"),
+        ("ARPQuerier(x, 2:0:0:0:0:1)", "IP: parse error"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE x)", "TABLE: does not name an element"),
+    ] {
+        let told = in_clicks_words(&format!("i :: Idle -> q :: {config} -> Discard; Idle -> [1] q"));
         assert!(told.contains(error), "{config}: {told}");
     }
     for (config, error) in [

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_testkit::Run;
+use tidegate_testkit::{Run, in_clicks_words};
 use wire::checksum;
 
 /// Frames that a source sends.
@@ -99,6 +99,13 @@ fn no_packet_is_longer_than_ip_can_say() {
     let longest = frames(&source(65_549));
     assert_eq!((longest[0].len(), &longest[0][16..18]), (65_549, &[0xff, 0xff][..]));
     assert!(sum_is_right(&longest[0]));
-    let error = Run::default().text(&format!("{} -> Discard", source(65_550)), &[]).unwrap_err();
-    assert!(error.to_string().contains("LENGTH: out of range, bound 65549"), "{error}");
+    let too_long = format!("{} -> Discard", source(65_550));
+    let error = Run::default().text(&too_long, &[]).unwrap_err();
+    assert!(error.contains("LENGTH: too large; the most is 65549"), "{error}");
+    let error = in_clicks_words(&too_long);
+    assert!(error.contains("LENGTH: out of range, bound 65549"), "{error}");
+    let none = "FastUDPFlows(0, 1, 60, 0:1:2:3:4:5, 1.0.0.1, 6:7:8:9:a:b, 2.0.0.2, 0, 1) -> Discard";
+    let error = Run::default().text(none, &[]).unwrap_err();
+    assert!(error.contains("FLOWS: 0 is too small; the least is 1"), "{error}");
+    assert!(in_clicks_words(none).contains("FLOWS: out of range, bound 1"));
 }

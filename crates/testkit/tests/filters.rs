@@ -6,7 +6,7 @@ use std::time::Instant;
 use element::effects::{Effects, Field, Filter, Target};
 use element::{Base, Timestamp};
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Run, corpus};
+use tidegate_testkit::{Run, corpus, in_clicks_words};
 
 /// Whether a declared filter takes a packet: a straightforward reading of the declaration.
 fn takes(filter: &Filter, input: &Input) -> bool {
@@ -72,15 +72,44 @@ fn what_is_declared_is_what_happens() {
     assert!(reached.iter().all(|&n| n > 20), "{reached:?}");
 }
 
-/// What is wrong with an element.
-fn complaint(element: &str, outputs: usize) -> String {
+/// A configuration with an element that has so many outputs.
+fn with_outputs(element: &str, outputs: usize) -> String {
     let mut text = format!("Idle -> e :: {element};");
     (0..outputs).for_each(|output| text += &format!("e[{output}] -> Discard;"));
-    Run::default().text(&text, &[]).err().unwrap_or_default()
+    text
+}
+
+/// What is wrong with an element.
+fn complaint(element: &str, outputs: usize) -> String {
+    Run::default().text(&with_outputs(element, outputs), &[]).err().unwrap_or_default()
 }
 
 #[test]
 fn bad_arguments_are_named() {
+    for (element, outputs, expected) in [
+        ("IPClassifier(tcp, udp)", 1, "2 patterns for output 0: give one for each, '-' for all others"),
+        ("IPClassifier(tcp, port)", 2, "pattern 1: 'port': value missing"),
+        ("IPFilter(allow tcp)", 0, "rule 0: 'allow' leads to output 0, which is not connected"),
+        ("IPFilter(1 tcp)", 1, "rule 0: there is no output 1; output 0 is the only one"),
+        ("IPFilter(-1 tcp)", 1, "rule 0: there is no output -1; output 0 is the only one"),
+        (
+            "IPFilter(permit tcp)",
+            1,
+            "rule 0: 'permit' is no action; use allow, deny, drop or the number of an output",
+        ),
+        ("IPFilter(allow tcp, , deny all)", 1, "rule 1 is empty; leave the comma out"),
+        ("IPFilter(file)", 1, "rule 0: 'file' wants one name of a file behind it"),
+        ("IPFilter(file /does/not/exist)", 1, "rule 0: file /does/not/exist cannot be read"),
+        ("IPFilter(allow tcp, CACHING maybe)", 1, "CACHING: 'maybe' is neither true nor false"),
+        ("IPFilter(allow foo)", 1, "rule 0: 'foo' means nothing here"),
+        ("IPFilter(allow dst prot 80)", 1, "rule 0: 'prot' means nothing here; did you mean 'port'?"),
+        ("IPFilter(deny file /does/not/exist)", 1, "rule 0: file /does/not/exist cannot be read"),
+        ("IPFilter(deny file)", 1, "rule 0: 'file' wants one name of a file behind it"),
+        ("IPFilter(allow @10.0.0.0/8 any)", 1, "rule 0: destination prefix expected instead of 'any'"),
+    ] {
+        let found = complaint(element, outputs);
+        assert!(found.contains(expected), "{element}: {found}");
+    }
     for (element, outputs, expected) in [
         ("IPClassifier(tcp, udp)", 1, "need 1 arguments, one per output port"),
         ("IPClassifier(tcp, port)", 2, "pattern 1: 'port': value missing"),
@@ -96,10 +125,15 @@ fn bad_arguments_are_named() {
         ("IPFilter(deny file /does/not/exist)", 1, "pattern 0: Could not open file /does/not/exist"),
         ("IPFilter(deny file)", 1, "pattern 0: file must have a single argument, the filename"),
         ("IPFilter(allow @10.0.0.0/8 any)", 1, "pattern 0: destination prefix expected instead of 'any'"),
+        ("IPFilter(allow ip ttl 256)", 1, "pattern 0: 'ip ttl': out of range, bound 255"),
+        ("IPFilter(allow src net 10.0.0.0/33)", 1, "pattern 0: 'src ip net': address missing"),
     ] {
-        let found = complaint(element, outputs);
+        let found = in_clicks_words(&with_outputs(element, outputs));
         assert!(found.contains(expected), "{element}: {found}");
     }
+    // Click stops where the number of patterns is wrong.
+    let found = in_clicks_words(&with_outputs("IPClassifier(tcp, port)", 1));
+    assert_eq!(found.matches("pattern").count(), 0, "{found}");
     assert_eq!(complaint("IPFilter(allow)", 1), "");
     assert_eq!(complaint("IPFilter(drop all)", 0), "");
     assert_eq!(complaint("IPClassifier(\"tcp or udp\", \"-\")", 2), "");

@@ -1,7 +1,7 @@
 //! Elements that check, edit and build headers: messages, counts, errors and handlers in Click's words.
 
-use tidegate_testkit::Run;
 use tidegate_testkit::elements::{Input, collect, offer};
+use tidegate_testkit::{Run, in_clicks_words};
 
 /// An IPv4 header with a TCP segment of 20 bytes behind it; the header is right, the segment's checksum is not.
 const TCP: &str =
@@ -206,7 +206,7 @@ fn bad_packets_are_counted_by_reason_where_details_are_wanted() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_in_clicks_words() {
+fn arguments_that_do_not_fit_are_refused() {
     for (element, error) in [
         ("SetIPDSCP(64)", "diffserv code point out of range"),
         ("SetIPECN(maybe)", "bad ECN argument"),
@@ -217,13 +217,13 @@ fn arguments_that_do_not_fit_are_refused_in_clicks_words() {
         ("StoreIP6Address(::1, here)", "type mismatch: OFFSET requires integer"),
         ("SetIP6ECN(4)", "bad ECN argument"),
         ("SetIP6FlowLabel(1048576)", "flow label out of range"),
-        ("SetIP6Hlim(256)", "HLIM: out of range, bound 255"),
+        ("SetIP6Hlim(256)", "HLIM: 256 is too large; the most is 255"),
         ("IP6Encap(300, ::1, ::2)", "bad IP protocol"),
         ("IP6Encap(4, ::1, x)", "DST argument should be IP address or 'DST_ANNO'"),
         ("StoreEtherAddress(OFFSET src)", "must specify exactly one of ADDR/ANNO"),
         ("CheckIP6Header(nonsense)", "expects IP6ADDRESS -a "),
         ("StripEtherVLANHeader(4096)", "bad NATIVE_VLAN"),
-        ("VLANEncap(7, ETHERTYPE 70000)", "ETHERTYPE: out of range, bound 65535"),
+        ("VLANEncap(7, ETHERTYPE 70000)", "ETHERTYPE: 70000 is too large; the most is 65535"),
         ("IPEncap(300, 1.1.1.1, 2.2.2.2)", "bad IP protocol"),
         ("IPEncap(4, 1.1.1.1, x)", "DST argument should be IP address or 'DST_ANNO'"),
         ("IPEncap(4, 1.1.1.1, 2.2.2.2, TOS 1, DSCP 1)", "cannot set both TOS and DSCP"),
@@ -241,6 +241,19 @@ fn arguments_that_do_not_fit_are_refused_in_clicks_words() {
     ] {
         let text = format!("InfiniteSource(LIMIT 0) -> {element} -> Discard");
         let reason = Run::default().text(&text, &[]).err().unwrap_or_else(|| panic!("{element} is accepted"));
+        assert!(reason.contains(error), "{element}: {reason}");
+    }
+    for (element, error) in [
+        ("SetIP6Hlim(256)", "HLIM: out of range, bound 255"),
+        ("SetIP6FlowLabel(x)", "FLOW: invalid number"),
+        ("SetIPDSCP(x)", "DSCP: invalid number"),
+        ("VLANEncap(7, ETHERTYPE 70000)", "ETHERTYPE: out of range, bound 65535"),
+        ("VLANEncap(VLAN_PCP 8)", "VLAN_PCP: out of range, bound 7"),
+        ("SetVLANAnno(ANNO)", "VLAN_TCI: invalid number"),
+        ("MarkIPHeader(300000)", "OFFSET: out of range, bound 262144"),
+        ("StoreIPAddress(1.2.3, 4)", "ADDR: parse error"),
+    ] {
+        let reason = in_clicks_words(&format!("InfiniteSource(LIMIT 0) -> {element} -> Discard"));
         assert!(reason.contains(error), "{element}: {reason}");
     }
 }

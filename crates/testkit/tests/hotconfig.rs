@@ -101,7 +101,7 @@ fn what_has_no_heir_is_drained() {
 #[test]
 fn mistakes_leave_the_old_graph() {
     for (second, error) in [
-        ("Idle -> Strip(x) -> Discard", "LENGTH: invalid number"),
+        ("Idle -> Strip(x) -> Discard", "LENGTH: 'x' is not a whole number"),
         ("Idle -> Nonesuch -> Discard", "unknown element class"),
         ("InfiniteSource(LIMIT 9) -> Discard; FromDump(/nonesuch) -> Discard", "While initializing"),
     ] {

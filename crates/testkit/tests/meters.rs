@@ -1,6 +1,6 @@
 //! Meters, counters and information elements in whole configurations.
 
-use tidegate_testkit::{Outcome, Run};
+use tidegate_testkit::{Outcome, Run, in_clicks_words};
 
 fn run(text: &str, handlers: &[&str]) -> Outcome {
     let outcome = Run { burst: None, ..Run::default() }.text(text, handlers).unwrap();
@@ -73,7 +73,9 @@ fn information() {
     assert!(error("Message(no, SHOUT)").contains("unrecognized message type"));
     assert!(error("Idle -> Error(1 2, X) -> Discard").contains("Error"));
     assert!(error("PortInfo(a)").contains("expected 'NAME PORT/PROTO'"));
-    assert!(error("c :: Message(x); QuitWatcher(d)").contains("'d' does not name an element"));
+    let watcher = "c :: Message(x); QuitWatcher(d)";
+    assert!(error(watcher).contains(": 'd' is not the name of an element"));
+    assert!(in_clicks_words(watcher).contains("'d' does not name an element"));
     let idle = run(
         "i :: InfiniteSource(LIMIT 5) -> Discard; TimedSource(INTERVAL 1) -> Discard; QuitWatcher(i)",
         &[],
@@ -192,13 +194,14 @@ fn parameters_of_meters() {
     for (text, message) in [
         ("SrTCM(1kBps, 0, 0)", "CBS and EBS must not both be 0"),
         ("SrTCM(1kBps, 1)", "EBS: required argument missing"),
-        ("SrTCM(1x, 1, 1)", "CIR: parse error"),
+        ("SrTCM(1x, 1, 1)", "CIR: '1x' is not a rate"),
         ("TrTCM(2kBps, 1, 1kBps, 1)", "PIR must be equal to or greater than CIR"),
         ("TrTCM(1kBps, 1, 1kBps, 0)", "CBS and PBS must be greater than 0"),
     ] {
         let seen = error(&format!("Idle -> {text} -> Discard"));
         assert!(seen.contains(message), "{text}: {seen}");
     }
+    assert!(in_clicks_words("Idle -> SrTCM(1x, 1, 1) -> Discard").contains("CIR: parse error"));
 }
 
 /// RFC 2697 and 2698 count bytes of the IP packet, not what the link adds to short frames.

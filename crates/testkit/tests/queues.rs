@@ -2,7 +2,7 @@
 
 use element::Timestamp;
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Outcome, Run, worker};
+use tidegate_testkit::{Outcome, Run, in_clicks_words, worker};
 
 /// Packets whose only byte is their number.
 fn numbered(bytes: &[u8]) -> Vec<Input> {
@@ -290,11 +290,11 @@ fn samples_sinks_and_handlers() {
 }
 
 #[test]
-fn mistakes_are_told_in_clicks_words() {
+fn mistakes_are_told() {
     let error = |text: &str| worker(text, Run::default()).err().unwrap_or_default();
     for (element, expected) in [
         ("Switch(3)", "output must be < 1"),
-        ("StrideSwitch(1, 2)", "need 1 arguments, one per output port"),
+        ("StrideSwitch(1, 2)", "2 numbers for output 0: give one for each"),
         ("RandomSample", "sampling probability must be between 0 and 1"),
         ("RandomSample(SAMPLE 0.1, DROP 0.2)", "give at most one of SAMPLE and DROP"),
         (
@@ -303,9 +303,17 @@ fn mistakes_are_told_in_clicks_words() {
         ),
         ("RandomBitErrors(0.1, twist)", "bad action 'twist' (must be 'set', 'clear', or 'flip')"),
         ("HashSwitch(1, 0)", "length must be > 0"),
-        ("Tee(2)", "1 outputs implies 1 arms"),
+        ("Tee(2)", "N: 2 outputs are wanted, but only output 0 is connected"),
     ] {
         let text = error(&format!("Idle -> {element} -> Discard"));
+        assert!(text.contains(expected), "{element}: {text}");
+    }
+    for (element, expected) in [
+        ("StrideSwitch(1, 2)", "need 1 arguments, one per output port"),
+        ("Tee(2)", "1 outputs implies 1 arms"),
+        ("HashSwitch(1, 0)", "length must be > 0"),
+    ] {
+        let text = in_clicks_words(&format!("Idle -> {element} -> Discard"));
         assert!(text.contains(expected), "{element}: {text}");
     }
     let text = error("Idle -> TimeSortedSched(BUFFER 0) -> Discard");

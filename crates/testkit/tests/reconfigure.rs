@@ -43,7 +43,10 @@ fn packets_go_by_the_new_arguments() {
 #[test]
 fn mistakes_leave_everything_as_it_was() {
     let mut worker = start("s :: InfiniteSource(LIMIT 3) -> c :: Classifier(-) -> k :: Strip(1) -> Discard");
-    for (config, error) in [("", "need 1 arguments, one per output port"), ("x", "pattern 0: bad clause")] {
+    for (config, error) in [
+        ("", "0 patterns for output 0: give one for each, '-' for all others"),
+        ("x", "pattern 0: bad clause"),
+    ] {
         let result = write(&mut worker, "c.config", config);
         assert!(result.as_ref().is_err_and(|text| text.starts_with(&error[..9])), "{result:?}");
         assert_eq!(read(&mut worker, "c.config"), "-");

@@ -16,7 +16,7 @@ impl Selection {
     /// Reads an expression. Warnings come with it.
     ///
     /// # Errors
-    /// What is wrong with the expression, in Click's words, one line each.
+    /// What is wrong with the expression, one line each.
     pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
         let (expression, issues) = filter::parse(text, names);
         let of_kind = |warning| -> Vec<String> {

@@ -128,6 +128,10 @@ impl Arg for Mode {
             _ => Err("must be FLOW, TSO or PACKET".into()),
         }
     }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +147,10 @@ impl Arg for Choice {
             "ROUND_ROBIN" => Ok(Choice::RoundRobin),
             _ => Err("must be RANDOM or ROUND_ROBIN".into()),
         }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }
 

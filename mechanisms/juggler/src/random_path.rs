@@ -35,7 +35,7 @@
 
 use std::any::Any;
 
-use element::args::{Raw, parse_integer, parse_seconds, unquote};
+use element::args::{Raw, parse_integer, read_seconds, unquote};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
@@ -96,10 +96,10 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(RandomPath { paths, total, capacity, under_way, drops: 0 }))
 }
 
-fn parse_delay(text: &str) -> Result<Timestamp, &'static str> {
-    let delay = parse_seconds(text).ok_or("parse error")?;
+fn parse_delay(text: &str) -> Result<Timestamp, String> {
+    let delay = read_seconds(text)?;
     let bounds = Timestamp::ZERO..=LONGEST;
-    if bounds.contains(&delay) { Ok(delay) } else { Err("must be between 0 and 1048576s") }
+    if bounds.contains(&delay) { Ok(delay) } else { Err("must be between 0 and 1048576s".into()) }
 }
 
 /// One weight for each of so many paths.

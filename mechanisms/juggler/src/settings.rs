@@ -64,6 +64,10 @@ impl Arg for AutoMicros {
             text => Micros::parse(text, place).map(|Micros(time)| AutoMicros(Some(time))),
         }
     }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Packets, as a filter in the language of IPFilter; or none.
@@ -104,8 +108,12 @@ impl Arg for Pattern {
         }
         let (condition, issues) = filter_condition(text, &PlaceNames(*place));
         match issues.into_iter().find(|(_, is_warning)| !is_warning) {
-            Some((issue, _)) => Err(issue),
+            Some((issue, _)) => Err(issue.text),
             None => Ok(Pattern { text: text.into(), matcher: Some(Box::new(Matcher::new(&[condition]))) }),
         }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }

@@ -93,7 +93,7 @@ fn delays_change_while_packets_are_under_way() {
     let times: Vec<i64> = seen[0].iter().map(|(left, _)| left / 1000).collect();
     assert_eq!(times, [100, 110, 110, 110]);
     assert_eq!(outcome.output, "2us\n");
-    assert!(outcome.messages.contains("parse error"), "{}", outcome.messages);
+    assert!(outcome.messages.contains("is not a time"), "{}", outcome.messages);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn packets_stay_under_way_when_there_are_other_paths() {
 fn wrong_arguments_are_explained() {
     for (element, expected) in [
         ("RandomPath()", "DELAY: required argument missing"),
-        ("RandomPath(0, soon)", "DELAY: parse error"),
+        ("RandomPath(0, soon)", "DELAY: 'soon' is not a time"),
         ("RandomPath(-1us)", "DELAY: must be between 0 and 1048576s"),
         ("RandomPath(0, 1us, WEIGHTS 1)", "WEIGHTS: must be as many as there are delays"),
         ("RandomPath(0, 1us, WEIGHTS 0 0)", "WEIGHTS: must not all be 0"),

@@ -19,6 +19,10 @@ impl Arg for Priority {
             _ => Err("must be SHORTEST_FLOW, OLDEST_FLOW or LONGEST_WAIT".into()),
         }
     }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 impl Priority {
@@ -43,6 +47,10 @@ impl Arg for Count {
             n => Ok(Count(n as usize)),
         }
     }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        u32::clicks_words(text)
+    }
 }
 
 /// Packets after which a flow counts as heavy; 0, or `off`, for not asking.
@@ -52,6 +60,10 @@ pub struct Elephants(pub u32);
 impl Arg for Elephants {
     fn parse(text: &str, place: &Place<'_>) -> Result<Elephants, String> {
         if text.trim() == "off" { Ok(Elephants(0)) } else { u32::parse(text, place).map(Elephants) }
+    }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        u32::clicks_words(text)
     }
 }
 
@@ -73,6 +85,10 @@ impl Arg for Slo {
         } else {
             Micros::parse(text, place).map(|m| Slo(m.0))
         }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }
 
@@ -161,10 +177,14 @@ impl Arg for Bypass {
         }
         let (condition, issues) = filter_condition(text, &PlaceNames(*place));
         if let Some((issue, _)) = issues.iter().find(|(_, is_warning)| !is_warning) {
-            return Err(issue.clone());
+            return Err(issue.text.clone());
         }
         let matcher = Box::new(Matcher::new(&[condition]));
         Ok(Bypass { text: text.into(), rule: Rule::Filter(matcher) })
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }
 

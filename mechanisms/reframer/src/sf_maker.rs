@@ -155,6 +155,10 @@ impl Arg for Prio {
             _ => Err("Unknown PRIO !".into()),
         }
     }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Whether the second packet of a flow is the first one that counts.
@@ -167,5 +171,9 @@ impl Arg for Model {
             "NONE" => Ok(Model(false)),
             _ => Err("Unknown MODEL !".into()),
         }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }

@@ -154,6 +154,10 @@ impl Arg for Auto {
             text => u32::parse(text, place).map(|number| Auto(Some(number))),
         }
     }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        u32::clicks_words(text)
+    }
 }
 
 /// How sliced packets are told from others.
@@ -166,6 +170,10 @@ impl Arg for Marker {
             "none" => Ok(Marker(false)),
             _ => Err("expected 'dscp' or 'none'".into()),
         }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn run(
             "all[{number}] -> reframer{number} :: Reframer({arguments}) -> after{number} :: TimestampAccum -> Discard\n"
         );
     }
-    let mut loaded = load::parse("advise".into(), text, None, &[], true);
+    let mut loaded = load::parse(load::Texts::of("advise", text), &[], true);
     let problem = |loaded: &load::Loaded| {
         loaded.problems.iter().map(|problem| problem.render(&loaded.sources)).collect::<String>()
     };

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use self::judge::{Advice, Assumptions, DELAYS, ELEPHANTS, Row};
 use self::measure::{Outcome, Trial};
 use crate::analyze::{self, is_stream};
+use crate::numbers::whole;
 use crate::{FAILURE, print};
 
 /// Arguments of `advise`.
@@ -33,10 +34,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NS", default_value_t = 300.0, value_parser = nanoseconds, allow_hyphen_values = true)]
     flow_cost: f64,
     /// The longest delay to advise, in microseconds
-    #[arg(long, value_name = "US", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..), allow_hyphen_values = true)]
+    #[arg(
+        long, value_name = "US", default_value_t = 512,
+        value_parser = whole(16..=u32::MAX), allow_negative_numbers = true
+    )]
     max_delay: u32,
     /// Cores that packets could be spread over
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024), allow_hyphen_values = true)]
+    #[arg(
+        long, value_name = "N", default_value_t = 8,
+        value_parser = whole::<u32>(1..=1024), allow_negative_numbers = true
+    )]
     cores: u32,
 }
 
@@ -62,9 +69,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         crate::tell(format_args!("{name}: it has to be read several times; save it to a file first"));
         return ExitCode::from(2);
     }
-    let saved = args.json.iter().chain(&args.output).filter(|path| !is_stream(path));
-    if let Some(wrong) = saved.filter_map(|path| analyze::unwritable(path).err()).next() {
-        crate::tell(format_args!("{wrong}"));
+    if !analyze::can_write(args.json.iter().chain(&args.output)) {
         return ExitCode::from(2);
     }
     if let (Some(output), Some(json)) = (&args.output, &args.json)

@@ -12,7 +12,7 @@ use element::args::{parse_bool, parse_integer};
 use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
-use crate::load::{Loaded, parse, read_text, start_dpdk};
+use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
 use crate::{FAILURE, handlers, interrupt, print};
 use options::{Item, host_and_port};
 
@@ -26,8 +26,8 @@ Options:
   -f, --file FILE               Read the configuration from FILE ('-': standard
                                 input, as without any of -f, -e, ROUTERFILE).
   -e, --expression EXPR         Use EXPR as the configuration.
-  -j, --threads N               Accepted; one thread runs.
-  -a, --affinity[=N]            Accepted.
+  -j, --threads N               For compatibility, no effect: one thread runs.
+  -a, --affinity[=N]            For compatibility, no effect.
   -p, --port [IPADDRESS:]PORT   Listen for control connections on a TCP port of the
                                 loopback address, or of this one (0.0.0.0: all).
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
@@ -42,7 +42,8 @@ Options:
       --simtime[=SECONDS]       Run in simulated time.
       --simtick N               Nanoseconds that pass with each look at it.
       --dpdk ARGUMENT... --     Start DPDK with these arguments.
-  -C, --clickpath PATH          Accepted.
+  -C, --clickpath PATH          Look for libraries in these folders, not in those
+                                of CLICKPATH.
       --help                    Print this message and exit.
   -v, --version                 Print the version and exit.
 ";
@@ -63,6 +64,8 @@ struct Asked {
     tick: i64,
     ports: Vec<String>,
     sockets: Vec<String>,
+    /// Folders of libraries, in place of those of CLICKPATH.
+    folders: Option<String>,
     /// Connections that the program was started with.
     files: Vec<String>,
     /// Arguments for DPDK.
@@ -77,14 +80,14 @@ enum Configuration {
 }
 
 impl Configuration {
-    /// Its name, its text, and the folder that it stands in.
+    /// Its name, its text, and its file.
     fn read(self) -> Result<(String, String, Option<PathBuf>), String> {
         match self {
             Configuration::Text(text) => Ok(("config".into(), text, None)),
             Configuration::File(file) => {
                 let path = PathBuf::from(if file.is_empty() { "-" } else { &file });
                 let (name, text) = read_text(&path)?;
-                Ok((name, text, path.parent().map(PathBuf::from)))
+                Ok((name, text, Some(path)))
             }
         }
     }
@@ -177,9 +180,10 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
         "version" => {
             return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
         }
+        "clickpath" => asked.folders = Some(value),
         "help" => return Err(Early::Text(HELP)),
         "allow-reconfigure" => asked.reconfigures = !negated,
-        // Threads, affinity, path of libraries.
+        // Threads, affinity.
         _ => {}
     }
     Ok(())
@@ -209,15 +213,20 @@ fn configure(asked: &mut Asked, configuration: Configuration) -> Result<(), Earl
 
 fn start(mut asked: Asked) -> ExitCode {
     let configuration = asked.configuration.take().unwrap_or(Configuration::File("-".into()));
-    let (name, text, folder) = match configuration.read() {
+    let (name, text, file) = match configuration.read() {
         Ok(read) => read,
         Err(error) => {
             crate::tell(format_args!("{error}"));
             return ExitCode::from(FAILURE);
         }
     };
-    let mut loaded = parse(name, text, folder.as_deref(), &asked.defines, true);
+    let (file, folders) = (file.as_deref(), asked.folders.as_deref());
+    let texts = Texts { name, text, file, folders, allows_circles: true };
+    let mut loaded = parse(texts, &asked.defines, true);
     let parsed = !loaded.has_errors();
+    // Click does not look, so this is no error.
+    let parameters = loaded.graph.parameters.clone();
+    check_values(&mut loaded, &asked.defines, &parameters, Severity::Warning);
     add_control_sockets(&mut loaded, &control_sockets(&asked));
     let built = loaded.build(None);
     crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
@@ -350,9 +359,16 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 
 /// Makes the graphs that `hotconfig` asks for.
 fn rebuild(asked: &Asked) -> Rebuild {
-    let (defines, sockets) = (asked.defines.clone(), control_sockets(asked));
+    let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
     Box::new(move |text: &str| {
-        let mut loaded = parse("config".into(), text.into(), None, &defines, true);
+        let texts = Texts {
+            name: "config".into(),
+            text: text.into(),
+            file: None,
+            folders: folders.as_deref(),
+            allows_circles: true,
+        };
+        let mut loaded = parse(texts, &defines, true);
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
         let words = clicks_words(&loaded.problems, &loaded.sources);
@@ -383,15 +399,21 @@ fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     }
 }
 
-/// Click's format: `FILE:LINE: message`, with the element's context once before its messages.
+/// Click's format: `FILE:LINE: message` with the line of the element, and the element's context once before its
+/// messages.
 fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     let mut text = String::new();
     let mut context: Option<&str> = None;
     for problem in problems {
         let diagnostic = &problem.diagnostic;
-        let location = sources.locate(diagnostic.span);
+        let words = diagnostic.in_clicks_words();
+        if words.is_empty() {
+            continue;
+        }
+        let span = problem.context_span.unwrap_or(diagnostic.span);
+        let location = sources.locate(span);
         // What the driver itself has added stands in no line.
-        let place = match sources.text(diagnostic.span.source) {
+        let place = match sources.text(span.source) {
             "" if location.file == DRIVER => DRIVER.to_string(),
             _ => format!("{}:{}", location.file, location.line),
         };
@@ -403,7 +425,7 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
         }
         let indent = if context.is_some() { "  " } else { "" };
         let warning = if diagnostic.severity == Severity::Warning { "warning: " } else { "" };
-        for line in diagnostic.message.lines() {
+        for line in words.lines() {
             let _ = writeln!(text, "{place}: {indent}{warning}{line}");
         }
     }

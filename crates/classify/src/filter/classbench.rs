@@ -77,7 +77,7 @@ impl<'t> Words<'t> {
     }
 
     fn issue(&self, start: usize, text: String) -> Issue {
-        Issue { span: start..self.at, text, is_warning: false }
+        Issue { span: start..self.at, text, clicks_words: None, is_warning: false }
     }
 }
 

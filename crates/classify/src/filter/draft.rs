@@ -136,6 +136,8 @@ pub(super) struct Draft {
     pub(super) mask: Option<Mask>,
     pub(super) sign: Sign,
     pub(super) data: Data,
+    /// Mistakes are said in Click's words.
+    pub(super) as_click: bool,
 }
 
 impl Default for Draft {
@@ -149,6 +151,7 @@ impl Default for Draft {
             mask: None,
             sign: Sign::Equal,
             data: Data::None,
+            as_click: false,
         }
     }
 }
@@ -276,6 +279,13 @@ impl Draft {
 
     fn fault<T>(&self, text: &str) -> Result<T, Fault> {
         Err(format!("'{}': {text}", self.described()))
+    }
+
+    fn too_large<T>(&self, what: &str, largest: impl fmt::Display) -> Result<T, Fault> {
+        match self.as_click {
+            true => self.fault(&format!("{what}out of range, bound {largest}")),
+            false => self.fault(&format!("{what}too large; the most is {largest}")),
+        }
     }
 
     fn primitive(&mut self, kind: Kind, level: Level, notes: &mut Notes) -> Result<Primitive, Fault> {
@@ -438,15 +448,15 @@ impl Draft {
         let mask = match self.mask {
             None => largest,
             Some(Mask::Number(mask)) if mask & largest == mask => mask,
-            Some(Mask::Number(_)) => return self.fault(&format!("mask out of range, bound 0x{largest:X}")),
+            Some(Mask::Number(_)) => {
+                return self.too_large("mask ", format!("0x{largest:X}"));
+            }
             Some(_) => return self.fault("bad mask"),
         };
-        let Ok(value) = u32::try_from(number) else {
-            return self.fault(&format!("out of range, bound {largest}"));
-        };
+        let Ok(value) = u32::try_from(number) else { return self.too_large("", largest) };
         let always = match self.sign {
             Sign::Equal | Sign::NotEqual if value > largest => {
-                return self.fault(&format!("out of range, bound {largest}"));
+                return self.too_large("", largest);
             }
             Sign::Equal | Sign::NotEqual => None,
             Sign::Less if value == 0 || value > mask => Some(value > mask),

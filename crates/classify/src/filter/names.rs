@@ -22,6 +22,10 @@ pub trait Names {
     fn port(&self, _word: &str, _protocol: Protocol) -> Option<u16> {
         None
     }
+    /// The one of some words that is most like a word that means nothing, if that one may be meant.
+    fn nearest<'w>(&self, _word: &str, _words: &[&'w str]) -> Option<&'w str> {
+        None
+    }
 }
 
 /// What a name means; several of them may hold at once.

@@ -20,8 +20,10 @@ use super::{Ends, Names, Place, Primitive, Protocol, Sign, Tree};
 pub struct Issue {
     /// Which bytes of the text it is about.
     pub span: Range<usize>,
-    /// What to say, in Click's words.
+    /// What to say.
     pub text: String,
+    /// What Click says, where that is something else: a line for each message, and none where Click has no message.
+    pub clicks_words: Option<String>,
     /// Whether the text is good all the same.
     pub is_warning: bool,
 }
@@ -38,6 +40,30 @@ pub type Expression = Tree<Primitive>;
 
 /// Reads an expression. With errors among the issues the expression is of no use.
 pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issue>) {
+    let (expression, mut issues) = read(text, names, false);
+    if issues.iter().any(|issue| !issue.is_warning) {
+        add_clicks_words(&mut issues, &read(text, names, true).1);
+    }
+    (expression, issues)
+}
+
+/// Gives the first error all that Click says of the text, if that is something else than the errors together.
+fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
+    let words = |issues: &[Issue]| {
+        let errors = issues.iter().filter(|issue| !issue.is_warning);
+        errors.map(|issue| issue.text.clone()).collect::<Vec<_>>().join("\n")
+    };
+    let mut clicks_words = words(clicks);
+    if clicks_words != words(issues) {
+        for issue in issues.iter_mut().filter(|issue| !issue.is_warning) {
+            issue.clicks_words = Some(std::mem::take(&mut clicks_words));
+        }
+    }
+}
+
+/// Reads an expression. Mistakes are found and said as Click does, or so that each is said once and with what is
+/// expected.
+pub(super) fn read(text: &str, names: &(impl Names + ?Sized), as_click: bool) -> (Expression, Vec<Issue>) {
     let words = split(text);
     let everything = match words[..] {
         [] => true,
@@ -48,13 +74,60 @@ pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issu
         return (Tree::Constant(true), Vec::new());
     }
     let end = text.len();
-    let mut parser =
-        Parser { words: &words, end, at: 0, names, issues: Vec::new(), previous: Previous::default() };
+    let mut parser = Parser {
+        words: &words,
+        end,
+        at: 0,
+        names,
+        as_click,
+        is_over: false,
+        issues: Vec::new(),
+        previous: Previous::default(),
+    };
     let expression = parser.expression(0);
     if let Some(word) = parser.words.get(parser.at) {
         parser.error(word.span(), format!("garbage after expression at '{}'", word.text));
     }
     (expression, parser.issues)
+}
+
+/// Words that do not stand for values, whatever they follow.
+const STRUCTURE: &[&str] = &[
+    "and", "&&", "or", "||", "not", "!", "(", ")", "?", ":", "src", "dst", "dest", "ip", "ip6", "ether",
+    "true", "false",
+];
+
+/// True if a word that has no meaning is meant to have one.
+fn is_meant(word: &str) -> bool {
+    let is_plain = word.starts_with(|c: char| c.is_alphanumeric() || c == ':');
+    is_plain && !STRUCTURE.contains(&word) && !Kind::is_word(word)
+}
+
+/// Words that one may have meant with another one.
+const MEANT: &[&str] = &[
+    "src", "dst", "and", "or", "not", "true", "false", "ip", "ip6", "ether", "tcp", "udp", "icmp", "tcpudp",
+    "transp", "host", "net", "proto", "port", "opt", "frag", "unfrag", "ect", "ce", "vers", "hl", "tos",
+    "dscp", "len", "id", "ttl", "win", "type", "syn", "ack", "fin", "rst", "psh", "urg",
+];
+
+/// The message about a word where a value of this kind belongs, if one has to be there.
+fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
+    let bits = if level == Some(Level::Ip6) { 128 } else { 32 };
+    let length = word.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
+    Some(match kind {
+        Kind::Net if length.is_some_and(|length| length > bits) => {
+            format!("'{word}' is not a prefix: it has 0 to {bits} bits")
+        }
+        Kind::Net => format!("'{word}' is not a prefix; write one such as 10.0.0.0/8"),
+        Kind::Host if level == Some(Level::Ether) => format!("'{word}' is not an Ethernet address"),
+        Kind::Host => format!("'{word}' is not an address"),
+        Kind::Ether => format!("'{word}' is not an Ethernet address"),
+        Kind::Port => format!("'{word}' is not a port"),
+        Kind::Protocol => format!("'{word}' is not a protocol"),
+        Kind::TcpOption => format!("'{word}' is not a TCP flag"),
+        Kind::Field(_) => format!("'{word}' is not a number"),
+        Kind::Fragment | Kind::Whole | Kind::Ect | Kind::Ce => return None,
+    })
 }
 
 pub(super) struct Parser<'t, N: Names + ?Sized> {
@@ -63,13 +136,19 @@ pub(super) struct Parser<'t, N: Names + ?Sized> {
     end: usize,
     at: usize,
     names: &'t N,
+    /// Mistakes are found and said as Click does.
+    as_click: bool,
+    /// Nothing more is said of the text.
+    is_over: bool,
     issues: Vec<Issue>,
     previous: Previous,
 }
 
 impl<N: Names + ?Sized> Parser<'_, N> {
     fn error(&mut self, span: Range<usize>, text: impl Into<String>) {
-        self.issues.push(Issue { span, text: text.into(), is_warning: false });
+        if !self.is_over {
+            self.issues.push(Issue { span, text: text.into(), clicks_words: None, is_warning: false });
+        }
     }
 
     /// The text from word `first` up to here.
@@ -197,7 +276,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             _ => {}
         }
         let first = self.at;
-        let mut draft = Draft::default();
+        let mut draft = Draft { as_click: self.as_click, ..Draft::default() };
         let negated = self.qualifiers(&mut draft);
         if self.at > first {
             self.previous = Previous::default();
@@ -217,7 +296,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         let done = if good { draft.finish(&self.previous, &mut notes) } else { None };
         let span = self.span_from(first);
         for (text, is_warning) in notes {
-            self.issues.push(Issue { span: span.clone(), text, is_warning });
+            self.issues.push(Issue { span: span.clone(), text, clicks_words: None, is_warning });
         }
         match done {
             None => Tree::Constant(false),
@@ -384,6 +463,8 @@ impl<N: Names + ?Sized> Parser<'_, N> {
                 None => {
                     if draft.sign != Sign::Equal {
                         self.error(word.span(), format!("dangling operator near '{}'", word.text));
+                    } else if !self.as_click && is_meant(word.text) {
+                        return self.refuse(word, draft);
                     }
                     return true;
                 }
@@ -396,6 +477,27 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
         self.at += 1;
         true
+    }
+
+    /// Says what is wrong with a word that means nothing, as a value or at all; always false.
+    fn refuse(&mut self, word: Word<'_>, draft: &Draft) -> bool {
+        // `ip proto tcp` has its value.
+        let kind = draft.kind.filter(|&kind| kind != Kind::Protocol || draft.protocol.is_none());
+        let is_like_address = word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains('.');
+        let like = if word.text.contains('/') { Kind::Net } else { Kind::Host };
+        let kind = kind.or(Some(like).filter(|_| is_like_address));
+        if let Some(text) = kind.and_then(|kind| not_a_value(kind, draft.level, word.text)) {
+            self.error(word.span(), text);
+            self.at += 1;
+        } else {
+            let near = self.names.nearest(word.text, MEANT);
+            let guess = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            self.error(word.span(), format!("'{}' means nothing here{guess}", word.text));
+            // What the words behind it mean depends on it.
+            self.at = self.words.len();
+            self.is_over = true;
+        }
+        false
     }
 
     /// What the word names, as far as it fits to what was said before; an error if that is nothing or too much.

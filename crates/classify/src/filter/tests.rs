@@ -27,7 +27,7 @@ impl Names for Plain {
             return Some((0x0a00_0000, 0xff00_0000));
         }
         let (address, length) = word.split_once('/')?;
-        let mask = u32::MAX.checked_shl(32 - length.parse::<u32>().ok()?).unwrap_or(0);
+        let mask = u32::MAX.checked_shl(32u32.checked_sub(length.parse().ok()?)?).unwrap_or(0);
         Some((self.ipv4(address)?, mask))
     }
 
@@ -37,7 +37,7 @@ impl Names for Plain {
 
     fn ipv6_prefix(&self, word: &str) -> Option<(u128, u128)> {
         let (address, length) = word.split_once('/')?;
-        let mask = u128::MAX.checked_shl(128 - length.parse::<u32>().ok()?).unwrap_or(0);
+        let mask = u128::MAX.checked_shl(128u32.checked_sub(length.parse().ok()?)?).unwrap_or(0);
         Some((self.ipv6(address)?, mask))
     }
 
@@ -268,22 +268,37 @@ fn ipv6() {
 }
 
 #[test]
-fn complaints_are_clicks() {
+fn complaints_say_what_is_wrong() {
     for (text, expected) in [
         ("src", "partial directive"),
         ("5", "specify header field or 'port'"),
-        ("tcp foo", "garbage after expression at 'foo'"),
-        ("foo", "empty term near 'foo'"),
+        ("src net 10.0.0.0/33", "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"),
+        ("ip6 src net ::/129", "'::/129' is not a prefix: it has 0 to 128 bits"),
+        ("net 10.0.0.x/8 and tcp", "'10.0.0.x/8' is not a prefix; write one such as 10.0.0.0/8"),
+        ("host 300.1.1.1", "'300.1.1.1' is not an address"),
+        ("ether host 1:2:3", "'1:2:3' is not an Ethernet address"),
+        ("port 80/tcp", "'80/tcp' is not a port"),
+        ("ip proto x", "'x' is not a protocol"),
+        ("port and tcp", "'port': value missing"),
+        ("tcp foo", "'foo' means nothing here"),
+        ("foo", "'foo' means nothing here"),
+        ("ip ttl foo", "'foo' is not a number"),
+        ("src 300.1.1.1", "'300.1.1.1' is not an address"),
+        ("dst 10.0.0.0/33", "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"),
+        ("tcp opt foo", "'foo' is not a TCP flag"),
+        ("ip proto tcp foo", "'foo' means nothing here"),
+        ("tcp )", "garbage after expression at ')'"),
+        ("tcp and [", "empty term near '['"),
         ("host 5", "'ip host': address missing"),
         ("net 10.0.0.1", "'ip net': address missing"),
         ("src net 1", "'src ip net': address missing"),
         ("host > 1.2.3.4", "'ip host': operator not supported"),
         ("port", "'port': value missing"),
         ("icmp port 5", "'port': bad protocol 1"),
-        ("port 65536", "'port': out of range, bound 65535"),
-        ("ip ttl 256", "'ip ttl': out of range, bound 255"),
+        ("port 65536", "'port': too large; the most is 65535"),
+        ("ip ttl 256", "'ip ttl': too large; the most is 255"),
         ("ip ttl", "'ip ttl': value missing"),
-        ("ip ttl & 256 == 0", "'ip ttl': mask out of range, bound 0xFF"),
+        ("ip ttl & 256 == 0", "'ip ttl': mask too large; the most is 0xFF"),
         ("tcp opt > 5", "'tcp opt': operator or mask not supported"),
         ("udp opt syn", "'tcp opt udp syn' is meaningless; try 'tcp opt syn'"),
         ("echo", "'echo' is ambiguous; try 'port echo', 'icmp type echo'"),
@@ -312,6 +327,9 @@ fn complaints_are_clicks() {
         let found = complaints(text);
         assert!(found.iter().any(|found| found == expected), "{text}: {found:?}");
     }
+    // What is wrong with a value or a word is said once.
+    assert_eq!(complaints("src net 10.0.0.0/33"), ["'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"]);
+    assert_eq!(complaints("udp and (src prot 80 or syn)"), ["'prot' means nothing here"]);
     let deep = "(".repeat(100_000) + "tcp";
     assert_eq!(complaints(&deep)[0], "expression nested more than 64 deep");
     let chain = "tcp ? tcp : ".repeat(100_000) + "tcp";
@@ -324,6 +342,53 @@ fn complaints_are_clicks() {
     assert!(complaints(&long).is_empty());
     let (_, issues) = parse("tcp and port 99999 and udp", &Plain);
     assert_eq!(issues[0].span, 8..18);
+}
+
+/// Click's words for a text: all errors in the first one that has any.
+#[test]
+fn complaints_have_clicks_words() {
+    for (text, expected) in [
+        ("tcp foo", "empty term near 'foo'\ngarbage after expression at 'foo'"),
+        ("dst prot 80", "partial directive\nempty term near 'prot'\ngarbage after expression at 'prot'"),
+        (
+            "src net 10.0.0.0/33",
+            "'src ip net': address missing\nempty term near '10.0.0.0/33'\n\
+             garbage after expression at '10.0.0.0/33'",
+        ),
+        ("port 65536", "'port': out of range, bound 65535"),
+        ("ip ttl 256 and port 65536", "'ip ttl': out of range, bound 255\n'port': out of range, bound 65535"),
+        ("ip ttl & 256 == 0", "'ip ttl': mask out of range, bound 0xFF"),
+    ] {
+        let (_, issues) = parse(text, &Plain);
+        let words: Vec<_> = issues.iter().map(|issue| issue.clicks_words.as_deref()).collect();
+        assert_eq!(words[0], Some(expected), "{text}");
+        assert!(words[1..].iter().all(|words| *words == Some("")), "{text}: {words:?}");
+    }
+    for text in ["port", "host 5", "tcp or"] {
+        let (_, issues) = parse(text, &Plain);
+        assert!(issues.iter().all(|issue| issue.clicks_words.is_none()), "{text}: {issues:?}");
+    }
+}
+
+proptest! {
+    /// A text is right or wrong whoever says so, and Click has a word for each that is wrong.
+    #[test]
+    fn clicks_words_are_there_for_each_mistake(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "src", "dst", "or", "and", "not", "(", ")", "?", ":", "ip", "ip6", "ether", "tcp", "udp", "icmp", "host",
+            "net", "proto", "port", "opt", "frag", "ect", "ttl", "type", "[", "]", "&", "==", "<", "foo", "80",
+            "99999", "10.0.0.1", "10.0.0.0/8", "10.0.0.0/33", "::1", "2:0:0:0:0:1", "syn", "echo", "http", "any",
+            "mask", "true",
+        ]), 0..9),
+    ) {
+        let text = words.join(" ");
+        let errors = |issues: &[Issue]| issues.iter().filter(|issue| !issue.is_warning).count();
+        let (own, clicks) = (parse::read(&text, &Plain, false), parse::read(&text, &Plain, true));
+        prop_assert_eq!(errors(&own.1) == 0, errors(&clicks.1) == 0, "{:?} {:?}", own.1, clicks.1);
+        if errors(&own.1) == 0 {
+            prop_assert_eq!(own.0, clicks.0);
+        }
+    }
 }
 
 #[test]

@@ -4,13 +4,26 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::ethernet::MacAddr;
 
-use super::{Arg, PARSE_ERROR, Place};
+use super::{Arg, Place, not_a};
+
+const EXPECTED_IPV4: &str = "an IP address; write four numbers from 0 to 255, such as 10.0.0.1";
+const EXPECTED_IPV6: &str = "an IPv6 address; write one such as 2001:db8::1";
+const EXPECTED_MAC: &str = "an Ethernet address; write six pairs such as 02:00:00:00:00:01";
+
+/// The message about what is no prefix of up to so many bits.
+fn no_prefix(text: &str, bits: u32, example: &str) -> String {
+    let length = text.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
+    match length.is_some_and(|length| length > bits) {
+        true => format!("'{text}' is not a prefix: it has 0 to {bits} bits"),
+        false => not_a(text, &format!("a prefix; write one such as {example}")),
+    }
+}
 
 impl Arg for Ipv4Addr {
     fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Addr, String> {
         let text = text.trim();
         let named = || place.setup.names.ipv4(place.scope(), text);
-        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+        text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_IPV4))
     }
 }
 
@@ -18,7 +31,7 @@ impl Arg for Ipv6Addr {
     fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Addr, String> {
         let text = text.trim();
         let named = || place.setup.names.ipv6(place.scope(), text);
-        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+        text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_IPV6))
     }
 }
 
@@ -26,7 +39,7 @@ impl Arg for MacAddr {
     fn parse(text: &str, place: &Place<'_>) -> Result<MacAddr, String> {
         let text = text.trim();
         let named = || place.setup.names.mac(place.scope(), text);
-        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+        text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_MAC))
     }
 }
 
@@ -92,7 +105,8 @@ impl Arg for Ipv4Prefix {
         let text = text.trim();
         if text.contains('/') {
             let lookup = |name: &str| place.setup.names.ipv4(place.scope(), name);
-            return Ipv4Prefix::with_mask(text, lookup).ok_or_else(|| PARSE_ERROR.into());
+            let example = "10.0.0.0/8 or 10.0.0.0/255.0.0.0";
+            return Ipv4Prefix::with_mask(text, lookup).ok_or_else(|| no_prefix(text, 32, example));
         }
         match place.setup.names.ipv4_prefix(place.scope(), text) {
             Some(prefix) => Ok(prefix),
@@ -133,9 +147,10 @@ impl Arg for Ipv6Prefix {
     fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Prefix, String> {
         let text = text.trim();
         if let Some((address, length)) = text.split_once('/') {
-            let address = Ipv6Addr::parse(address, place)?;
-            let length = length.parse().ok().filter(|&n| n <= 128).ok_or(PARSE_ERROR)?;
-            return Ok(Ipv6Prefix { address, length });
+            let address = Ipv6Addr::parse(address, place).ok();
+            let length = length.parse().ok().filter(|&n| n <= 128);
+            let prefix = address.zip(length).map(|(address, length)| Ipv6Prefix { address, length });
+            return prefix.ok_or_else(|| no_prefix(text, 128, "2001:db8::/32"));
         }
         match place.setup.names.ipv6_prefix(place.scope(), text) {
             Some(prefix) => Ok(prefix),

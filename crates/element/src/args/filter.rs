@@ -2,25 +2,28 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use classify::filter::{self, Condition, Names, Protocol};
+use classify::filter::{self, Condition, Issue, Names, Protocol};
 use wire::MacAddr;
 
-use super::{Arg, Ipv4Prefix, Place, parse_integer};
+use super::{Arg, Complaint, Ipv4Prefix, Place, parse_integer};
 
 /// The names that the configuration has where the filter stands.
 pub struct PlaceNames<'p>(pub Place<'p>);
 
 /// Reads a pattern of the language of filters; complaints, and then whether each is only a warning.
-pub fn filter_condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(String, bool)>) {
+pub fn filter_condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(Complaint, bool)>) {
+    let complaint = |issue: Issue| {
+        let complaint = Complaint { clicks_words: issue.clicks_words, ..issue.text.into() };
+        (complaint, issue.is_warning)
+    };
     if filter::is_classbench(pattern) {
         return match filter::classbench(pattern) {
             Ok(condition) => (condition, Vec::new()),
-            Err(issue) => (Condition::Constant(false), vec![(issue.text, false)]),
+            Err(issue) => (Condition::Constant(false), vec![complaint(issue)]),
         };
     }
     let (expression, issues) = filter::parse(pattern, names);
-    let issues = issues.into_iter().map(|issue| (issue.text, issue.is_warning)).collect();
-    (filter::condition(&expression), issues)
+    (filter::condition(&expression), issues.into_iter().map(complaint).collect())
 }
 
 impl PlaceNames<'_> {
@@ -72,5 +75,9 @@ impl Names for PlaceNames<'_> {
             Protocol::Number(number) => self.0.known_port(word, number),
             _ => None,
         }
+    }
+
+    fn nearest<'w>(&self, word: &str, words: &[&'w str]) -> Option<&'w str> {
+        lang::nearest(word, words.iter().copied())
     }
 }

@@ -2,7 +2,7 @@
 
 use packet::Timestamp;
 
-use super::{Arg, Place, parse_real, parse_seconds};
+use super::{Arg, Place, not_a, parse_real, parse_seconds};
 
 /// A span of time up to 2^20 seconds; a bare number counts microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,15 +19,16 @@ impl Arg for Micros {
     fn parse(text: &str, _: &Place<'_>) -> Result<Micros, String> {
         let span = match parse_real(text) {
             Some(micros) => Timestamp((micros * 1000.0).round() as i64),
-            None => parse_seconds(text)
-                .ok_or("parse error: give microseconds, such as 64, or a time, such as 64us")?,
+            None => parse_seconds(text).ok_or_else(|| {
+                not_a(text, "a time; write microseconds, or a number and a unit, such as 64us")
+            })?,
         };
         // Longer ones would only lead to overflows.
         let bounds = Timestamp(0)..=Timestamp::from_secs(1 << 20);
-        if bounds.contains(&span) {
-            Ok(Micros(span))
-        } else {
-            Err("out of range: give a time from 0 to 1048576s, such as 64us".into())
-        }
+        if bounds.contains(&span) { Ok(Micros(span)) } else { Err(not_a(text, "a time from 0 to 1048576s")) }
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }

@@ -1,6 +1,6 @@
 //! TCP and UDP ports, by number or by a name.
 
-use super::{Arg, PARSE_ERROR, Place, parse_integer};
+use super::{Arg, Place, not_a, out_of_range, parse_integer};
 
 /// A port of the IP protocol with this number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,10 +14,16 @@ pub type UdpPort = Port<{ wire::ip_protocol::UDP }>;
 impl<const PROTOCOL: u8> Arg for Port<PROTOCOL> {
     fn parse(text: &str, place: &Place<'_>) -> Result<Self, String> {
         let text = text.trim();
+        let expected = "a port; write a number from 0 to 65535, or the name of a service";
         match parse_integer(text) {
-            Ok(number) => u16::try_from(number).map(Port).map_err(|_| "overflow, range 0-65535".to_string()),
-            Err(_) => place.known_port(text, PROTOCOL).map(Port).ok_or_else(|| PARSE_ERROR.into()),
+            Ok(number) => u16::try_from(number).map(Port).map_err(|_| out_of_range(text, 0, u16::MAX)),
+            Err(_) => place.known_port(text, PROTOCOL).map(Port).ok_or_else(|| not_a(text, expected)),
         }
+    }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        let is_number = parse_integer(text.trim()).is_ok();
+        Some(if is_number { "overflow, range 0-65535" } else { "parse error" }.into())
     }
 }
 
@@ -35,11 +41,13 @@ mod tests {
         let place = Place::new(&setup, 0);
         assert_eq!(TcpPort::parse(" 0x50 ", &place), Ok(Port(80)));
         assert_eq!(TcpPort::parse("mine", &place), Ok(Port(4321)));
-        assert_eq!(UdpPort::parse("mine", &place), Err("parse error".into()));
+        assert_eq!(
+            UdpPort::parse("mine", &place),
+            Err("'mine' is not a port; write a number from 0 to 65535, or the name of a service".into())
+        );
         assert_eq!(TcpPort::parse("ssh", &place), Ok(Port(2222)), "the configuration goes first");
         assert_eq!(UdpPort::parse("domain", &place), Ok(Port(53)));
-        for number in ["65536", "-1"] {
-            assert_eq!(TcpPort::parse(number, &place), Err("overflow, range 0-65535".into()));
-        }
+        assert_eq!(TcpPort::parse("65536", &place), Err("65536 is too large; the most is 65535".into()));
+        assert_eq!(TcpPort::parse("-1", &place), Err("-1 is too small; the least is 0".into()));
     }
 }

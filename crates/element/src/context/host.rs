@@ -41,6 +41,19 @@ impl Call {
     /// # Errors
     /// Click's words for what is wrong.
     pub fn parse(text: &str, cx: &Cx<'_>, own: impl Fn(&str) -> Option<ElementId>) -> Result<Call, String> {
+        let call = Call::of_configuration(text, &cx.place(), own)?;
+        Ok(Call { files: cx.files().clone(), ..call })
+    }
+
+    /// Reads `element.handler value` that stands in a configuration, for an element at `place`, as [`Call::parse`] does.
+    ///
+    /// # Errors
+    /// Click's words for what is wrong.
+    pub fn of_configuration(
+        text: &str,
+        place: &Place<'_>,
+        own: impl Fn(&str) -> Option<ElementId>,
+    ) -> Result<Call, String> {
         let text = text.trim();
         let end = text.find(char::is_whitespace).unwrap_or(text.len());
         let (target, value) = (&text[..end], text[end..].trim().to_string());
@@ -51,13 +64,26 @@ impl Call {
             None => (own(target), target),
             Some(("", handler)) => (None, handler),
             Some((element, handler)) => {
-                let id =
-                    cx.place().element(element).ok_or_else(|| format!("no element named '{element}'"))?;
+                let id = place.element(element).ok_or_else(|| format!("no element named '{element}'"))?;
                 (Some(id), handler)
             }
         };
-        Ok(Call { files: cx.files().clone(), ..Call::new(element, handler, value) })
+        Ok(Call::new(element, handler, value))
     }
+}
+
+/// A handler call that an element is going to make, as far as its arguments tell: for who looks whether there is such a handler
+/// before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedCall {
+    /// The call, as for [`Call::parse`].
+    pub text: String,
+    /// True if it writes.
+    pub writes: bool,
+    /// True if it is made in every run.
+    pub is_certain: bool,
+    /// The number of the argument that it stands in.
+    pub argument: usize,
 }
 
 /// What an element tells its neighbours over the pull and push paths (Click's notifiers).

@@ -20,10 +20,10 @@
 //! ## See also
 //! Paint
 
-use element::args::{AnnotationOffset, Raw};
+use element::args::{AnnotationOffset, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Depends;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Complaint, Cx, Effects, Element, manual};
 
 use crate::editing::{annotation, constant, otherwise, value};
 
@@ -39,12 +39,12 @@ pub static CLASS: Class = Class {
         let AnnotationOffset::<1>(place) = args.required("ANNO");
         let Raw(text) = args.required("VALUE");
         args.finish()?;
-        let parsed = <u8 as element::args::Arg>::parse(&text, &args.place());
+        let parsed: Result<u8, Complaint> = read_value("VALUE", &text, &args.place());
         match &parsed {
             Ok(byte) => args.warn(format!(
                 "SetAnnoByte({place}, {byte}) is obsolete, use Paint({byte}, {place}) instead"
             )),
-            Err(reason) => args.error(format!("VALUE: {reason}")),
+            Err(complaint) => args.error(complaint.clone()),
         }
         args.finish()?;
         Ok(Box::new(SetAnnoByte { place, byte: parsed.unwrap_or_default() }))

@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
         let limit = args.or("LIMIT", -1i32);
         let Some(prefix) = prefix else { return crate::editing::missing(args, "PREFIX") };
         if limit > MOST {
-            args.error(format!("LIMIT: out of range, bound {MOST}"));
+            args.too_large("LIMIT", MOST);
         }
         args.finish()?;
         Ok(Box::new(SetRandIpAddress { prefix, limit: limit.max(0) as usize, drawn: Vec::new() }))

@@ -76,13 +76,15 @@ use std::ops::DerefMut;
 use std::sync::{Arc, MutexGuard};
 
 use classify::IntervalSet;
-use element::args::{Arg, ElementRef, Ipv4Prefix, Raw};
+use element::args::{ElementRef, Ipv4Prefix, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{
     Access, Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
     Value, wire_field,
 };
-use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use element::{
+    Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Timestamp, manual,
+};
 use packet::Annotations;
 use wire::{MacAddr, arp, ether_type};
 
@@ -129,16 +131,16 @@ pub static CLASS: Class = Class {
         let eth = args.get("ETH").map_or_else(|| ip.clone(), |Raw(text)| text);
         args.finish()?;
         let place = args.place();
-        let ip = prefix_or_address(&ip, &place).map_err(|e| format!("IP: {e}"));
-        let mac = MacAddr::parse(&eth, &place).map_err(|e| format!("ETH: {e}"));
+        let parsed_ip = prefix_or_address(&ip, &place);
+        let parsed_mac = read_value("ETH", &eth, &place);
         let (mut own, mut prefix) = (MacAddr::default(), None);
-        match mac {
+        match parsed_mac {
             Ok(mac) => own = mac,
-            Err(text) => args.error(text),
+            Err(complaint) => args.error(complaint),
         }
-        match ip {
+        match parsed_ip {
             Ok(ip) => prefix = Some(ip),
-            Err(text) => args.error(text),
+            Err(reason) => args.error(Complaint::wrong_value::<Ipv4Prefix>("IP", &ip, &reason)),
         }
         args.finish()?;
         let Some(prefix) = prefix else { return Err(element::Invalid) };

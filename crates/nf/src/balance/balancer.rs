@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt::{Display, Write as _};
 
-use element::args::{Arg, Args};
+use element::args::{Arg, Args, read_value};
 use element::class::{ArgInfo, HandlerInfo, Merge, join};
 use element::effects::{Access, Depends, Effects, Field, State};
 use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp, class};
@@ -765,8 +765,6 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
 /// Reads the places of servers.
 pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
     let texts = args.every("DST");
-    let parsed: Vec<_> = texts.iter().map(|text| P::parse(text, &args.place())).collect();
-    let right =
-        parsed.into_iter().map(|parsed| parsed.map_err(|reason| args.error(format!("DST: {reason}"))));
-    right.filter_map(Result::ok).collect()
+    let parsed: Vec<_> = texts.iter().map(|text| read_value("DST", text, &args.place())).collect();
+    parsed.into_iter().filter_map(|parsed| parsed.map_err(|complaint| args.error(complaint)).ok()).collect()
 }

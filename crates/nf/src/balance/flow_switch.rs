@@ -103,6 +103,10 @@ impl Arg for Output {
     fn parse(text: &str, place: &element::args::Place<'_>) -> Result<Output, String> {
         usize::parse(text, place).map(Output)
     }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        usize::clicks_words(text)
+    }
 }
 
 impl Place for Output {

@@ -40,8 +40,20 @@ pub static CLASS: Class = Class {
 /// Reads N, the number of outputs that the user expects.
 pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
     let outputs = args.outputs();
-    if args.get::<usize>("N").is_some_and(|n| n != outputs) {
-        args.error(format!("{outputs} outputs implies {outputs} arms"));
+    let clicks_words = format!("{outputs} outputs implies {outputs} arms");
+    match args.get::<usize>("N") {
+        Some(wanted) if wanted > outputs => {
+            let last = outputs.saturating_sub(1);
+            let connected = if last == 0 { "output 0 is".into() } else { format!("outputs 0 to {last} are") };
+            let text = format!("N: {wanted} outputs are wanted, but only {connected} connected");
+            args.error_as(text, clicks_words);
+        }
+        Some(wanted) if wanted < outputs => {
+            let last = outputs - 1;
+            let text = format!("N: {wanted} outputs are wanted, but output {last} is connected, too");
+            args.error_as(text, clicks_words);
+        }
+        _ => {}
     }
     args.finish()
 }

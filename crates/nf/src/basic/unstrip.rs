@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let length: u32 = args.required("LENGTH");
         if length as usize > HEADROOM {
-            args.error(format!("LENGTH: out of range, bound {HEADROOM}"));
+            args.too_large("LENGTH", HEADROOM);
         }
         args.finish()?;
         Ok(Box::new(Unstrip { length: length as usize }))

@@ -43,7 +43,7 @@ pub static CLASS: Class = Class {
         let mut number = |name| {
             let number: u32 = args.required(name);
             if number as usize > MAX_PACKET {
-                args.error(format!("{name}: out of range, bound {MAX_PACKET}"));
+                args.too_large(name, MAX_PACKET);
             }
             number as usize
         };

@@ -48,7 +48,7 @@ pub static CLASS: Class = Class {
         let most = args.or("MAXLENGTH", 0u32) as usize;
         let verbose = args.or("VERBOSE", false);
         if length > MAX_PACKET {
-            args.error(format!("LENGTH: out of range, bound {MAX_PACKET}"));
+            args.too_large("LENGTH", MAX_PACKET);
         }
         args.finish()?;
         Ok(Box::new(Pad { length, random, most, verbose }))

@@ -9,7 +9,7 @@ pub mod udp_ip_encap;
 use std::net::Ipv4Addr;
 
 use classify::filter::ip_protocol;
-use element::args::{Arg, Place};
+use element::args::{Arg, Place, not_a};
 use element::effects::{
     Action, Case, Checksum, DST_IP, Depends, Effects, Field, Filter, Header, Number, Target, Value,
     wire_field,
@@ -47,7 +47,9 @@ impl Arg for ProtocolNumber {
     fn parse(text: &str, place: &Place<'_>) -> Result<ProtocolNumber, String> {
         match ip_protocol(text.trim()) {
             Some(number) => Ok(ProtocolNumber(number.into())),
-            None => i32::parse(text, place).map(ProtocolNumber).map_err(|_| "parse error".into()),
+            None => i32::parse(text, place)
+                .map(ProtocolNumber)
+                .map_err(|_| not_a(text, "a protocol; write its number, or its name, such as udp")),
         }
     }
 }

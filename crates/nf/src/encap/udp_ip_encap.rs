@@ -36,7 +36,7 @@ use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 
 use super::{Destination, Outer, Template};
-use crate::editing::{Fate, bytes, constant, each, missing, sum_from, value};
+use crate::editing::{Fate, bytes, constant, each, missing, sum_from};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -160,7 +160,10 @@ impl Element for UdpIpEncap {
         match name {
             "sport" => self.ports[0] = port().map_err(|reason| format!("SPORT: {reason}"))?,
             "dport" => self.ports[1] = port().map_err(|reason| format!("DPORT: {reason}"))?,
-            "src" => self.outer.source = value(cx, text, "SRC: parse error")?,
+            "src" => {
+                let source = Ipv4Addr::parse(text, &cx.place());
+                self.outer.source = source.map_err(|reason| format!("SRC: {reason}"))?;
+            }
             _ => self.outer.destination = Destination::parse(text, &cx.place()).ok_or("bad DST")?,
         }
         Ok(())

@@ -48,7 +48,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let offset = args.or("OFFSET", 0u32) as usize;
         if offset > packet::MAX_PACKET {
-            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+            args.too_large("OFFSET", packet::MAX_PACKET);
         }
         Checker::boxed(args, &CLASS, CheckArpHeader { offset })
     },

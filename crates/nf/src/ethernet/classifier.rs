@@ -29,7 +29,7 @@ use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, Program};
 use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::{Case, Counts, Filter, Target, Written};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::bytes;
 use crate::patterns;
@@ -46,15 +46,19 @@ pub static CLASS: Class = Class {
     samples: &["12/0800", "12/0800, 12/0806 20/0001, - -> 1/3", "!0/01%01, 23/06 !20/??20 -> 1/2"],
     reconfigures: true,
     build: |args| {
-        let patterns = args.rest();
+        let (numbers, patterns): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
         args.finish()?;
-        if patterns.len() != args.outputs() {
-            args.error(format!("need {} arguments, one per output port", args.outputs()));
-        }
+        let outputs = args.outputs();
+        // Click stops here if the number is wrong.
+        let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let program = match Program::compile(&patterns) {
             Ok(program) => program,
             Err(errors) => {
-                errors.into_iter().for_each(|e| args.error(e));
+                for (pattern, text) in errors {
+                    let complaint = Complaint::from(text);
+                    let complaint = if goes_on { complaint } else { complaint.without_clicks_words() };
+                    args.error_in(numbers[pattern], complaint);
+                }
                 return Err(element::Invalid);
             }
         };
@@ -62,7 +66,6 @@ pub static CLASS: Class = Class {
         for output in program.unmatched() {
             args.warn(format!("output {output} matches no packets"));
         }
-        let outputs = args.outputs();
         Ok(Box::new(Classifier { patterns, program, sorter: Sorter::new(outputs) }))
     },
     ..Class::DEFAULT
@@ -119,7 +122,10 @@ impl Element for Classifier {
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let patterns = patterns::replaced(&self.patterns, name, value)?;
-        self.program = Program::compile(&patterns).map_err(|errors| errors.join("\n"))?;
+        self.program = Program::compile(&patterns).map_err(|errors| {
+            let texts: Vec<String> = errors.into_iter().map(|(_, text)| text).collect();
+            texts.join("\n")
+        })?;
         self.patterns = patterns;
         Ok(())
     }

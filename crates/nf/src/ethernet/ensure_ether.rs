@@ -60,6 +60,10 @@ impl Arg for Type {
         let large = "argument 1 (Ethernet encapsulation type) must be <= 0xFFFF";
         u16::try_from(number).map(Type).map_err(|_| large.into())
     }
+
+    fn clicks_words(text: &str) -> Option<String> {
+        u32::clicks_words(text)
+    }
 }
 
 struct EnsureEther {

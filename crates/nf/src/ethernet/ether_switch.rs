@@ -83,7 +83,7 @@ pub(super) const SWITCH: Class = Class {
 pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
     let timeout = args.or("TIMEOUT", Timestamp::from_secs(300));
     if timeout < Timestamp::ZERO {
-        args.error("TIMEOUT: parse error");
+        args.error_as("TIMEOUT: a time must not be negative", "TIMEOUT: parse error");
     } else if timeout > Timestamp::ZERO && whole_seconds(timeout) == Timestamp::ZERO {
         args.warn("TIMEOUT is rounded to 0 seconds, so that no address is learnt");
     }

@@ -128,7 +128,7 @@ mod tests {
         let given = arguments.iter().map(|text| text.to_string()).collect();
         let mut args = Args::new(&mut setup, &CLASS, 0, (0, 0), true, given);
         let _ = (CLASS.build)(&mut args);
-        let errors = args.into_reports().0;
+        let errors = args.into_reports().0.into_iter().map(|error| error.text).collect();
         (setup, errors)
     }
 

@@ -32,7 +32,7 @@ pub static CLASS: Class = Class {
         for name in args.rest() {
             match ElementRef::parse(&name, &args.place()) {
                 Ok(ElementRef(element)) => watched.push(Call::new(Some(element), "scheduled", "")),
-                Err(reason) => args.error(format!("'{name}' {reason}")),
+                Err(reason) => args.error_as(reason, format!("'{name}' does not name an element")),
             }
         }
         args.finish()?;

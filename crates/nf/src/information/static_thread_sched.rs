@@ -19,7 +19,7 @@
 //! ## See also
 //! AddressInfo
 
-use element::args::parse_integer;
+use element::args::{not_a, parse_integer};
 use element::class::{ArgInfo, Phase};
 use element::{Class, Effects, Element, manual};
 
@@ -46,7 +46,8 @@ pub static CLASS: Class = Class {
                 }
             };
             let Ok(thread) = parse_integer(thread) else {
-                args.error("THREAD: invalid number");
+                let text = format!("THREAD: {}", not_a(thread, "a whole number"));
+                args.error_as(text, "THREAD: invalid number");
                 continue;
             };
             let inside = format!("{name}/");
@@ -61,7 +62,10 @@ pub static CLASS: Class = Class {
                 args.warn(format!("thread preference {thread} out of range"));
             }
             if whole.is_empty() {
-                args.error(format!("'{name}' does not name an element"));
+                args.error_as(
+                    not_a(name, "the name of an element"),
+                    format!("'{name}' does not name an element"),
+                );
             }
             for id in whole {
                 let thread = thread_of(thread, args.setup.workers);

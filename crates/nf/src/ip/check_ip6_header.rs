@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
         bad_sources.push(u128::MAX);
         let offset = args.or("OFFSET", 0u32) as usize;
         if offset > packet::MAX_PACKET {
-            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+            args.too_large("OFFSET", packet::MAX_PACKET);
         }
         let extensions = args.or("PROCESS_EH", false);
         Checker::boxed(args, &CLASS, CheckIp6Header { offset, bad_sources, extensions })
@@ -72,6 +72,10 @@ impl Arg for Addresses {
         let words = lang::args::unquote(text);
         let words = words.split_whitespace().map(|word| Ipv6Addr::parse(word, place).map(Ipv6Addr::to_bits));
         words.collect::<Result<_, _>>().map(Addresses).map_err(|_| "expects IP6ADDRESS -a ".into())
+    }
+
+    fn clicks_words(_text: &str) -> Option<String> {
+        None
     }
 }
 

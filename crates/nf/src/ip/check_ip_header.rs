@@ -79,7 +79,7 @@ pub(super) fn build(
 ) -> Result<Box<dyn Element>, Invalid> {
     let offset = args.or("OFFSET", 0u32) as usize;
     if offset > packet::MAX_PACKET {
-        args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+        args.too_large("OFFSET", packet::MAX_PACKET);
     }
     let checksum = args.or("CHECKSUM", checksum);
     let checks = Checks::read(args, offset, checksum);

@@ -20,10 +20,10 @@
 //! ## See also
 //! SetIP6Hlim, SetIP6DSCP, SetIP6ECN
 
-use element::args::{Arg, Place};
+use element::args::{Place, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Value};
-use element::{Base, Class, manual};
+use element::{Base, Class, Complaint, manual};
 use wire::ipv6;
 
 use super::set_ip6_hlim::{Field, SetField};
@@ -47,8 +47,8 @@ struct FlowLabel;
 const ALL: u32 = 0xf_ffff;
 
 impl Field for FlowLabel {
-    fn parse(text: &str, place: &Place<'_>) -> Result<u32, String> {
-        let label = u32::parse(text, place).map_err(|reason| format!("FLOW: {reason}"))?;
+    fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint> {
+        let label: u32 = read_value("FLOW", text, place)?;
         if label <= ALL { Ok(label) } else { Err("flow label out of range".into()) }
     }
 

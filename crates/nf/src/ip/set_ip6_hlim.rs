@@ -22,10 +22,10 @@
 
 use std::marker::PhantomData;
 
-use element::args::{Arg, Place, Raw};
+use element::args::{Place, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Depends, Header};
-use element::{Args, Base, Batch, Class, Cx, Effects, Element, Invalid, manual};
+use element::{Args, Base, Batch, Class, Complaint, Cx, Effects, Element, Invalid, manual};
 use wire::ipv6;
 
 use super::ip6_mirror::ipv6 as header;
@@ -48,8 +48,8 @@ pub(super) trait Field: Send + 'static {
     /// Reads the number.
     ///
     /// # Errors
-    /// Click's words.
-    fn parse(text: &str, place: &Place<'_>) -> Result<u32, String>;
+    /// What is wrong with the text.
+    fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint>;
 
     /// What writing it is.
     fn action(value: u32) -> Action;
@@ -60,8 +60,8 @@ pub(super) trait Field: Send + 'static {
 struct HopLimit;
 
 impl Field for HopLimit {
-    fn parse(text: &str, place: &Place<'_>) -> Result<u32, String> {
-        u8::parse(text, place).map(u32::from).map_err(|reason| format!("HLIM: {reason}"))
+    fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint> {
+        read_value::<u8>("HLIM", text, place).map(u32::from)
     }
 
     fn action(value: u32) -> Action {

@@ -22,10 +22,10 @@
 
 use std::marker::PhantomData;
 
-use element::args::{Arg, Place, Raw};
+use element::args::{Place, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Depends;
-use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Packet, manual};
+use element::{Args, Batch, Class, Complaint, Cx, Effects, Element, Invalid, Packet, manual};
 
 use super::service_type;
 use crate::editing::{Fate, each};
@@ -90,8 +90,8 @@ impl<V: Version> SetDscp<V> {
 }
 
 /// A code point, shifted to its place.
-fn parse(text: &str, place: &Place<'_>) -> Result<u8, String> {
-    match u32::parse(text, place).map_err(|reason| format!("DSCP: {reason}"))? {
+fn parse(text: &str, place: &Place<'_>) -> Result<u8, Complaint> {
+    match read_value::<u32>("DSCP", text, place)? {
         dscp @ 0..=63 => Ok((dscp as u8) << 2),
         _ => Err("diffserv code point out of range".into()),
     }

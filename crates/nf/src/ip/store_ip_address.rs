@@ -22,7 +22,7 @@
 
 use std::net::Ipv4Addr;
 
-use element::args::{Arg, Raw};
+use element::args::{Arg, Raw, read_value};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Filter, Header, Target, Value, wire_field};
 use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
@@ -77,9 +77,9 @@ pub(super) fn address_and_place<A: Arg>(args: &mut Args<'_>) -> Result<(Option<A
     };
     args.finish()?;
     let mut given = None;
-    match address.map(|Raw(text)| A::parse(&text, &args.place())) {
+    match address.map(|Raw(text)| read_value("ADDR", &text, &args.place())) {
         Some(Ok(address)) => given = Some(address),
-        Some(Err(reason)) => args.error(format!("ADDR: {reason}")),
+        Some(Err(complaint)) => args.error(complaint),
         None => {}
     }
     Ok((given, offset))

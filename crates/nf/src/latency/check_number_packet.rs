@@ -24,7 +24,7 @@
 //! ## See also
 //! NumberPacket, RecordTimestamp, TimestampDiff
 
-use element::args::Arg;
+use element::args::{Arg, not_a};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
@@ -59,7 +59,7 @@ pub static CLASS: Class = Class {
             args.error("Offset must be >= 0");
         }
         if count > MOST {
-            args.error(format!("COUNT: out of range, bound {MOST}"));
+            args.too_large("COUNT", MOST);
         }
         args.finish()?;
         let seen = defaults(count as usize).map_err(|error| args.error(refusal("COUNT", "numbers", &error)));
@@ -130,7 +130,7 @@ impl Element for CheckNumberPacket {
 
     fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
         let count = u32::parse(value, &cx.place()).ok().filter(|&n| n <= MOST);
-        let count = count.ok_or("invalid number")? as usize;
+        let count = count.ok_or_else(|| not_a(value, &format!("a whole number from 0 to {MOST}")))? as usize;
         let more = self.seen.try_reserve_exact(count.saturating_sub(self.seen.len()));
         more.map_err(|error| refusal("count", "numbers", &error))?;
         self.seen.resize(count, 0);

@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
         if offset < 0 {
             args.error("Offset must be >= 0");
         } else if offset as usize + SIZE > SLOT_CAPACITY {
-            args.error(format!("OFFSET: out of range, bound {}", SLOT_CAPACITY - SIZE));
+            args.too_large("OFFSET", SLOT_CAPACITY - SIZE);
         }
         args.finish()?;
         Ok(Box::new(NumberPacket { offset: offset as usize, net_order, count: 0 }))

@@ -33,7 +33,7 @@
 
 use std::sync::Arc;
 
-use element::args::{ElementRef, parse_real};
+use element::args::{ElementRef, not_a, parse_real};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
@@ -181,7 +181,9 @@ impl Element for TimestampDiff {
                 show((squares / delays.len() as f64).sqrt())
             }
             ("median", _) => show(percentile(delays, 50.0)),
-            ("perc", _) => show(percentile(delays, parse_real(param).ok_or("invalid number")?)),
+            ("perc", _) => {
+                show(percentile(delays, parse_real(param).ok_or_else(|| not_a(param, "a number"))?))
+            }
             (_, Some(percent)) => show(percentile(delays, percent)),
             _ => delays.iter().enumerate().map(|(i, delay)| format!("{i}: {delay}\n")).collect(),
         })

@@ -40,7 +40,10 @@ pub static CLASS: Class = Class {
             let name = text.strip_prefix("ELEMENT ").unwrap_or(&text).trim();
             match ElementRef::parse(name, &args.place()) {
                 Ok(ElementRef(element)) => elements.push(element),
-                Err(reason) => args.error(format!("ELEMENT: '{name}' {reason}")),
+                Err(reason) => {
+                    let clicks_words = format!("ELEMENT: '{name}' does not name an element");
+                    args.error_as(format!("ELEMENT: {reason}"), clicks_words);
+                }
             }
         }
         args.finish()?;

@@ -109,7 +109,12 @@ pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<
     let mut last = None;
     for name in names {
         match args.get::<Timestamp>(name) {
-            Some(Timestamp(time)) if time < 0 => args.error(format!("{name}: invalid number")),
+            Some(Timestamp(time)) if time < 0 => {
+                args.error_as(
+                    format!("{name}: a time must not be negative"),
+                    format!("{name}: invalid number"),
+                );
+            }
             Some(Timestamp(time)) => last = Some(time),
             None => {}
         }
@@ -169,9 +174,7 @@ pub(super) fn build(
     let sharing = sharing(args, flavour);
     let texts = args.rest();
     let (inputs, outputs) = (args.inputs(), args.outputs());
-    if texts.len() != inputs {
-        args.error(format!("need {inputs} arguments, one per input port"));
-    }
+    crate::patterns::check_count(args, (texts.len(), "specification"), (inputs, "input"));
     args.finish()?;
     let names = all_names(args.setup);
     let element = args.name();

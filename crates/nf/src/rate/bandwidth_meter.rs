@@ -77,7 +77,12 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
     args.finish()?;
     let outputs = args.outputs();
     if rates.len() + 1 != outputs {
-        args.error(format!("need {} arguments, one less than the number of output ports", outputs - 1));
+        let plural = if rates.len() == 1 { "" } else { "s" };
+        let given = rates.len();
+        args.error_as(
+            format!("{given} rate{plural} for {outputs} outputs: give one less than there are outputs"),
+            format!("need {} arguments, one less than the number of output ports", outputs - 1),
+        );
     }
     args.finish()?;
     let meters = rates.iter().map(|rate| (rate << SCALE) / FREQUENCY).collect();

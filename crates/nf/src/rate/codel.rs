@@ -27,10 +27,10 @@
 //! ## See also
 //! Queue, SetTimestamp, RED
 
-use element::args::{Raw, parse_seconds};
+use element::args::{Place, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Complaint, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 
 use super::queues::Watched;
@@ -72,7 +72,7 @@ pub static CLASS: Class = Class {
             drops: 0,
         };
         for (which, text) in texts.iter().enumerate().filter(|(_, text)| !text.is_empty()) {
-            if let Err(reason) = codel.set(which, text) {
+            if let Err(reason) = codel.set(which, text, &args.place()) {
                 args.error(reason);
             }
         }
@@ -104,9 +104,8 @@ struct CoDel {
 }
 
 impl CoDel {
-    fn set(&mut self, which: usize, text: &str) -> Result<(), String> {
-        let name = ["TARGET", "INTERVAL"][which];
-        let time = parse_seconds(text).ok_or_else(|| format!("{name}: parse error"))?;
+    fn set(&mut self, which: usize, text: &str, place: &Place<'_>) -> Result<(), Complaint> {
+        let time: Timestamp = read_value(["TARGET", "INTERVAL"][which], text, place)?;
         *[&mut self.target, &mut self.interval][which] = time;
         self.texts[which] = text.trim().to_string();
         Ok(())
@@ -217,7 +216,8 @@ impl Element for CoDel {
         })
     }
 
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        self.set(usize::from(name.ends_with("interval")), value)
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        self.set(usize::from(name.ends_with("interval")), value, &cx.place())?;
+        Ok(())
     }
 }

@@ -24,7 +24,7 @@
 //! ## See also
 //! RandomSample
 
-use element::args::{parse_bool, parse_real};
+use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, manual};
@@ -147,16 +147,19 @@ impl Element for RandomBitErrors {
         })
     }
 
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         match name {
             "p_bit_error" => {
-                let p = parse_real(value).ok_or("P: invalid number")?;
+                let p = f64::parse(value, &cx.place()).map_err(|reason| format!("P: {reason}"))?;
                 if !(0.0..=1.0).contains(&p) {
                     return Err("drop probability must be between 0 and 1".into());
                 }
                 self.probability = fixed::quantize(p, BITS);
             }
-            "active" => self.active = parse_bool(value).ok_or("ACTIVE: parse error")?,
+            "active" => {
+                self.active =
+                    bool::parse(value, &cx.place()).map_err(|reason| format!("ACTIVE: {reason}"))?;
+            }
             _ => self.kind = Kind::parse(value)?,
         }
         Ok(())

@@ -33,7 +33,7 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Raw, parse_real};
+use element::args::{Arg, Raw};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
@@ -273,7 +273,7 @@ impl Element for Red {
             "min_thresh" => bounds.least = number("MIN_THRESH")?,
             "max_thresh" => bounds.most = number("MAX_THRESH")?,
             _ => {
-                let p = parse_real(value).ok_or("MAX_P: invalid number")?;
+                let p = f64::parse(value, &cx.place()).map_err(|reason| format!("MAX_P: {reason}"))?;
                 bounds.p = fixed::quantize(p.min(2.0), P_BITS) as u32;
             }
         }

@@ -24,9 +24,7 @@ impl Stride {
     /// Reads the arguments: one number of tickets per port. `kind` is "input" or "output".
     pub(crate) fn read(args: &mut Args<'_>, ports: usize, kind: &str) -> Stride {
         let given = args.rest();
-        if given.len() != ports {
-            args.error(format!("need {ports} arguments, one per {kind} port"));
-        }
+        crate::patterns::check_count(args, (given.len(), "number"), (ports, kind));
         let mut tickets = Vec::with_capacity(given.len());
         for (i, text) in given.iter().enumerate() {
             let number = element::args::parse_integer(text).ok().and_then(|n| i32::try_from(n).ok());

@@ -106,6 +106,7 @@
 // - `run`: executing instructions
 // - `calls`: handler calls out of a script's text, and the handlers that a script answers
 // - `expand`: substitution of variables and handlers in text
+// - `planned`: the handler calls that can be seen in a script's text
 // - `functions`, `number`, `sprintf`: what the functions calculate
 
 pub mod driver_manager;
@@ -114,6 +115,7 @@ mod calls;
 mod expand;
 mod functions;
 pub(crate) mod number;
+mod planned;
 mod program;
 mod run;
 mod sprintf;
@@ -123,7 +125,7 @@ use std::sync::Arc;
 
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Access, Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, manual};
+use element::{Access, Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, PlannedCall, manual};
 
 use calls::HANDLERS;
 use program::{Kind, Program};
@@ -157,7 +159,7 @@ struct ManagesDriver;
 /// Makes a script whose type is `without_ports` unless it has ports or says otherwise.
 fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, Invalid> {
     let kind = Kind::read(args, without_ports);
-    let texts = args.rest();
+    let (numbers, texts): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
     if kind == Kind::Driver {
         let elements = 0..args.setup.elements.len();
         if elements.into_iter().any(|id| args.setup.service::<ManagesDriver>(id).is_some()) {
@@ -166,9 +168,11 @@ fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, I
         args.setup.publish(args.id(), Arc::new(ManagesDriver));
     }
     let program = Program::parse(&texts, &kind).unwrap_or_else(|errors| {
-        errors.into_iter().for_each(|text| args.error(text));
+        errors.into_iter().for_each(|(text, error)| args.error_in(numbers[text], error));
         Program::default()
     });
+    let program =
+        Program { arguments: program.arguments.iter().map(|text| numbers[*text]).collect(), ..program };
     args.finish()?;
     Ok(Box::new(Script {
         kind,
@@ -321,5 +325,9 @@ impl Element for Script {
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
         self.further_handlers()
+    }
+
+    fn planned_calls(&self) -> Vec<PlannedCall> {
+        planned::calls(&self.program, &self.kind)
     }
 }

@@ -162,6 +162,8 @@ pub(super) enum Destination {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,
+    /// For each of the script's own instructions, the number of the argument that it stands in.
+    pub(super) arguments: Vec<usize>,
 }
 
 /// Labels that every script has, and what stands there, behind all other instructions.
@@ -177,14 +179,21 @@ impl Program {
     /// Reads instructions, one per argument.
     ///
     /// # Errors
-    /// All mistakes, in Click's words.
-    pub(super) fn parse(arguments: &[String], kind: &Kind) -> Result<Program, Vec<String>> {
+    /// All mistakes, with the numbers of their arguments.
+    pub(super) fn parse(arguments: &[String], kind: &Kind) -> Result<Program, Vec<(usize, String)>> {
         let (mut instructions, mut errors) = (Vec::new(), Vec::new());
-        for argument in arguments.iter().map(|argument| argument.trim()).filter(|a| !a.is_empty()) {
+        let mut numbers = Vec::new();
+        for (number, argument) in arguments.iter().map(|argument| argument.trim()).enumerate() {
+            if argument.is_empty() {
+                continue;
+            }
             let (word, text) = first_word(argument);
             match Instruction::parse(word, text) {
-                Some(instruction) => instructions.push(instruction),
-                None => errors.push(format!("syntax error at '{word}'")),
+                Some(instruction) => {
+                    instructions.push(instruction);
+                    numbers.push(number);
+                }
+                None => errors.push((number, format!("syntax error at '{word}'"))),
             }
         }
         if *kind == Kind::Driver && instructions.is_empty() {
@@ -192,12 +201,12 @@ impl Program {
         }
         instructions.push(if *kind == Kind::Driver { Instruction::Stop } else { Instruction::End });
         instructions.extend(BUILT_IN.map(|(_, instruction)| instruction));
-        let program = Program { instructions };
-        for instruction in &program.instructions {
+        let program = Program { instructions, arguments: numbers };
+        for (instruction, number) in program.instructions.iter().zip(&program.arguments) {
             if let Instruction::Goto { label, .. } = instruction
                 && program.target(label).is_none()
             {
-                errors.push(format!("no such label '{label}'"));
+                errors.push((*number, format!("no such label '{label}'")));
             }
         }
         if errors.is_empty() { Ok(program) } else { Err(errors) }
@@ -334,7 +343,9 @@ mod tests {
 
     fn parse(texts: &[&str]) -> Result<Vec<Instruction>, Vec<String>> {
         let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
-        let program = Program::parse(&texts, &Kind::Active)?;
+        let program = Program::parse(&texts, &Kind::Active);
+        let program =
+            program.map_err(|errors| errors.into_iter().map(|(_, text)| text).collect::<Vec<_>>())?;
         Ok(program.instructions[..program.instructions.len() - BUILT_IN.len()].to_vec())
     }
 

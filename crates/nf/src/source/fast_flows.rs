@@ -172,15 +172,17 @@ impl FastFlows {
             length = LEAST as u32;
         }
         if length as usize > MOST {
-            args.error(format!("LENGTH: out of range, bound {MOST}"));
+            args.too_large("LENGTH", MOST);
             length = LEAST as u32;
         }
         if kind == Kind::Tcp && size < 3 {
             args.warn("flow size < 3, defaulting to 3");
             size = 3;
         }
-        if !(1..=MOST_FLOWS).contains(&flows) {
-            args.error(format!("FLOWS: out of range, bound {}", if flows == 0 { 1 } else { MOST_FLOWS }));
+        if flows == 0 {
+            args.error_as("FLOWS: 0 is too small; the least is 1", "FLOWS: out of range, bound 1");
+        } else if flows > MOST_FLOWS {
+            args.too_large("FLOWS", MOST_FLOWS);
         }
         args.finish()?;
         let flow = || Flow { ports: (sport, dport), header: [0; HEADERS], sent: 0 };

@@ -97,7 +97,7 @@ fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Elemen
     if burst < 1 {
         args.error("burst size must be >= 1");
     } else if burst > MOST_BURST {
-        args.error(format!("BURST: out of range, bound {MOST_BURST}"));
+        args.too_large("BURST", MOST_BURST);
     }
     let source = InfiniteSource {
         data,

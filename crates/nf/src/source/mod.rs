@@ -41,7 +41,7 @@ impl Data {
         let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
         let length = args.get::<i64>("LENGTH").or(args.get("DATASIZE")).and_then(|n| usize::try_from(n).ok());
         if length.is_some_and(|n| n > packet::MAX_PACKET) {
-            args.error(format!("LENGTH: out of range, bound {}", packet::MAX_PACKET));
+            args.too_large("LENGTH", packet::MAX_PACKET);
             return Data::new(given, None);
         }
         Data::new(given, length)

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate_testkit::elements::{Seen, collect, offer};
 use tidegate_testkit::plain::{end, tcp, udp, write_capture};
-use tidegate_testkit::{Outcome, Run};
+use tidegate_testkit::{Outcome, Run, in_clicks_words};
 use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
@@ -228,14 +228,14 @@ fn every_specification_does_what_it_says() {
 }
 
 #[test]
-fn mistakes_are_reported_in_clicks_words() {
-    let error = |config: &str| {
-        let text = format!("Idle -> rw :: {config} -> Discard; other :: Counter; Idle -> other -> Discard");
-        Run::default().text(&text, &[]).unwrap_err()
+fn mistakes_are_reported() {
+    let text_of = |config: &str| {
+        format!("Idle -> rw :: {config} -> Discard; other :: Counter; Idle -> other -> Discard")
     };
+    let error = |config: &str| Run::default().text(&text_of(config), &[]).unwrap_err();
     for (config, expected) in [
-        ("IPRewriter", "need 1 arguments, one per input port"),
-        ("IPRewriter(drop, drop)", "need 1 arguments, one per input port"),
+        ("IPRewriter", "0 specifications for input 0: give one for each"),
+        ("IPRewriter(drop, drop)", "2 specifications for input 0: give one for each"),
         ("IPRewriter(drop 1)", "input spec 0: syntax error, expected 'drop'"),
         ("IPRewriter(pass x)", "input spec 0: syntax error, expected 'nochange [OUTPUT]'"),
         ("IPRewriter(pass 1)", "input spec 0: output port out of range"),
@@ -250,12 +250,21 @@ fn mistakes_are_reported_in_clicks_words() {
         ("IPRewriter(nobody)", "input spec 0: unknown specification"),
         ("IPRewriter(drop, MAPPING_CAPACITY nobody)", "bad MAPPING_CAPACITY"),
         ("IPRewriter(drop, MAPPING_CAPACITY other)", "bad MAPPING_CAPACITY"),
-        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: invalid number"),
+        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: a time must not be negative"),
         ("ICMPRewriter(nobody)", "nobody not an IP rewriter"),
         ("ICMPRewriter(nobody:1)", " nobody not an IP rewriter"),
         ("ICMPRewriter(other)", "other not an IP rewriter"),
     ] {
         let text = error(config);
+        assert!(text.contains(expected), "{config}: {text}");
+    }
+    for (config, expected) in [
+        ("IPRewriter", "need 1 arguments, one per input port"),
+        ("IPRewriter(drop, drop)", "need 1 arguments, one per input port"),
+        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: invalid number"),
+        ("IPRewriter(drop 1)", "input spec 0: syntax error, expected 'drop'"),
+    ] {
+        let text = in_clicks_words(&text_of(config));
         assert!(text.contains(expected), "{config}: {text}");
     }
 }

@@ -98,6 +98,7 @@ fn append(graph: &mut Graph, function: &Function) {
     }));
     add_new(&mut graph.requirements, &function.graph.requirements);
     add_new(&mut graph.provisions, &function.graph.provisions);
+    graph.parameters.extend(&function.graph.parameters);
 }
 
 fn add_new<T: Clone + PartialEq>(all: &mut Vec<T>, more: &[T]) {

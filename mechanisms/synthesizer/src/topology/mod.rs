@@ -22,7 +22,7 @@ mod wiring;
 use std::collections::{HashMap, HashSet};
 
 use element::Registry;
-use lang::{Diagnostic, Graph, Severity, SourceId, Sources};
+use lang::{Diagnostic, Graph, LibraryText, Severity, SourceId, Sources};
 
 use function::Function;
 use join::{Group, Joined};
@@ -70,9 +70,18 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
         match (options.files)(&module.file.text, &own_name) {
             Ok((name, text)) => {
                 let id = *known.entry(name.clone()).or_insert_with(|| sources.add(name.clone(), text));
-                let library = |library: &str| (options.files)(library, &name).ok().map(|(_, text)| text);
-                let (defines, library) = (options.defines, Some(&library as lang::Library<'_>));
-                let parsing = lang::Options { defines, library, classes, ..lang::Options::default() };
+                let library = |library: &str, required_by: &str| {
+                    let (name, text) =
+                        (options.files)(library, required_by).map_err(|_| BESIDE.to_string())?;
+                    Ok(LibraryText { file: name.clone(), name, text })
+                };
+                let parsing = lang::Options {
+                    defines: options.defines,
+                    library: Some(&library),
+                    file: Some(&name),
+                    classes,
+                    ..lang::Options::default()
+                };
                 let (graph, found) = lang::parse(sources, id, &parsing);
                 function.is_whole = !has_errors(&found);
                 function.devices = function::devices(&graph, options.registry);
@@ -80,9 +89,8 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
                 diagnostics.extend(found);
             }
             Err(reason) => {
-                let hint = "names are those of files beside this one, or in the current folder";
                 let message = format!("{}: {reason}", module.name.text);
-                diagnostics.push(Diagnostic::error(module.file.span, message).with_hint(hint));
+                diagnostics.push(Diagnostic::error(module.file.span, message).with_hint(BESIDE));
             }
         }
         functions.push(function);
@@ -100,6 +108,10 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
     diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
     (graph, diagnostics)
 }
+
+/// Where files are looked for that another one names.
+const BESIDE: &str =
+    "names are those of files beside this one, in the current folder, or in a folder of CLICKPATH";
 
 fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)

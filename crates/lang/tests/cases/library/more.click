@@ -1,3 +1,3 @@
 require(library compounds.click);
-require(library more.click);
+require(library compounds.click);
 more :: More;

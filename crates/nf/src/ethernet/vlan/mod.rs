@@ -7,9 +7,9 @@ pub mod vlan_decap;
 pub mod vlan_encap;
 
 use crate::editing::within;
-use element::args::{Arg, Place, Raw};
+use element::args::{Place, Raw, out_of_range, read_value};
 use element::effects::{Field, Filter};
-use element::{Args, Cx, Invalid, Packet};
+use element::{Args, Complaint, Cx, Invalid, Packet};
 use packet::Annotations;
 
 /// The annotation that holds a tag's control information, in network order.
@@ -49,13 +49,21 @@ pub(super) struct TagChoice {
     native: Option<u16>,
 }
 
-/// A number within bounds; an error in Click's words.
-fn bounded(name: &str, text: Option<&String>, place: &Place<'_>, range: (i32, i32)) -> Result<i32, String> {
+/// A number within bounds.
+fn bounded(
+    name: &str,
+    text: Option<&String>,
+    place: &Place<'_>,
+    (least, most): (i32, i32),
+) -> Result<i32, Complaint> {
     let Some(text) = text else { return Ok(0) };
-    let number = i32::parse(text, place).map_err(|reason| format!("{name}: {reason}"))?;
-    let bound = if number < range.0 { range.0 } else { range.1 };
-    let inside = (range.0..=range.1).contains(&number);
-    if inside { Ok(number) } else { Err(format!("{name}: out of range, bound {bound}")) }
+    let number: i32 = read_value(name, text, place)?;
+    if (least..=most).contains(&number) {
+        return Ok(number);
+    }
+    let bound = if number < least { least } else { most };
+    let reason = out_of_range(text, least, most);
+    Err(Complaint::new(format!("{name}: {reason}"), format!("{name}: out of range, bound {bound}")))
 }
 
 impl TagChoice {
@@ -73,7 +81,7 @@ impl TagChoice {
         })
     }
 
-    fn new(texts: [Option<String>; 4], place: &Place<'_>) -> Result<TagChoice, String> {
+    fn new(texts: [Option<String>; 4], place: &Place<'_>) -> Result<TagChoice, Complaint> {
         let [tci, pcp, id, native] = &texts;
         let annotated = tci.as_deref() == Some("ANNO");
         let pcp = bounded("VLAN_PCP", pcp.as_ref(), place, (0, 7))?;

@@ -43,13 +43,16 @@ pub static CLASS: Class = Class {
     build: |args| {
         let tag = TagChoice::read(args, &CLASS)?;
         if tag.is_annotated() {
-            args.error("VLAN_TCI: invalid number");
+            args.error_as(NOT_ANNO, "VLAN_TCI: invalid number");
         }
         args.finish()?;
         Ok(Box::new(SetVlanAnno { tag }))
     },
     ..Class::DEFAULT
 };
+
+/// The message about a tag that is to be taken from where it is put.
+const NOT_ANNO: &str = "VLAN_TCI: 'ANNO' is not a number; it is what this element sets";
 
 struct SetVlanAnno {
     tag: TagChoice,
@@ -72,7 +75,7 @@ impl Element for SetVlanAnno {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
         if text.trim() == "ANNO" {
-            return Err("VLAN_TCI: invalid number".into());
+            return Err(NOT_ANNO.into());
         }
         self.tag.set(cx, name, text)
     }

@@ -26,10 +26,10 @@
 //! ## See also
 //! VLANDecap, EtherVLANEncap, SetVLANAnno
 
-use element::args::{Arg, Place, Raw};
+use element::args::{Place, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Depends, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{ether_type, ethernet, vlan};
 
 use super::{TCI, TagChoice};
@@ -68,8 +68,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-fn parse_type(text: &str, place: &Place<'_>) -> Result<u16, String> {
-    u16::parse(text, place).map_err(|reason| format!("ETHERTYPE: {reason}"))
+fn parse_type(text: &str, place: &Place<'_>) -> Result<u16, Complaint> {
+    read_value("ETHERTYPE", text, place)
 }
 
 struct VlanEncap {

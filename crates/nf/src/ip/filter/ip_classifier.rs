@@ -65,7 +65,7 @@ use std::sync::Arc;
 use element::args::{Place, PlaceNames, filter_condition};
 use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::Written;
-use element::{Batch, Class, Cx, Effects, Element, Invalid, Tally, manual};
+use element::{Batch, Class, Complaint, Cx, Effects, Element, Tally, manual};
 use lang::args::unquote;
 
 use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
@@ -88,17 +88,20 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let patterns = args.rest();
+        let (numbers, patterns): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
-        if patterns.len() != outputs {
-            args.error(format!("need {outputs} arguments, one per output port"));
-            return Err(Invalid);
-        }
+        // Click stops here if the number is wrong.
+        let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let tables = args.setup.common.get_or_make(args.id(), Tables::default);
         let (rules, issues) = compile(&patterns, args.place(), &tables);
-        for (text, is_warning) in issues {
-            if is_warning { args.warn(text) } else { args.error(text) }
+        for (pattern, complaint, is_warning) in issues {
+            let complaint = if goes_on { complaint } else { complaint.without_clicks_words() };
+            if is_warning {
+                args.warn_in(numbers[pattern], complaint)
+            } else {
+                args.error_in(numbers[pattern], complaint)
+            }
         }
         args.finish()?;
         for output in rules.listing().unused(outputs) {
@@ -109,14 +112,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Compiles one pattern per output; complaints name the pattern.
-fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Vec<(String, bool)>) {
+/// Compiles one pattern per output. Complaints come with the number of the pattern, and whether each is only a warning.
+fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Vec<(usize, Complaint, bool)>) {
     let names = PlaceNames(place);
     let mut complaints = Vec::new();
     let mut rules = Vec::with_capacity(patterns.len());
     for (number, pattern) in patterns.iter().enumerate() {
         let (condition, issues) = filter_condition(&unquote(pattern), &names);
-        complaints.extend(issues.into_iter().map(|(text, w)| (format!("pattern {number}: {text}"), w)));
+        let prefix = format!("pattern {number}: ");
+        let issues = issues.into_iter();
+        complaints.extend(issues.map(|(complaint, w)| (number, complaint.behind(&prefix, &prefix), w)));
         let written = Written { argument: number, line: None };
         rules.push(Rule { condition, fate: Fate::Output(number), written });
     }
@@ -162,7 +167,8 @@ impl Element for IpClassifier {
         }
         let patterns = patterns::replaced(&self.patterns, name, value)?;
         let (rules, issues) = compile(&patterns, cx.place(), &self.tables);
-        let errors: Vec<String> = issues.into_iter().filter(|issue| !issue.1).map(|issue| issue.0).collect();
+        let errors: Vec<String> =
+            issues.into_iter().filter(|issue| !issue.2).map(|issue| issue.1.text).collect();
         if !errors.is_empty() {
             return Err(errors.join("\n"));
         }

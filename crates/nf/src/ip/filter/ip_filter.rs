@@ -46,7 +46,7 @@ use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Counts, State, Written, wire_field};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
+use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Tally, manual};
 use lang::args::unquote;
 
 use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
@@ -78,7 +78,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let caching = args.or("CACHING", false);
         let texts = args.numbered_rest();
-        args.finish()?;
+        // Click stops here if anything is wrong with keywords.
+        let goes_on = args.finish().is_ok();
         let outputs = args.outputs();
         let mut reader =
             Reader { names: PlaceNames(args.place()), outputs, rules: Vec::new(), issues: Vec::new() };
@@ -86,8 +87,9 @@ pub static CLASS: Class = Class {
             reader.argument(number, *argument, &unquote(text));
         }
         let Reader { rules, issues, .. } = reader;
-        for (text, is_warning) in issues {
-            if is_warning { args.warn(text) } else { args.error(text) }
+        for Issue { argument, complaint, is_warning } in issues {
+            let complaint = if goes_on { complaint } else { complaint.without_clicks_words() };
+            if is_warning { args.warn_in(argument, complaint) } else { args.error_in(argument, complaint) }
         }
         args.finish()?;
         warn_of_hidden(args, &rules);
@@ -114,7 +116,7 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     }
     if compared < rules.len() {
         let later = rules.len() - compared;
-        args.warn(format!("too many patterns: whether earlier ones hide the last {later} was not looked at"));
+        args.warn(format!("too many rules: whether earlier ones hide the last {later} was not looked at"));
     }
 }
 
@@ -124,10 +126,10 @@ fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String
     let mut named = hidden.iter().take(NAMED);
     let (first, by) = named.next()?;
     let takes = match by.len() {
-        1 => format!("pattern {} takes", names(by)),
-        _ => format!("patterns {} take", names(by)),
+        1 => format!("rule {} takes", names(by)),
+        _ => format!("rules {} take", names(by)),
     };
-    let mut text = format!("pattern {} never decides: {takes} all its packets", name(*first));
+    let mut text = format!("rule {} never decides: {takes} all its packets", name(*first));
     named.for_each(|(next, by)| text += &format!("; nor does {}, behind {}", name(*next), names(by)));
     if let Some(more) = hidden.len().checked_sub(NAMED).filter(|&more| more > 0) {
         text += &format!("; and so on for {more} more");
@@ -140,15 +142,38 @@ struct Reader<'p> {
     names: PlaceNames<'p>,
     outputs: usize,
     rules: Vec<Rule>,
-    issues: Vec<(String, bool)>,
+    issues: Vec<Issue>,
+}
+
+/// What there is to say about a rule.
+struct Issue {
+    /// The argument that it stands in.
+    argument: usize,
+    complaint: Complaint,
+    is_warning: bool,
+}
+
+/// What stands before the messages about a rule, and what Click puts there.
+struct Prefix {
+    own: String,
+    clicks: String,
+}
+
+impl Prefix {
+    fn before(&self, complaint: Complaint) -> Complaint {
+        complaint.behind(&self.own, &self.clicks)
+    }
 }
 
 impl Reader<'_> {
     fn argument(&mut self, number: usize, argument: usize, text: &str) {
-        let prefix = format!("pattern {number}: ");
+        let prefix = Prefix { own: format!("rule {number}: "), clicks: format!("pattern {number}: ") };
         let (first, rest) = action(text);
         match (first, action(rest)) {
-            ("", _) => self.issues.push((format!("empty pattern {number}"), false)),
+            ("", _) => {
+                let text = format!("rule {number} is empty; leave the comma out");
+                self.error(argument, Complaint::new(text, format!("empty pattern {number}")));
+            }
             ("file", _) => self.file(argument, &prefix, "allow", rest),
             (_, ("file", name)) => self.file(argument, &prefix, first, name),
             _ => self.rule(Written { argument, line: None }, &prefix, first, rest.trim()),
@@ -156,16 +181,19 @@ impl Reader<'_> {
     }
 
     /// The rules of a file; `usual` is the action of lines that have none.
-    fn file(&mut self, argument: usize, prefix: &str, usual: &str, name: &str) {
+    fn file(&mut self, argument: usize, prefix: &Prefix, usual: &str, name: &str) {
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            let text = format!("{prefix}file must have a single argument, the filename");
-            return self.issues.push((text, false));
+            let clicks_words = "file must have a single argument, the filename";
+            let complaint = Complaint::new("'file' wants one name of a file behind it", clicks_words);
+            return self.error(argument, prefix.before(complaint));
         }
         let text = match std::fs::read(name) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) => {
-                return self.issues.push((format!("{prefix}Could not open file {name}: {error}"), false));
+                let text = format!("file {name} cannot be read: {error}");
+                let complaint = Complaint::new(text, format!("Could not open file {name}: {error}"));
+                return self.error(argument, prefix.before(complaint));
             }
         };
         let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
@@ -173,32 +201,64 @@ impl Reader<'_> {
             let text = unquote(text);
             let (action, pattern) = if is_classbench(&text) { (usual, &text[..]) } else { action(&text) };
             let written = Written { argument, line: Some(line) };
-            self.rule(written, &format!("file {name}/pattern {number}: "), action, pattern.trim());
+            let prefix = Prefix {
+                own: format!("{name}, line {line}: "),
+                clicks: format!("file {name}/pattern {number}: "),
+            };
+            self.rule(written, &prefix, action, pattern.trim());
         }
     }
 
-    fn rule(&mut self, written: Written, prefix: &str, action: &str, pattern: &str) {
+    fn rule(&mut self, written: Written, prefix: &Prefix, action: &str, pattern: &str) {
         let fate = match action {
             "allow" if self.outputs == 0 => {
-                Err("'allow' is meaningless, element has zero outputs".to_string())
+                let text = "'allow' leads to output 0, which is not connected";
+                Err(Complaint::new(text, "'allow' is meaningless, element has zero outputs"))
             }
             "allow" => Ok(Fate::Output(0)),
             "deny" | "drop" => Ok(Fate::Drop(DropReason::Denied)),
             slot => match parse_integer(slot) {
                 Ok(number) => match usize::try_from(number) {
                     Ok(output) if output < self.outputs => Ok(Fate::Output(output)),
-                    _ => Err(format!("slot '{number}' out of range")),
+                    _ => {
+                        let text = format!("there is no output {number}; {}", self.which_outputs());
+                        Err(Complaint::new(text, format!("slot '{number}' out of range")))
+                    }
                 },
-                Err(_) => Err(format!("unknown slot ID '{slot}'")),
+                Err(_) => Err(Complaint::new(no_action(slot), format!("unknown slot ID '{slot}'"))),
             },
         };
         let (condition, issues) = filter_condition(pattern, &self.names);
-        self.issues.extend(issues.into_iter().map(|(text, w)| (format!("{prefix}{text}"), w)));
+        let argument = written.argument;
+        let issue = |(complaint, is_warning)| {
+            let complaint = prefix.before(complaint);
+            Issue { argument, complaint, is_warning }
+        };
+        self.issues.extend(issues.into_iter().map(issue));
         match fate {
             Ok(fate) => self.rules.push(Rule { condition, fate, written }),
-            Err(text) => self.issues.push((format!("{prefix}{text}"), false)),
+            Err(complaint) => self.error(argument, prefix.before(complaint)),
         }
     }
+
+    fn error(&mut self, argument: usize, complaint: Complaint) {
+        self.issues.push(Issue { argument, complaint, is_warning: false });
+    }
+
+    fn which_outputs(&self) -> String {
+        match self.outputs {
+            0 => "none is connected".into(),
+            1 => "output 0 is the only one".into(),
+            n => format!("outputs are 0 to {}", n - 1),
+        }
+    }
+}
+
+/// The message about a rule that begins with something else than what becomes of packets.
+fn no_action(word: &str) -> String {
+    let near = lang::nearest(word, ["allow", "deny", "drop", "file"].into_iter());
+    let guess = near.map(|near| format!(". Did you mean {near}?")).unwrap_or_default();
+    format!("'{word}' is no action; use allow, deny, drop or the number of an output{guess}")
 }
 
 struct IpFilter {
@@ -270,12 +330,12 @@ mod tests {
         let text = |hidden: &[(usize, Vec<usize>)]| what_is_hidden(hidden, |number| number.to_string());
         assert_eq!(text(&[]), None);
         let one = [(2, vec![0])];
-        assert_eq!(text(&one).as_deref(), Some("pattern 2 never decides: pattern 0 takes all its packets"));
+        assert_eq!(text(&one).as_deref(), Some("rule 2 never decides: rule 0 takes all its packets"));
         let several = [(2, vec![0, 1]), (4, vec![3]), (5, vec![0, 3])];
         assert_eq!(
             text(&several).as_deref(),
             Some(
-                "pattern 2 never decides: patterns 0, 1 take all its packets; nor does 4, behind 3; nor does 5, behind 0, 3"
+                "rule 2 never decides: rules 0, 1 take all its packets; nor does 4, behind 3; nor does 5, behind 0, 3"
             )
         );
         let many: Vec<_> = (1..9).map(|number| (number, vec![0])).collect();

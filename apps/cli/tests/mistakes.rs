@@ -1,0 +1,458 @@
+//! Mistakes on the command line and in configurations: each is said at once, with its place and what to do.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(args: &[&str]) -> Output {
+    // Examples name their files as seen from there.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.current_dir(root).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Expects an exit status and a text that standard error is, apart from blanks at ends of lines.
+#[track_caller]
+fn expect(args: &[&str], status: i32, text: &str) {
+    let output = tidegate(args);
+    let lines = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!((output.status.code(), lines(&err(&output))), (Some(status), lines(text)), "{args:?}");
+}
+
+/// The shipped configuration has the parameters that the text lists.
+const UNKNOWN: &str = "\
+Error: no `define` has a parameter OTU; did you mean OUT?
+   ╭─[ command line:1:9 ]
+   │
+ 1 │ SOCK=s1 OTU=wan
+   │         ─┬─
+   │          ╰─── here
+   │
+   │ Help: there are: IN, OUT, SOCK
+───╯
+";
+
+#[test]
+fn values_for_unknown_parameters_are_refused_by_all_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gw.click");
+    std::fs::write(&file, "define($IN in, $OUT out, $SOCK s); Idle -> Print($IN$OUT$SOCK) -> Discard")
+        .unwrap();
+    let file = file.to_str().unwrap();
+    for command in [["run"].as_slice(), &["check"], &["flatten"], &["dot"], &["synthesize"]] {
+        expect(&[command, &[file, "SOCK=s1", "OTU=wan"]].concat(), 1, UNKNOWN);
+    }
+    expect(&["verify", file, file, "SOCK=s1", "OTU=wan"], 2, UNKNOWN);
+    // Click does not look.
+    let output = tidegate(&["click", "-q", file, "OTU=wan"]);
+    let warning = "command line:1: warning: no `define` has a parameter OTU; did you mean OUT?\n";
+    assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), warning));
+}
+
+#[test]
+fn values_are_for_parameters_that_are_defined_or_mentioned() {
+    let text = "elementclass Inner { $arg | define($INNER 1); Idle -> Print($INNER$arg$DEEP) -> Discard }
+        define($TOP 1, $LIST ${OTHER-2}); Inner($GIVEN); Script(print $V '$QUOTED' /* $COMMENT */)";
+    for name in ["TOP", "LIST", "OTHER", "GIVEN", "DEEP", "V"] {
+        let output = tidegate(&["flatten", "-e", text, &format!("{name}=5")]);
+        assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""), "{name}");
+    }
+    for name in ["INNER", "arg", "QUOTED", "COMMENT", ""] {
+        let output = tidegate(&["flatten", "-e", text, &format!("{name}=5")]);
+        assert!(err(&output).contains(&format!("no `define` has a parameter {name}")), "{}", err(&output));
+        assert!(err(&output).contains("Help: there are: TOP, LIST\n"), "{}", err(&output));
+    }
+    let output = tidegate(&["flatten", "-e", "Idle -> Discard", "A=1", "B=2"]);
+    assert_eq!(
+        err(&output).matches("the configuration defines no parameters").count(),
+        2,
+        "{}",
+        err(&output)
+    );
+    let output = tidegate(&["flatten", "-e", "define($A 1); Idle -> Print($A) -> Discard", "A=1", "A=2"]);
+    assert!(err(&output).contains("A is given twice") && output.status.code() == Some(1), "{}", err(&output));
+}
+
+/// One of two configurations has to have the parameter, and one function of a chain.
+#[test]
+fn values_are_for_some_of_several_configurations() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_string()
+    };
+    let one = write("one.click", "define($A 14); FromDump(x) -> Strip($A) -> Discard");
+    let other = write("other.click", "FromDump(x) -> Strip(14) -> Discard");
+    for pair in [[&one, &other], [&other, &one]] {
+        expect(&["verify", pair[0], pair[1], "A=14"], 0, "");
+    }
+    let output = tidegate(&["verify", &one, &other, "B=14"]);
+    assert!(err(&output).contains("no `define` has a parameter B\n"), "{}", err(&output));
+    assert!(err(&output).contains("the only one is A"), "{}", err(&output));
+}
+
+/// A text is in a message; blanks at ends of lines do not count.
+#[track_caller]
+fn says(args: &[&str], status: i32, parts: &[&str]) -> String {
+    let output = tidegate(args);
+    let text = err(&output);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {text}");
+    for part in parts {
+        assert!(text.contains(part), "{args:?}: {part} is not in:\n{text}");
+    }
+    text
+}
+
+#[test]
+fn parameters_without_a_value_are_told() {
+    for command in ["check", "run"] {
+        let what = "FILENAME: the parameter $IN has no value; write define($IN VALUE), or give IN=VALUE on the command line";
+        says(&[command, "-e", "FromDump($IN) -> Discard"], 1, &[what]);
+        says(
+            &[command, "-e", "FromDump(x) -> Strip($N) -> ToDump(${OUT})"],
+            1,
+            &["LENGTH: the parameter $N", "$OUT"],
+        );
+    }
+    says(
+        &["check", "-e", "Idle -> Print($LABEL) -> Discard"],
+        0,
+        &["Warning", "$LABEL has no value; it is taken as"],
+    );
+    for text in [
+        "Idle -> Print('$x') -> Discard",
+        "Script(set x 5, print $x)",
+        "define($N 14); Idle -> Strip($N) -> Discard",
+    ] {
+        assert_eq!(err(&tidegate(&["run", "-q", "-e", text])), "", "{text}");
+    }
+}
+
+#[test]
+fn handlers_that_do_not_exist_are_told_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let out_file = folder.path().join("out.pcap");
+    let text = format!(
+        "FromDump(configs/data/quickstart.pcap, STOP true) -> out :: Counter -> ToDump({})",
+        out_file.display()
+    );
+    for (handler, expected) in [
+        ("uot.count", "no element 'uot'; did you mean 'out.count'?\n"),
+        ("out.cuont", "no 'out.cuont' handler; did you mean 'out.count'?\n"),
+        ("out.reset", "'out.reset' is a write handler\n"),
+        ("*x.count", "no element matching '*x'\n"),
+        ("gw.click", "no element 'gw'\n"),
+        (
+            "cuont",
+            "no 'cuont' handler; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)\n",
+        ),
+    ] {
+        expect(&["run", "-e", &text, "-h", handler], 1, expected);
+        assert!(!out_file.exists(), "{handler}: it has run");
+    }
+    let help = tidegate(&["run", "-h"]);
+    assert!(help.status.success() && out(&help).contains("Usage: tidegate run"), "{}", err(&help));
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| folder.path().join(file).display().to_string();
+    let lost = name("none/x");
+    let expected = format!("{lost}: there is no folder {}\n", name("none"));
+    let config = "Idle -> Discard";
+    for args in [
+        ["run", "-e", config, "--json", &lost].as_slice(),
+        &["flatten", "-e", config, "-o", &lost],
+        &["dot", "-e", config, "-o", &lost],
+        &["synthesize", "-e", config, "-o", &lost],
+        &["analyze", "configs/data/quickstart.pcap", "--json", &lost],
+        &["analyze", "configs/data/quickstart.pcap", "--html", &lost],
+        &["advise", "configs/data/quickstart.pcap", "-o", &lost],
+        &["multiply", "configs/data/quickstart.pcap", "--windows", "1", "--length", "1s", "-o", &lost],
+        &["bench", "forward", "--json", &lost],
+    ] {
+        expect(args, 2, &expected);
+    }
+    let here = folder.path().display().to_string();
+    expect(&["run", "-e", config, "--json", &here], 2, &format!("{here}: this is a folder; name a file\n"));
+    // Looking leaves nothing behind, and keeps what is there.
+    let kept = name("kept.json");
+    std::fs::write(&kept, "before").unwrap();
+    says(&["run", "-e", "Idle -> Strip(x) -> Discard", "--json", &kept], 1, &["'x' is not a whole number"]);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "before");
+    says(&["run", "-e", "Idle -> Strip(x) -> Discard", "--json", &name("new.json")], 1, &[]);
+    assert!(!folder.path().join("new.json").exists());
+}
+
+#[test]
+fn handlers_that_scripts_call_in_vain_are_told() {
+    let counter = "src :: InfiniteSource(LIMIT 1, STOP true) -> c :: Counter -> Discard; ";
+    // As far as a script comes in any case, it is an error.
+    for (script, expected) in [
+        ("Script(print \"$(nosuch.count)\")", "no element named 'nosuch'"),
+        ("Script(write c.rset)", "no 'c.rset' write handler"),
+        ("Script(init x $(c.cuont))", "no 'c.cuont' read handler"),
+        ("Script(print c.reset)", "no 'c.reset' read handler"),
+    ] {
+        let text = format!("{counter}{script}");
+        for command in ["check", "run"] {
+            let text = says(&[command, "-e", &text], 1, &[expected, "Script@"]);
+            assert!(text.contains("Error") && !text.contains("packets in"), "{text}");
+        }
+    }
+    says(&["check", "-e", &format!("{counter}Script(write c.rset)")], 1, &["Help: did you mean 'reset'?"]);
+    // Where it may not come, it is a warning.
+    for script in [
+        "Script(wait 1s, print \"$(nosuch.count)\")",
+        "Script(TYPE PASSIVE, print nosuch.count)",
+        "Script(goto end $(eq 1 1), write nosuch.reset)",
+        "c2 :: Counter(COUNT_CALL 5 nosuch.run); Idle -> c2 -> Discard",
+    ] {
+        let text = format!("{counter}{script}");
+        let said = says(&["check", "-e", &text], 0, &["Warning", "no element named 'nosuch'"]);
+        assert!(!said.contains("Error"), "{said}");
+    }
+    // What scripts call is theirs, the graph's, or not known beforehand.
+    let good = "Script(set e c, print $($e.count), print \"$(add 1 $(c.count))\", export v 3, print \"$(s.v)\", \
+        print $(cat /dev/null), goto end $(readable nosuch.count), write stop); s :: Script(TYPE PASSIVE, export v 4)";
+    assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");
+}
+
+/// However short the capture is.
+#[test]
+fn scripts_begin_before_the_first_packet() {
+    let text = "FromDump(configs/data/quickstart.pcap, STOP true) -> c :: Counter -> Discard; Script(print \"hello $(c.count)\")";
+    for clock in ["real", "trace"] {
+        let output = tidegate(&["run", "-q", "--clock", clock, "-e", text]);
+        assert_eq!((out(&output).as_str(), err(&output).as_str()), ("hello 0\n", ""), "{clock}");
+    }
+}
+
+#[test]
+fn libraries_are_found_and_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |file: &str| folder.path().join(file);
+    let write = |file: &str, text: &str| {
+        std::fs::create_dir_all(path(file).parent().unwrap()).unwrap();
+        std::fs::write(path(file), text).unwrap();
+        path(file).display().to_string()
+    };
+    write("libs/conf/one.click", "require(library two.click) elementclass One { -> Two -> }");
+    write("libs/conf/two.click", "elementclass Two { -> Counter -> }");
+    let main = write("main.click", "require(library one.click, library ./one.click); Idle -> One -> Discard");
+    let libraries = path("libs").display().to_string();
+    let run = |set: bool, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(args).env_remove("CLICKPATH").current_dir(folder.path());
+        if set {
+            command.env("CLICKPATH", format!("/does/not/exist:{libraries}"));
+        }
+        command.output().unwrap()
+    };
+    let output = run(true, &["flatten", &main]);
+    assert_eq!((out(&output).matches(":: Counter").count(), err(&output).as_str()), (1, ""));
+    let output = run(false, &["click", "-q", "-C", &libraries, &main, "-o", "-"]);
+    assert_eq!((out(&output).matches(":: Counter").count(), err(&output).as_str()), (1, ""));
+    let output = run(false, &["check", &main]);
+    assert!(
+        err(&output).contains(
+            "Help: it is looked for beside the file that requires it and in the current folder; \
+             CLICKPATH can list further folders"
+        ),
+        "{}",
+        err(&output)
+    );
+    // In a circle, by whatever names.
+    let own = write("own.click", "require(library ./own.click); Idle -> Discard");
+    let a = write("a.click", "require(library b.click); Idle -> Discard");
+    write("b.click", "require(library libs/../c.click)");
+    write("c.click", "require(library a.click)");
+    for (file, circle) in [(&own, "own.click -> "), (&a, "a.click -> ")] {
+        let output = run(false, &["check", file]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = err(&output);
+        assert!(
+            text.contains("libraries require each other in a circle: ") && text.contains(circle),
+            "{text}"
+        );
+    }
+    let text = err(&run(false, &["check", &a]));
+    assert!(text.contains("a.click -> b.click -> ") && text.contains("c.click -> "), "{text}");
+    // Click reads each library once, so that only a circle through the configuration itself matters.
+    write("ring.click", "require(library ./link.click) elementclass Ring { -> Counter -> }");
+    write("link.click", "require(library ring.click)");
+    let ring = write("main_ring.click", "require(library ring.click); Idle -> Ring -> Discard");
+    let output = run(false, &["click", "-q", &ring, "-o", "-"]);
+    assert_eq!((output.status.code(), out(&output).matches(":: Counter").count()), (Some(0), 1));
+    let text = err(&output);
+    let circle = "ring.click -> link.click -> ring.click";
+    assert!(
+        text.ends_with(&format!(
+            "link.click:1: warning: libraries require each other in a circle: {circle}\n"
+        )),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for args in [["check", &ring].as_slice(), &["run", "-q", &ring], &["click", "-q", &a]] {
+        let output = run(false, args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(err(&output).contains("libraries require each other in a circle: "), "{}", err(&output));
+    }
+    // Pipes are passed over: they might never end.
+    make_pipe(&path("pipe.click"));
+    let output = run(false, &["check", "-e", "require(library pipe.click); Idle -> Discard"]);
+    assert!(err(&output).contains("cannot find library 'pipe.click'"), "{}", err(&output));
+}
+
+fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn what_is_no_configuration_or_capture_says_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        file.display().to_string()
+    };
+    let here = folder.path().display().to_string();
+    let capture = "configs/data/quickstart.pcap";
+    let gzip = write("x.gz", &[0x1f, 0x8b, 8, 0]);
+    let expected = format!(
+        "{capture}: this is a capture, not a configuration; write `tidegate analyze {capture}`, or \
+         `tidegate run FILE IN={capture}` with a configuration that has a parameter IN\n"
+    );
+    for command in ["run", "check", "flatten", "dot", "synthesize"] {
+        expect(&[command, capture], 1, &expected);
+        expect(&[command, &here], 1, &format!("{here}: this is a folder; name a configuration\n"));
+    }
+    expect(&["verify", capture, capture], 2, &expected);
+    let expected =
+        format!("{gzip}: this is compressed with gzip, and so no configuration; if it is a capture, write");
+    says(&["run", &gzip], 1, &[&expected]);
+    for (magic, format, command) in [
+        (&b"\xfd7zXZ\0"[..], "xz", "xz -d"),
+        (b"BZh91AY", "bzip2", "bzip2 -d"),
+        (b"\x04\x22\x4d\x18abc", "lz4", "lz4 -d"),
+        (b"PK\x03\x04abc", "zip", "unzip"),
+    ] {
+        let file = write("packed", magic);
+        let capture =
+            format!("{file}: compressed with {format}, which is not read; unpack it first: {command} FILE");
+        expect(&["analyze", &file], 1, &format!("{capture}\n"));
+        says(&["run", "-e", &format!("FromDump({file}) -> Discard")], 1, &[&capture]);
+        let text = format!(
+            "{file}: this is compressed with {format}, and so no configuration; unpack it first: {command} {file}\n"
+        );
+        expect(&["check", &file], 1, &text);
+    }
+    expect(&["analyze", &here], 1, &format!("{here}: this is a folder; name a capture\n"));
+    says(
+        &["run", "-e", &format!("FromDump({here}) -> Discard")],
+        1,
+        &[&format!("{here}: this is a folder; name a capture")],
+    );
+}
+
+#[test]
+fn numbers_and_commands_that_are_wrong() {
+    for (args, expected) in [
+        (["generate", "-o", "-", "--flows", "abc"].as_slice(), "'--flows <N>': 'abc' is not a whole number"),
+        (&["generate", "-o", "-", "--zipf", "-1"], "'--zipf <S>': it has to be 0 or more"),
+        (&["advise", "x", "--max-delay", "0"], "'--max-delay <US>': the least is 16"),
+        (&["run", "-e", "", "--threads", "65"], "'--threads <N>': the most is 64"),
+        (&["rnu", "x"], "there is no command 'rnu'; did you mean run? `tidegate --help` lists all of them"),
+        (&["version"], "there is no command 'version'; did you mean --version?"),
+        (&["nonsense"], "there is no command 'nonsense'; `tidegate --help`"),
+    ] {
+        says(args, 2, &[expected]);
+    }
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    expect(
+        &["evaluate", "snf-7", "--trace", "x.pcap"],
+        2,
+        "--trace has no effect here: it is for figures reframer-11 to reframer-18\n",
+    );
+    expect(
+        &["bench", "forward", "--rules", "x"],
+        2,
+        "--rules has no effect here: it is for classify, firewall, synthesizer\n",
+    );
+    expect(&["bench", "forward", "--routes", "x"], 2, "--routes has no effect here: it is for lpm\n");
+    expect(
+        &["bench", "lpm", "forward", "--asked", "/none/x", "--routes", "/none/y"],
+        1,
+        "lpm: /none/y: No such file or directory (os error 2)\n",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let into = folder.path().display().to_string();
+    expect(
+        &["evaluate", "reframer-11", "--into", &into, "--trace", "nonexist.pcap"],
+        1,
+        "nonexist.pcap: No such file or directory\n",
+    );
+}
+
+/// Only the argument that is wrong is underlined, and all that is wrong is said at once.
+#[test]
+fn each_wrong_argument_is_underlined_by_itself() {
+    expect(
+        &[
+            "check",
+            "-e",
+            "FromDump(x) -> EtherEncap(0x0800, 1:2:3, 4:5:6:7:8:9) -> BandwidthShaper(1Mbs) -> Discard",
+        ],
+        1,
+        include_str!("mistakes/arguments.txt"),
+    );
+    expect(
+        &[
+            "check",
+            "-e",
+            "FromDump(x) -> c :: Classifier(12/0800, 12x0806);\nc[0] -> Discard; c[1] -> Tee(2) -> f :: IPFilter(alow tcp, \
+            allow src net 10.0.0.0/33, deny all) -> Discard; c[2] -> Discard",
+        ],
+        1,
+        include_str!("mistakes/patterns.txt"),
+    );
+    // Where a compound element hands the argument on, its parameter.
+    says(
+        &[
+            "check",
+            "-e",
+            "elementclass C { $n | input -> Strip(LENGTH $n) -> output } Idle -> C(many) -> Discard",
+        ],
+        1,
+        &["'C@2/Strip@1 :: Strip': LENGTH: 'many' is not a whole number", "config:1:38"],
+    );
+}
+
+/// Arguments that are no text are refused, or name files as well as others do.
+#[test]
+fn arguments_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::process::CommandExt as _;
+
+    let name = OsStr::from_bytes(b"no\xff");
+    for words in [&["run"][..], &["analyze"], &["click", "-f"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(words).arg(name).output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{words:?}: {output:?}");
+    }
+    let as_click = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg0("click").arg(name).output().unwrap();
+    let said = String::from_utf8_lossy(&as_click.stderr);
+    assert!(said.contains("is not UTF-8; rename it"), "{as_click:?}");
+}

@@ -1,0 +1,299 @@
+//! Reading arguments, and what is said of wrong ones.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wire::ethernet::MacAddr;
+
+use super::*;
+use crate::class::ArgInfo;
+use proptest::prelude::*;
+
+const CLASS: Class = Class {
+    name: "Test",
+    args: &[
+        ArgInfo::required("LENGTH", "int"),
+        ArgInfo::positional("LABEL", "string", ""),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+    ],
+    ..Class::DEFAULT
+};
+static TEST: Class = CLASS;
+
+type Read = Result<(u32, Option<String>, bool), Vec<String>>;
+
+fn read(texts: &[&str]) -> Read {
+    let mut setup = Setup::default();
+    let given = texts.iter().map(|t| t.to_string()).collect();
+    let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
+    let values = (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    match args.finish() {
+        Ok(()) => Ok(values),
+        Err(Invalid) => Err(args.into_reports().0.into_iter().map(|error| error.text).collect()),
+    }
+}
+
+#[test]
+fn positions_and_keywords() {
+    assert_eq!(read(&["14"]), Ok((14, None, true)));
+    assert_eq!(read(&["ACTIVE false", "0x10", "\"a b\""]), Ok((16, Some("a b".into()), false)));
+    assert_eq!(read(&["LABEL x", "LENGTH 3", "LENGTH 4"]), Ok((4, Some("x".into()), true)));
+}
+
+#[test]
+fn arguments_that_are_given_several_times() {
+    static SEVERAL: Class = Class {
+        name: "Test",
+        args: &[ArgInfo::rest("DST", "address"), ArgInfo::keyword("ACTIVE", "bool", "true")],
+        ..Class::DEFAULT
+    };
+    let mut setup = Setup::default();
+    let given = ["DST 1.2.3.4", "ACTIVE false", "5.6.7.8", "DST x", ""].map(String::from).to_vec();
+    let mut args = Args::new(&mut setup, &SEVERAL, 0, (1, 1), true, given);
+    assert!(!args.or("ACTIVE", true));
+    assert_eq!(args.every("DST"), ["1.2.3.4", "5.6.7.8", "x", ""]);
+    assert_eq!(args.finish(), Ok(()));
+}
+
+#[test]
+fn all_errors_at_once() {
+    let errors = read(&["x", "a b", "ACTIVE maybe", "LABLE y", "extra", "more"]).unwrap_err();
+    assert_eq!(
+        errors,
+        [
+            "LENGTH: 'x' is not a whole number",
+            "ACTIVE: 'maybe' is neither true nor false",
+            "a: unknown argument",
+            "LABLE: unknown argument (did you mean LABEL?)",
+            "too many arguments"
+        ]
+    );
+    assert_eq!(read(&[]).unwrap_err(), ["LENGTH: required argument missing"]);
+    assert_eq!(
+        read(&["5000000000"]).unwrap_err(),
+        ["LENGTH: 5000000000 is too large; the most is 4294967295"]
+    );
+}
+
+/// What a value of each type has to be, said with the value, and Click's words.
+#[test]
+fn messages_have_the_value_and_what_is_expected() {
+    fn message<T: Arg>(text: &str) -> (String, Option<String>) {
+        let mut setup = Setup::default();
+        setup.elements.push(("queue".into(), &TEST));
+        let complaint = read_value::<T>("A", text, &Place::new(&setup, 0)).err().unwrap();
+        let without_name = |text: String| text.strip_prefix("A: ").unwrap().to_string();
+        (without_name(complaint.text), complaint.clicks_words.map(without_name))
+    }
+    for (message, expected, clicks_words) in [
+        (message::<bool>("maybe"), "'maybe' is neither true nor false", "parse error"),
+        (message::<u8>("300"), "300 is too large; the most is 255", "out of range, bound 255"),
+        (message::<u8>("-1"), "-1 is too small; the least is 0", "invalid number"),
+        (
+            message::<i32>("-3000000000"),
+            "-3000000000 is too small; the least is -2147483648",
+            "out of range, bound -2147483648",
+        ),
+        (message::<u32>("1.5"), "'1.5' is not a whole number", "invalid number"),
+        (message::<f64>("x"), "'x' is not a number", "invalid number"),
+        (message::<String>("a b"), "'a b' is not one word; put it in quotes", "parse error"),
+        (message::<Bytes>("a b"), "'a b' is not one word; put it in quotes", "parse error"),
+        (
+            message::<Timestamp>("1 parsec"),
+            "'1 parsec' is not a time; write seconds, or a number and a unit, such as 10ms",
+            "parse error",
+        ),
+        (
+            message::<Micros>("soon"),
+            "'soon' is not a time; write microseconds, or a number and a unit, such as 64us",
+            "",
+        ),
+        (message::<Micros>("2000000s"), "'2000000s' is not a time from 0 to 1048576s", ""),
+        (
+            message::<Bandwidth>("1Mbs"),
+            "'1Mbs' is not a rate; write bytes per second, or a number and a unit, such as 1Mbps or 125kB/s",
+            "parse error",
+        ),
+        (
+            message::<ElementRef>("quue"),
+            "'quue' is not the name of an element; did you mean 'queue'?",
+            "does not name an element",
+        ),
+        (message::<ElementRef>("other"), "'other' is not the name of an element", "does not name an element"),
+        (
+            message::<AnnotationOffset<4>>("45"),
+            "'45' is not an annotation of 4 bytes; write its name, or its offset from 0 to 44",
+            "parse error",
+        ),
+        (message::<TcpPort>("65536"), "65536 is too large; the most is 65535", "overflow, range 0-65535"),
+        (
+            message::<UdpPort>("nonesuch"),
+            "'nonesuch' is not a port; write a number from 0 to 65535, or the name of a service",
+            "parse error",
+        ),
+        (
+            message::<Ipv4Addr>("300.1.1.1"),
+            "'300.1.1.1' is not an IP address; write four numbers from 0 to 255, such as 10.0.0.1",
+            "parse error",
+        ),
+        (
+            message::<Ipv6Addr>("::x"),
+            "'::x' is not an IPv6 address; write one such as 2001:db8::1",
+            "parse error",
+        ),
+        (
+            message::<MacAddr>("1:2:3"),
+            "'1:2:3' is not an Ethernet address; write six pairs such as 02:00:00:00:00:01",
+            "parse error",
+        ),
+        (
+            message::<Ipv4Prefix>("10.0.0.0/33"),
+            "'10.0.0.0/33' is not a prefix: it has 0 to 32 bits",
+            "parse error",
+        ),
+        (
+            message::<Ipv4Prefix>("10.0.0.x/8"),
+            "'10.0.0.x/8' is not a prefix; write one such as 10.0.0.0/8 or 10.0.0.0/255.0.0.0",
+            "parse error",
+        ),
+        (
+            message::<Ipv6Prefix>("fe80::/129"),
+            "'fe80::/129' is not a prefix: it has 0 to 128 bits",
+            "parse error",
+        ),
+        (
+            message::<Ipv6Prefix>("fe80:x/10"),
+            "'fe80:x/10' is not a prefix; write one such as 2001:db8::/32",
+            "parse error",
+        ),
+    ] {
+        let clicks_words = Some(clicks_words.to_string()).filter(|words| !words.is_empty());
+        assert_eq!(message, (expected.to_string(), clicks_words));
+    }
+}
+
+/// Arguments say both, and so do elements.
+#[test]
+fn complaints_have_clicks_words_where_click_has_them() {
+    let mut setup = Setup::default();
+    let given = ["5000000000", "a", "ACTIVE $A"].map(String::from).to_vec();
+    let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
+    let _: (u32, Option<Ipv4Addr>, bool) =
+        (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    args.error("LABEL: too short");
+    args.error_as("LABEL: too long", "bad LABEL");
+    args.too_large("LENGTH", 7);
+    args.error(Complaint::new("b", "c\nd").behind("1: ", "2: "));
+    args.error(Complaint::from("b").behind("1: ", "1: "));
+    args.error(Complaint::from("b").behind("1: ", "2: ").without_clicks_words());
+    let clicks_words: Vec<Option<String>> =
+        args.into_reports().0.into_iter().map(|error| error.clicks_words).collect();
+    let expected = [
+        Some("LENGTH: out of range, bound 4294967295"),
+        Some("LABEL: parse error"),
+        Some("ACTIVE: parse error"),
+        None,
+        Some("bad LABEL"),
+        Some("LENGTH: out of range, bound 7"),
+        Some("2: c\n2: d"),
+        None,
+        Some(""),
+    ];
+    assert_eq!(clicks_words, expected.map(|words| words.map(String::from)));
+}
+
+/// A message is about one argument where it can be, so that only this one is underlined.
+#[test]
+fn messages_know_their_argument() {
+    let mut setup = Setup::default();
+    let given = ["ACTIVE maybe", "x", "a", "extra", "LABLE y"].map(String::from).to_vec();
+    let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
+    let _: (u32, Option<String>, bool) =
+        (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    args.error("LABEL: too short");
+    args.error("nothing fits");
+    args.warn_in(2, "a word");
+    let _ = args.finish();
+    let (errors, warnings) = args.into_reports();
+    let arguments: Vec<_> = errors.iter().map(|error| error.argument).collect();
+    assert_eq!(arguments, [Some(1), Some(0), Some(2), None, Some(4), Some(3)]);
+    assert_eq!(warnings[0].argument, Some(2));
+}
+
+/// Click leaves a parameter without a value as it is: texts may have dollar signs, other types and names of files not.
+#[test]
+fn parameters_without_a_value() {
+    static FILES: Class = Class {
+        name: "Test",
+        args: &[
+            ArgInfo::required("FILE", "file"),
+            ArgInfo::required("LABEL", "string"),
+            ArgInfo::required("LENGTH", "int"),
+        ],
+        ..Class::DEFAULT
+    };
+    let complaints = |texts: [&str; 3]| {
+        let mut setup = Setup::default();
+        let given = texts.map(String::from).to_vec();
+        let mut args = Args::new(&mut setup, &FILES, 0, (1, 1), true, given);
+        let _: (String, String, u32) =
+            (args.required("FILE"), args.required("LABEL"), args.required("LENGTH"));
+        let _ = args.finish();
+        let (errors, warnings) = args.into_reports();
+        let texts = |all: Vec<Complaint>| all.into_iter().map(|one| one.text).collect::<Vec<_>>();
+        (texts(errors), texts(warnings))
+    };
+    let what_to_do = "; write define($IN VALUE), or give IN=VALUE on the command line";
+    let error = |name: &str| format!("{name}: the parameter $IN has no value{what_to_do}");
+    let (errors, warnings) = complaints(["$IN", "${IN}", "$IN"]);
+    assert_eq!(errors, [error("FILE"), error("LENGTH")]);
+    assert_eq!(warnings, ["LABEL: the parameter $IN has no value; it is taken as it stands"]);
+    assert_eq!(complaints(["in/$IN", "b", "1$IN"]).0, [error("FILE"), error("LENGTH")]);
+    assert_eq!(complaints(["'$IN'", "at$5", "1"]), (vec![], vec![]));
+}
+
+#[test]
+fn values() {
+    let setup = Setup::default();
+    let place = Place::new(&setup, 0);
+    assert_eq!(parse_integer("0x1f"), Ok(31));
+    assert_eq!(parse_integer("010"), Ok(8));
+    assert_eq!(parse_integer("08"), Err(BadInteger::Invalid));
+    assert_eq!(parse_integer("1_000"), Ok(1000));
+    assert_eq!(parse_integer("1__0"), Err(BadInteger::Invalid));
+    assert_eq!(parse_seconds("1.5ms"), Some(Timestamp(1_500_000)));
+    assert_eq!(parse_seconds("0.000000001"), Some(Timestamp(1)));
+    assert_eq!(parse_seconds("1 min"), Some(Timestamp(60_000_000_000)));
+    assert_eq!(parse_seconds("1 parsec"), None);
+    assert_eq!(Bandwidth::parse("10Mbps", &place), Ok(Bandwidth(1_250_000)));
+    assert_eq!(
+        Bandwidth::parse("10k", &place),
+        Err("'10k' is not a rate; write bytes per second, or a number and a unit, such as 1Mbps or 125kB/s"
+            .into())
+    );
+    let prefix = Ipv4Prefix::parse("204.152/16", &place).unwrap();
+    assert!(prefix.contains(Ipv4Addr::new(204, 152, 3, 4)));
+    assert!(!prefix.contains(Ipv4Addr::new(204, 153, 3, 4)));
+    assert!(Ipv4Prefix::parse("1.2.3.4/33", &place).is_err());
+    assert_eq!(AnnotationOffset::<1>::parse("PAINT", &place), Ok(AnnotationOffset(16)));
+    assert!(AnnotationOffset::<4>::parse("PAINT", &place).is_err());
+    assert!(AnnotationOffset::<4>::parse("45", &place).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in ".{0,40}") {
+        let setup = Setup::default();
+        let place = Place::new(&setup, 0);
+        let _ = (bool::parse(&text, &place), u8::parse(&text, &place), i64::parse(&text, &place));
+        let _ = (f64::parse(&text, &place), String::parse(&text, &place), Timestamp::parse(&text, &place));
+        let _ = (Bandwidth::parse(&text, &place), Ipv4Prefix::parse(&text, &place));
+        let _ = (Bytes::parse(&text, &place), AnnotationOffset::<2>::parse(&text, &place));
+        let _ = (MacAddr::parse(&text, &place), Ipv6Addr::parse(&text, &place), read(&[&text, &text]));
+    }
+
+    #[test]
+    fn integers_round_trip(value: i64) {
+        prop_assert_eq!(parse_integer(&value.to_string()), Ok(value as i128));
+        prop_assert_eq!(parse_integer(&format!("{:#x}", value.unsigned_abs())), Ok(value.unsigned_abs() as i128));
+    }
+}

@@ -1,0 +1,1 @@
+require(library ring_b.click);

@@ -1,0 +1,1 @@
+require(library twice.click, library ring_a.click);

@@ -1,0 +1,2 @@
+elementclass Twice { -> Counter -> }
+once :: Idle -> Discard;
