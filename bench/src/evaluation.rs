@@ -10,11 +10,13 @@ pub mod results;
 pub mod table;
 mod trace_time;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Row, Settings};
+use crate::floor::Floor;
+use crate::{Row, Settings, quartiles};
 pub use figures::ALL;
 pub(crate) use open_loop::CLASSES;
 use plot::{Panel, Point};
@@ -98,6 +100,38 @@ pub struct Run<'r> {
     pub trace: Option<PathBuf>,
     /// Hears what is measured next, and says whether to go on.
     progress: &'r dyn Fn(&str) -> bool,
+    /// What the floor has cost before each step.
+    floors: RefCell<Floors>,
+}
+
+/// The floor, measured now and then beside a figure that may have none of its own.
+#[derive(Default)]
+struct Floors {
+    floor: Option<Floor>,
+    ns: Vec<f64>,
+}
+
+impl Floors {
+    /// More packets than caches hold.
+    const PACKETS: usize = 20_000;
+    /// Packets of one measurement: a millisecond.
+    const PER_RUN: usize = 100_000;
+    /// Measurements at a time.
+    const REPEATS: usize = 5;
+
+    fn measure(&mut self) -> Result<(), String> {
+        let floor = match &mut self.floor {
+            Some(floor) => floor,
+            none => {
+                let mut floor = Floor::new(Floors::PACKETS, 64).map_err(|error| error.to_string())?;
+                // Touches all memory.
+                floor.measure(Floors::PER_RUN);
+                none.insert(floor)
+            }
+        };
+        self.ns.extend((0..Floors::REPEATS).map(|_| floor.measure(Floors::PER_RUN)));
+        Ok(())
+    }
 }
 
 /// What [`Run::step`] says where somebody has asked to stop.
@@ -106,15 +140,32 @@ pub const INTERRUPTED: &str = "interrupted";
 impl<'r> Run<'r> {
     /// With a capture, if there is one, and somebody who hears what is measured next and says whether to go on.
     pub fn new(settings: Settings, trace: Option<PathBuf>, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
-        Run { settings, trace, progress }
+        Run { settings, trace, progress, floors: RefCell::default() }
     }
 
-    /// Says what is measured next.
+    /// Says what is measured next, and measures the floor.
     ///
     /// # Errors
     /// [`INTERRUPTED`] if it is not to be measured any more.
     pub fn step(&self, what: &str) -> Result<(), String> {
-        if (self.progress)(what) { Ok(()) } else { Err(INTERRUPTED.into()) }
+        if !(self.progress)(what) {
+            return Err(INTERRUPTED.into());
+        }
+        if self.is_small() { Ok(()) } else { self.floors.borrow_mut().measure() }
+    }
+
+    /// The quartiles of what the floor has cost before each step and at the end, in nanoseconds; None where it is only to see
+    /// that the figure comes about.
+    ///
+    /// # Errors
+    /// There is no memory for the floor.
+    pub fn floor_quartiles(&self) -> Result<Option<[f64; 2]>, String> {
+        if self.is_small() {
+            return Ok(None);
+        }
+        let mut floors = self.floors.borrow_mut();
+        floors.measure()?;
+        Ok(Some(quartiles(floors.ns.clone())))
     }
 
     /// Whether this is only to see that it works.

@@ -17,6 +17,7 @@ mod language;
 mod lifetimes;
 mod locality;
 mod lpm;
+pub mod origin;
 mod sessions;
 mod slicing;
 mod source;
@@ -119,6 +120,8 @@ pub struct Row {
     pub ns_per_packet: f64,
     /// Median floor of the same run, in nanoseconds.
     pub floor_ns: f64,
+    /// Between which half of the floors lie.
+    pub floor_quartiles_ns: [f64; 2],
     /// Median ratio of neighbouring runs.
     pub ratio: f64,
     /// Million packets per second.
@@ -317,13 +320,15 @@ struct Pair {
 impl Row {
     fn new(name: &str, params: &[(&'static str, Param)], pairs: &[Pair]) -> Row {
         let costs: Vec<f64> = pairs.iter().map(|p| p.cost).collect();
+        let floors: Vec<f64> = pairs.iter().map(|p| p.floor).collect();
         let ratios: Vec<f64> = pairs.iter().map(|p| p.cost / p.floor).collect();
         let cost = median(costs.clone());
         Row {
             name: name.to_string(),
             params: params.iter().cloned().collect(),
             ns_per_packet: cost,
-            floor_ns: median(pairs.iter().map(|p| p.floor).collect()),
+            floor_ns: median(floors.clone()),
+            floor_quartiles_ns: quartiles(floors),
             ratio: median(ratios.clone()),
             mpps: 1000.0 / cost,
             spread_ns: [
@@ -346,6 +351,16 @@ impl Row {
             holding: None,
         }
     }
+
+    /// True if the floor varied too much for the row to be quoted.
+    pub fn is_unsteady(&self) -> bool {
+        varies(self.floor_quartiles_ns)
+    }
+}
+
+/// True if the upper quartile of what a floor has cost is more than a third above the lower one: the machine was busy.
+pub fn varies([lower, upper]: [f64; 2]) -> bool {
+    upper > lower * 4.0 / 3.0
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -376,10 +391,28 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
 pub fn table(rows: &[Row]) -> String {
     let (spraying, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| spraying::is_one_of(row));
     let lines = if others.is_empty() { String::new() } else { lines(&others) };
-    match spraying.is_empty() {
+    let text = match spraying.is_empty() {
         true => lines,
         false => format!("{lines}{}", spraying::tables(&spraying)),
-    }
+    };
+    text + &unsteady(rows).unwrap_or_default()
+}
+
+/// A warning about the rows that must not be quoted, if there are any.
+pub fn unsteady(rows: &[Row]) -> Option<String> {
+    let unsteady: Vec<&Row> = rows.iter().filter(|row| row.is_unsteady()).collect();
+    let worst = unsteady.iter().max_by(|a, b| {
+        let times = |row: &Row| row.floor_quartiles_ns[1] / row.floor_quartiles_ns[0];
+        times(a).total_cmp(&times(b))
+    })?;
+    let [lower, upper] = worst.floor_quartiles_ns;
+    Some(format!(
+        "The machine was busy: the floor of {} of {} rows (!) varied by more than a third, that of {} between {lower:.1} and \
+         {upper:.1} ns. Do not quote these rows; measure again on an idle machine.\n",
+        unsteady.len(),
+        rows.len(),
+        worst.name
+    ))
 }
 
 /// A line for each row.
@@ -392,7 +425,7 @@ fn lines(rows: &[&Row]) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{:26} {:width$} {:>9} {:>9} {:>7} {:>8}  spread",
+        "{:26} {:width$} {:>9} {:>10} {:>7} {:>8}  spread",
         "benchmark", "parameters", "ns", "floor ns", "ratio", "Mpps"
     );
     for row in rows {
@@ -428,11 +461,12 @@ fn lines(rows: &[&Row]) -> String {
         }
         let _ = writeln!(
             text,
-            "{:26} {:width$} {:9.1} {:9.1} {:7.2} {:8.2}  {low:.1}-{high:.1}{unit}{notes}",
+            "{:26} {:width$} {:9.1} {:9.1}{} {:7.2} {:8.2}  {low:.1}-{high:.1}{unit}{notes}",
             row.name,
             params(row),
             row.ns_per_packet,
             row.floor_ns,
+            if row.is_unsteady() { '!' } else { ' ' },
             row.ratio,
             row.mpps
         );
@@ -463,6 +497,18 @@ mod tests {
         let sessions: Vec<usize> = phases.iter().map(|phase| phase.sessions).collect();
         assert_eq!(sessions, [0, 64_512, 0, 64_512, 0]);
         assert!(phases.iter().all(|phase| phase.failures == 0));
+    }
+
+    #[test]
+    fn rows_of_a_busy_machine_are_marked() {
+        let pairs = |floors: [f64; 5]| floors.map(|floor| Pair { cost: 2.0 * floor, floor });
+        let steady = Row::new("steady", &[], &pairs([9.0, 9.5, 10.0, 10.2, 93.0]));
+        let busy = Row::new("busy", &[], &pairs([9.0, 11.0, 37.0, 53.0, 53.5]));
+        assert!(!steady.is_unsteady() && busy.is_unsteady());
+        let text = table(&[steady.clone(), busy]);
+        assert!(text.contains("37.0! ") && text.contains("of 1 of 2 rows (!) varied"), "{text}");
+        assert!(text.contains("that of busy between 11.0 and 53.0 ns"), "{text}");
+        assert!(!table(&[steady]).contains("busy"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn analysis(data: &[u8]) {
     }
     second.finish(&mut report);
     check(&report);
-    for text in [report.to_string(), trace::html::page(&report)] {
+    for text in [report.to_string(), trace::html::page(&report, "")] {
         assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bench::origin::Begun;
 use capture::Reader;
 use element::Setup;
 use element::args::Place;
@@ -12,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use trace::{Options, Report, Selection};
 
 use crate::numbers::whole;
+use crate::origin;
 use crate::{FAILURE, print};
 
 /// Arguments of `analyze`.
@@ -64,6 +66,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         Err(code) => return code,
     };
     let options = Options { selection, top_addresses: args.top_ips };
+    let begun = origin::begin(None);
     let progress = progress(&args.traces);
     let mut opened = 0;
     let result = trace::analyze(&args.traces, options, |path| {
@@ -82,7 +85,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    match write(&args, &report) {
+    match write(&args, &report, &begun) {
         Ok(code) if report.traces.iter().all(|trace| trace.complete) => code,
         Ok(_) => ExitCode::from(FAILURE),
         Err(error) => {
@@ -197,15 +200,19 @@ pub(crate) fn save(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {}", path.display(), crate::reason(&error)))
 }
 
-fn write(args: &Args, report: &Report) -> Result<ExitCode, String> {
+fn write(args: &Args, report: &Report, begun: &Begun) -> Result<ExitCode, String> {
     for note in &report.notes {
         crate::tell(format_args!("{note}"));
     }
+    if args.html.is_none() && args.json.is_none() {
+        return Ok(print(&report.to_string()));
+    }
+    let origin = origin::made_of(begun, &args.traces);
     if let Some(path) = &args.html {
-        save(path, &trace::html::page(report))?;
+        save(path, &trace::html::page(report, &origin.lines()))?;
     }
     let Some(path) = &args.json else { return Ok(print(&report.to_string())) };
-    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())? + "\n";
+    let text = origin::json(report, &origin)?;
     if is_stream(path) {
         return Ok(print(&text));
     }

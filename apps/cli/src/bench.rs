@@ -4,19 +4,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bench::{ALL, Benchmark, Settings, table};
+use bench::{ALL, Benchmark, Row, Settings, table, unsteady};
 use indicatif::ProgressBar;
 
-use crate::analyze::can_write;
+use crate::analyze::{can_write, is_stream, save};
+use crate::origin::{self, UNSTEADY};
 use crate::{FAILURE, print};
 
 /// Arguments of `bench`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Exit status: 0, or 4 if the machine was so busy that rows must not be quoted (marked !), 1 if something failed, 2 for wrong \
+usage.")]
 pub(crate) struct Args {
     /// Benchmarks to run; all of them if none is named. `list` lists them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Write the rows as JSON; `-` for standard output
+    /// Write the rows as JSON, with program, machine, load and inputs; `-` for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Rules for `classify`, `firewall` and `synthesizer`, in ClassBench's form; for the last one, a configuration with an
@@ -74,6 +78,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     };
     let (rules, routes, asked) = (args.rules.clone(), args.routes.clone(), args.asked.clone());
     let settings = Settings { rules, routes, asked, ..amount };
+    let begun = origin::begin(None);
     let mut rows = Vec::new();
     // Only drawn on a terminal.
     let progress = ProgressBar::new_spinner();
@@ -90,26 +95,39 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
     }
     progress.finish_and_clear();
-    let json_to_output = args.json.as_deref() == Some(std::path::Path::new("-"));
+    let json_to_output = args.json.as_deref().is_some_and(is_stream);
     if !json_to_output {
         print(&table(&rows));
     }
-    let Some(path) = &args.json else { return ExitCode::SUCCESS };
-    let text = match serde_json::to_string_pretty(&rows) {
-        Ok(text) => text + "\n",
+    let code = match unsteady(&rows) {
+        Some(text) => {
+            if json_to_output {
+                crate::tell(format_args!("{}", text.trim_end()));
+            }
+            ExitCode::from(UNSTEADY)
+        }
+        None => ExitCode::SUCCESS,
+    };
+    let Some(path) = &args.json else { return code };
+    let origin = origin::made_of(&begun, args.rules.iter().chain(&args.routes));
+    let written = origin::json(&Rows { rows }, &origin).and_then(|text| match json_to_output {
+        true => {
+            print(&text);
+            Ok(())
+        }
+        false => save(path, &text),
+    });
+    match written {
+        Ok(()) => code,
         Err(error) => {
             crate::tell(format_args!("{error}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
-    if json_to_output {
-        return print(&text);
-    }
-    match std::fs::write(path, text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            crate::tell(format_args!("{}: {error}", path.display()));
             ExitCode::from(FAILURE)
         }
     }
+}
+
+/// What is written as JSON.
+#[derive(serde::Serialize)]
+struct Rows {
+    rows: Vec<Row>,
 }

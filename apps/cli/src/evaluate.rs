@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bench::Settings;
 use bench::evaluation::results::{Left, Results};
 use bench::evaluation::{ALL, Figure, INTERRUPTED, MISSING, Run};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::origin::{self, UNSTEADY};
 use crate::{FAILURE, print};
 
 /// Arguments of `evaluate`.
@@ -19,7 +20,10 @@ use crate::{FAILURE, print};
 #[command(after_help = "\
 Without a name, lists the figures. For each one the folder gets NAME.csv with all that was measured, NAME.svg with a plot, \
 and NAME.json with what came of it; evaluation.md has all of them, and what could not be had and why. A figure that stands in \
-the folder, made by the same program with the same amount, is not measured again: what was interrupted goes on where it was.")]
+the folder, made by the same program with the same amount, is not measured again: what was interrupted goes on where it was. \
+A figure during which the floor varied by more than a third is marked, has no conclusion, and is measured again next time.
+
+Exit status: 0, or 4 if the machine was too busy for a figure, 1 if one failed or was interrupted, 2 for wrong usage.")]
 pub(crate) struct Args {
     /// Figures to measure, such as snf-7; `snf` is all of that paper
     #[arg(value_name = "NAME")]
@@ -121,7 +125,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
     let bar = ProgressBar::new(chosen.len() as u64).with_style(style());
     bar.enable_steady_tick(Duration::from_millis(250));
     let mut left = Vec::new();
-    let mut failed = false;
+    let (mut failed, mut is_unsteady) = (false, false);
     for figure in chosen {
         if is_over.load(Ordering::Relaxed) {
             left.push(Left { name: figure.name, reason: INTERRUPTED.into() });
@@ -135,16 +139,19 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
             failed |= !args.all;
             left.push(Left { name: figure.name, reason: lack });
         } else {
-            let start = Instant::now();
+            let begun = origin::begin(None);
             let progress = |what: &str| {
                 bar.set_message(format!("{}: {what}", figure.name));
                 !is_over.load(Ordering::Relaxed)
             };
-            match (figure.run)(&Run::new(settings.clone(), args.trace.clone(), &progress)) {
+            let run = Run::new(settings.clone(), args.trace.clone(), &progress);
+            match (figure.run)(&run) {
                 Ok(outcome) => {
                     let here = outcome.finding.here.clone();
-                    results.keep(figure, outcome, start.elapsed().as_secs())?;
-                    tell(&bar, &format!("{}: {here}", figure.name));
+                    let origin = origin::made_of(&begun, args.trace.iter().filter(|_| figure.takes_trace()));
+                    let warning = results.keep(figure, outcome, run.floor_quartiles()?, origin)?;
+                    is_unsteady |= warning.is_some();
+                    tell(&bar, &format!("{}: {}", figure.name, warning.unwrap_or(here)));
                 }
                 Err(error) => {
                     let error = if is_over.load(Ordering::Relaxed) { INTERRUPTED.into() } else { error };
@@ -160,7 +167,11 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
     let file = results.report(&left)?;
     print(&format!("{}\n", file.display()));
     let is_whole = !failed && !is_over.load(Ordering::Relaxed);
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) })
+    Ok(match (is_whole, is_unsteady) {
+        (false, _) => ExitCode::from(FAILURE),
+        (true, true) => ExitCode::from(UNSTEADY),
+        (true, false) => ExitCode::SUCCESS,
+    })
 }
 
 /// Above the bar on a terminal, as a line of its own elsewhere.

@@ -24,6 +24,7 @@ mod interrupt;
 mod load;
 mod multiply;
 mod numbers;
+mod origin;
 mod packets;
 mod proofs;
 mod prove;
@@ -45,7 +46,7 @@ use element::Class;
 
 /// Packet processing on ordinary Linux servers, with Click configurations.
 #[derive(Parser)]
-#[command(name = "tidegate", version, propagate_version = true)]
+#[command(name = "tidegate", version = origin::version(), propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

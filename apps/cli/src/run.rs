@@ -1,18 +1,21 @@
 //! `tidegate run`: a configuration on captures or interfaces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bench::origin::Origin;
 use clap::ValueEnum;
+use element::{Class, ElementId};
 use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::analyze::can_write;
+use crate::analyze::{can_write, is_stream, save};
 use crate::load::{Input, start_dpdk};
 use crate::numbers::whole;
+use crate::origin;
 use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
 use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
@@ -246,7 +249,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     }
     // Until here a signal has ended the program at once, whatever it was waiting for.
     interrupt::listen(&interrupt);
-    let started = Instant::now();
+    let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
     workers.run();
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
@@ -258,10 +261,9 @@ pub(crate) fn main(args: Args) -> ExitCode {
         crate::show(format_args!("{}", table::render(&report, elapsed, live.is_some())));
     }
     let mut code = print(&values);
-    if let Some(path) = &args.json
-        && let Err(error) = write_json(path, &report)
-    {
-        errors.push(format!("{}: {error}", path.display()));
+    if let Some(path) = &args.json {
+        let origin = origin::made_of(&begun, args.input.file.iter().chain(&captures(&mut workers)));
+        errors.extend(write_json(path, &report, &origin).err());
     }
     if !report.balances() {
         errors.push("packets are unaccounted for: in is not out + held + dropped; this is a bug".into());
@@ -273,12 +275,21 @@ pub(crate) fn main(args: Args) -> ExitCode {
     code
 }
 
-fn write_json(path: &std::path::Path, report: &engine::Report) -> std::io::Result<()> {
-    let mut text = serde_json::to_string_pretty(report)?;
-    text.push('\n');
-    if path == std::path::Path::new("-") {
+/// The captures that elements have read.
+fn captures(workers: &mut Workers) -> Vec<PathBuf> {
+    let plan = workers.plan();
+    let reads = |class: &Class| {
+        class.ports.starts_with('0') && class.handlers.iter().any(|handler| handler.name == "filename")
+    };
+    let ids: Vec<ElementId> = (0..plan.classes.len()).filter(|&id| reads(plan.classes[id])).collect();
+    ids.into_iter().filter_map(|id| workers.read(Some(id), "filename", "").ok()).map(PathBuf::from).collect()
+}
+
+fn write_json(path: &Path, report: &engine::Report, origin: &Origin) -> Result<(), String> {
+    let text = origin::json(report, origin)?;
+    if is_stream(path) {
         print(&text);
         return Ok(());
     }
-    std::fs::write(path, text)
+    save(path, &text)
 }

@@ -30,7 +30,9 @@ fn with_trace(arguments: &[&str]) -> tempfile::TempDir {
 fn advice(folder: &Path, more: &[&str]) -> Value {
     let output = tidegate(folder, &[&["advise", "trace.pcap", "--json"], more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let mut advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(advice.as_object_mut().unwrap().remove("origin").is_some());
+    advice
 }
 
 /// Twenty flows in turn at a million packets per second: waiting 64 us brings three of each together.

@@ -26,6 +26,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 const PAPER: RGBColor = RGBColor(130, 130, 130);
+const WARNING: RGBColor = RGBColor(180, 0, 0);
+const WARNING_HEIGHT: u32 = 26;
 
 /// One coordinate system.
 #[derive(Clone, Debug)]
@@ -212,11 +214,11 @@ impl Series {
     }
 }
 
-/// All panels as one picture.
+/// All panels as one picture, under a warning if there is one.
 ///
 /// # Errors
 /// What cannot be drawn.
-pub fn svg(panels: &[Panel]) -> Result<String, String> {
+pub fn svg(panels: &[Panel], warning: Option<&str>) -> Result<String, String> {
     let heights: Vec<u32> = panels
         .chunks(PANELS_IN_A_ROW)
         .map(|row| {
@@ -224,12 +226,19 @@ pub fn svg(panels: &[Panel]) -> Result<String, String> {
             HEIGHT + (most as i32 * LEGEND_LINE) as u32
         })
         .collect();
-    let size = (WIDTH * panels.len().clamp(1, PANELS_IN_A_ROW) as u32, heights.iter().sum::<u32>().max(1));
+    let above = if warning.is_some() { WARNING_HEIGHT } else { 0 };
+    let width = WIDTH * panels.len().clamp(1, PANELS_IN_A_ROW) as u32;
+    let size = (width, above + heights.iter().sum::<u32>().max(1));
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE).map_err(|error| error.to_string())?;
-        let mut top = 0;
+        if let Some(warning) = warning {
+            let style = (FONT, 13, &WARNING).into_text_style(&root).pos(Pos::new(HPos::Left, VPos::Center));
+            let text = Text::new(warning, (12, WARNING_HEIGHT as i32 / 2), style);
+            root.draw(&text).map_err(|error| error.to_string())?;
+        }
+        let mut top = above;
         for (row, height) in panels.chunks(PANELS_IN_A_ROW).zip(heights) {
             for (column, panel) in row.iter().enumerate() {
                 let area = root.clone().shrink((column as u32 * WIDTH, top), (WIDTH, height));
@@ -372,12 +381,14 @@ mod tests {
         };
         let named = Axis::names("kind", ["first", "second", "third"]);
         let panels = [panel(Axis::log("SLF")), panel(named), panel(Axis::linear("load"))];
-        let text = svg(&panels).unwrap();
+        let text = svg(&panels, None).unwrap();
         for said in ["Cost", "SLF", "ns per packet", "here", "the paper", "second", "load"] {
             assert!(text.contains(said), "{said} is not in {text}");
         }
         assert!(!text.contains("NaN"));
         // Nothing that was measured is no picture to fail over.
-        svg(&[Panel { series: Vec::new(), ..panel(Axis::log("SLF")) }]).unwrap();
+        let nothing = [Panel { series: Vec::new(), ..panel(Axis::log("SLF")) }];
+        let warned = svg(&nothing, Some("The machine was busy")).unwrap();
+        assert!(warned.contains("The machine was busy") && !svg(&nothing, None).unwrap().contains("busy"));
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{ALL, Figure, Finding, MISSING, Need, Outcome, plot};
+use crate::origin::Origin;
+use crate::varies;
 
 /// The amount that is only to see that it works.
 const SMALL: &str = "--small";
@@ -36,6 +38,15 @@ struct Record {
     seconds: u64,
     #[serde(flatten)]
     finding: Finding,
+    /// The quartiles of the floor, in nanoseconds, where it was measured.
+    #[serde(default)]
+    floor_quartiles_ns: Option<[f64; 2]>,
+    /// True if the floor varied too much for a conclusion.
+    #[serde(default)]
+    is_unsteady: bool,
+    /// Where it comes from.
+    #[serde(default)]
+    origin: Option<Origin>,
 }
 
 /// Why there is nothing of a figure.
@@ -62,9 +73,9 @@ impl Results {
         Ok(Results { folder: folder.into(), stamp })
     }
 
-    /// Whether this figure has been made with the same program and amount.
+    /// True if this figure has been made with the same program and amount, while the machine was steady.
     pub fn has(&self, figure: &Figure) -> bool {
-        self.record(figure).is_some_and(|record| record.stamp == self.stamp)
+        self.record(figure).is_some_and(|record| record.stamp == self.stamp && !record.is_unsteady)
     }
 
     fn record(&self, figure: &Figure) -> Option<Record> {
@@ -75,21 +86,47 @@ impl Results {
         self.folder.join(format!("{}.{extension}", figure.name))
     }
 
-    /// Keeps what came of a figure.
+    /// Keeps what came of a figure, and where it comes from; `floor` are the quartiles of the floor beside it. Where the floor
+    /// varied by more than a third, no conclusion is kept, and the warning is returned.
     ///
     /// # Errors
     /// What cannot be written.
-    pub fn keep(&self, figure: &Figure, outcome: Outcome, seconds: u64) -> Result<(), String> {
-        let now = time::OffsetDateTime::now_utc();
-        let date = format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day());
-        let record = Record { stamp: self.stamp.clone(), date, seconds, finding: outcome.finding };
+    pub fn keep(
+        &self,
+        figure: &Figure,
+        outcome: Outcome,
+        floor: Option<[f64; 2]>,
+        origin: Origin,
+    ) -> Result<Option<String>, String> {
+        let unsteady =
+            [floor, outcome.table.worst_floor()].into_iter().flatten().find(|floor| varies(*floor));
+        let warning = unsteady.map(|[lower, upper]| {
+            format!("The machine was busy (floor {lower:.1} to {upper:.1} ns): do not quote, measure again.")
+        });
+        let mut finding = outcome.finding;
+        if let Some(warning) = &warning {
+            finding.here = format!("no conclusion. {warning}");
+        }
+        let record = Record {
+            stamp: self.stamp.clone(),
+            date: origin.began.split('T').next().unwrap_or_default().into(),
+            seconds: origin.seconds.round() as u64,
+            finding,
+            floor_quartiles_ns: floor,
+            is_unsteady: warning.is_some(),
+            origin: Some(origin),
+        };
         // The record last: as long as it is not there, nothing is.
         let record = serde_json::to_string_pretty(&record).map_err(|error| error.to_string())? + "\n";
-        let parts = [("csv", outcome.table.csv()?), ("svg", plot::svg(&outcome.panels)?), ("json", record)];
+        let parts = [
+            ("csv", outcome.table.csv()?),
+            ("svg", plot::svg(&outcome.panels, warning.as_deref())?),
+            ("json", record),
+        ];
         for (extension, text) in parts {
             self.write(&self.file(figure, extension), &text)?;
         }
-        Ok(())
+        Ok(warning)
     }
 
     /// Writes evaluation.md of all that stands in the folder, with what was left, and says where it is.
@@ -107,8 +144,8 @@ impl Results {
         let _ = writeln!(
             text,
             "Each figure of the five papers as it comes out here, made by `tidegate evaluate NAME`. Points are medians of runs \
-             that took turns, with their quartiles; what a paper reports is grey. {}\n",
-            machine()
+             that took turns, with their quartiles; what a paper reports is grey. NAME.json has all about program, machine, \
+             load and inputs.\n"
         );
         if self.stamp.amount.starts_with(SMALL) {
             text += "**Measured once and little, to see that each figure comes about: what is said here means nothing.**\n\n";
@@ -119,7 +156,7 @@ impl Results {
                 open.push(figure);
                 continue;
             };
-            let Record { date, seconds, finding, stamp } = record;
+            let Record { date, seconds, finding, stamp, origin, .. } = record;
             let Figure { name, paper, about, .. } = figure;
             let _ = writeln!(text, "## {paper}\n\n{about}.\n\n![{paper}: {about}]({name}.svg)\n");
             let _ = writeln!(text, "**The paper:** {} **Here:** {}", finding.paper, finding.here);
@@ -134,6 +171,9 @@ impl Results {
                 text,
                 "\n`tidegate evaluate {name}{amount}`, {date}, {seconds} s; [all figures]({name}.csv)\n"
             );
+            if let Some(origin) = origin {
+                let _ = writeln!(text, "{}", origin.lines());
+            }
         }
         let _ = writeln!(text, "## Not there\n");
         for figure in open {
@@ -156,20 +196,21 @@ impl Results {
     }
 }
 
-/// What it was measured on, in a sentence.
-fn machine() -> String {
-    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("a processor without a name", |(_, name)| name);
-    let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Measured on {cores} cores of {model}, Linux {}.", kernel.trim())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::table::Table;
     use super::*;
+    use crate::origin::{Begun, Program};
+
+    fn origin() -> Origin {
+        let program = Program {
+            version: "0.0.0".into(),
+            commit: "unknown".into(),
+            features: Vec::new(),
+            is_debug_build: true,
+        };
+        Begun::now(program, None).origin([])
+    }
 
     fn outcome() -> Outcome {
         let finding =
@@ -183,7 +224,7 @@ mod tests {
         let [first, second, ..] = ALL else { panic!("two figures at least") };
         let results = Results::new(folder.path(), "").unwrap();
         assert!(!results.has(first));
-        results.keep(first, outcome(), 3).unwrap();
+        assert_eq!(results.keep(first, outcome(), None, origin()).unwrap(), None);
         assert!(results.has(first) && !results.has(second));
         // Another amount is another figure, and so is half of one.
         assert!(!Results::new(folder.path(), "--small").unwrap().has(first));
@@ -192,11 +233,30 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_a_busy_machine_are_marked_and_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, ..] = ALL else { panic!("a figure at least") };
+        let results = Results::new(folder.path(), "").unwrap();
+        assert_eq!(results.keep(first, outcome(), Some([9.0, 11.9]), origin()).unwrap(), None);
+        assert!(results.has(first));
+        let warning = results.keep(first, outcome(), Some([9.0, 12.1]), origin()).unwrap().unwrap();
+        assert!(warning.contains("floor 9.0 to 12.1 ns"), "{warning}");
+        assert!(!results.has(first));
+        let svg = std::fs::read_to_string(results.file(first, "svg")).unwrap();
+        let text = std::fs::read_to_string(results.report(&[]).unwrap()).unwrap();
+        assert!(svg.contains("The machine was busy"), "{svg}");
+        assert!(
+            text.contains("no conclusion. The machine was busy") && !text.contains("it falls, too"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn the_report_says_what_there_is_and_what_there_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let [first, second, ..] = ALL else { panic!("two figures at least") };
         let results = Results::new(folder.path(), "--small").unwrap();
-        results.keep(first, outcome(), 3).unwrap();
+        assert_eq!(results.keep(first, outcome(), None, origin()).unwrap(), None);
         let left = Left { name: second.name, reason: "needs nginx".into() };
         let text = std::fs::read_to_string(results.report(&[left]).unwrap()).unwrap();
         let of_first = format!("`tidegate evaluate {} --small`", first.name);
@@ -207,7 +267,7 @@ mod tests {
         // Figures that depend on it say by which congestion control they came about.
         let tcp = ALL.iter().filter(|figure| figure.needs.contains(&Need::Tcp));
         for figure in tcp {
-            results.keep(figure, outcome(), 3).unwrap();
+            results.keep(figure, outcome(), None, origin()).unwrap();
         }
         let text = std::fs::read_to_string(results.report(&[]).unwrap()).unwrap();
         for figure in

@@ -13,6 +13,9 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
+/// The columns of a floor's quartiles.
+const FLOOR: [&str; 2] = ["floor_lower_quartile", "floor_upper_quartile"];
+
 /// What stands in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
@@ -82,13 +85,14 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Costs per packet: what varies, then nanoseconds, those of the floor, their ratio with its quartiles.
+    /// Costs per packet: what varies, then nanoseconds, those of the floor, their ratio with its quartiles, and the floor's.
     pub fn of_costs(rows: &[Row]) -> Table {
         let mut names: Vec<&str> = Vec::new();
         for row in rows {
             names.extend(row.params.keys().filter(|name| !names.contains(name)).collect::<Vec<_>>());
         }
         let costs = ["ns_per_packet", "floor_ns", "ratio", "ratio_lower_quartile", "ratio_upper_quartile"];
+        let costs = [&costs[..], &FLOOR].concat();
         let mut table = Table::new(&[&names[..], &costs].concat());
         for row in rows {
             let params = names.iter().map(|name| match row.params.get(name) {
@@ -97,10 +101,22 @@ impl Table {
                 None => Cell::Nothing,
             });
             let [lower, upper] = row.ratio_quartiles;
-            let figures = [row.ns_per_packet, row.floor_ns, row.ratio, lower, upper].map(Cell::from);
-            table.push(params.chain(figures));
+            let figures = [row.ns_per_packet, row.floor_ns, row.ratio, lower, upper];
+            table.push(params.chain(figures.into_iter().chain(row.floor_quartiles_ns).map(Cell::from)));
         }
         table
+    }
+
+    /// The quartiles of the floor of the row whose floor varied most, where rows have a floor.
+    pub fn worst_floor(&self) -> Option<[f64; 2]> {
+        let places = FLOOR.map(|name| self.columns.iter().position(|column| column == name));
+        let [Some(lower), Some(upper)] = places else { return None };
+        let quartiles = |row: &Vec<Cell>| match [&row[lower], &row[upper]] {
+            [&Cell::Number(lower), &Cell::Number(upper)] => Some([lower, upper]),
+            _ => None,
+        };
+        let times = |[lower, upper]: [f64; 2]| upper / lower;
+        self.rows.iter().filter_map(quartiles).max_by(|a, b| times(*a).total_cmp(&times(*b)))
     }
 
     /// Adds the columns of another table to the rows that have the same in these columns.
@@ -155,6 +171,18 @@ mod tests {
         latencies.push([1.5.into(), 20u64.into()]);
         costs.join(latencies, &["rules"]);
         assert_eq!(costs.csv().unwrap(), "rules,ns,us\n10,5.5000,\n20,6.5000,1.5000\n");
+    }
+
+    #[test]
+    fn the_floor_that_varied_most_is_found() {
+        let pairs = |floors: [f64; 3]| floors.map(|floor| crate::Pair { cost: 20.0, floor });
+        let rows = [[9.0, 9.0, 9.0], [9.0, 20.0, 40.0], [8.0, 9.0, 10.0]];
+        let rows = rows.map(|floors| Row::new("row", &[], &pairs(floors)));
+        let mut table = Table::of_costs(&rows);
+        assert_eq!(table.worst_floor(), Some([14.5, 30.0]));
+        table.join(Table::new(&["ratio", "us"]), &["ratio"]);
+        assert_eq!(table.worst_floor(), Some([14.5, 30.0]));
+        assert_eq!(Table::new(&["us"]).worst_floor(), None);
     }
 
     #[test]

@@ -9,10 +9,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use bench::origin::Origin;
+
 use self::judge::{Advice, Assumptions, DELAYS, ELEPHANTS, Row};
 use self::measure::{Outcome, Trial};
 use crate::analyze::{self, is_stream};
 use crate::numbers::whole;
+use crate::origin;
 use crate::{FAILURE, print};
 
 /// Arguments of `advise`.
@@ -79,6 +82,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         crate::tell(format_args!("{name}: -o and --json would write one over the other; name two files"));
         return ExitCode::from(2);
     }
+    let begun = origin::begin(None);
     let advice = match advise(&trace, &args) {
         Ok(advice) => advice,
         Err(error) => {
@@ -86,7 +90,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    match write(&args, &advice) {
+    match write(&args, &advice, &begun.origin([trace.as_path()])) {
         Ok(code) if advice.complete => code,
         Ok(_) => ExitCode::from(FAILURE),
         Err(error) => {
@@ -192,9 +196,7 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     Ok(advice)
 }
 
-fn write(args: &Args, advice: &Advice) -> Result<ExitCode, String> {
-    let json =
-        || serde_json::to_string_pretty(advice).map(|text| text + "\n").map_err(|error| error.to_string());
+fn write(args: &Args, advice: &Advice, origin: &Origin) -> Result<ExitCode, String> {
     let mut shown = None;
     if let Some(path) = &args.output {
         match is_stream(path) {
@@ -204,8 +206,8 @@ fn write(args: &Args, advice: &Advice) -> Result<ExitCode, String> {
     }
     if let Some(path) = &args.json {
         match is_stream(path) {
-            true => shown = Some(json()?),
-            false => analyze::save(path, &json()?)?,
+            true => shown = Some(origin::json(advice, origin)?),
+            false => analyze::save(path, &origin::json(advice, origin)?)?,
         }
     }
     Ok(print(&shown.unwrap_or_else(|| advice.to_string())))

@@ -20,14 +20,14 @@ figure { margin: 0; break-inside: avoid; } figcaption { font-size: 13px; color: 
 figcaption b { color: #222; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; } td, th { padding: 2px 10px 2px 0; text-align: right; }
 td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #e4e4e4; break-inside: avoid; }
-.note { color: #a33; }
+.note { color: #a33; } .origin { font-size: 12px; color: #666; overflow-wrap: anywhere; }
 @media screen and (min-width: 1500px) { body { max-width: 1460px; } .plots { grid-template-columns: 1fr 1fr 1fr; } }
 @media (max-width: 700px) { .plots { grid-template-columns: 1fr; } }
 @media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
 ";
 
-/// The page.
-pub fn page(report: &Report) -> String {
+/// The page. `origin` are lines that say where the report comes from: program, machine, load and captures.
+pub fn page(report: &Report, origin: &str) -> String {
     let names: Vec<&str> = report.traces.iter().map(|trace| trace.name.as_str()).collect();
     let title = escape(&names.join(", "));
     let mut page = format!(
@@ -53,8 +53,10 @@ pub fn page(report: &Report) -> String {
     addresses(&mut page, report);
     page.push_str(
         "<p>Flows are directed five-tuples of unfragmented TCP and UDP. Made by <code>tidegate analyze</code>, whose \
-         documentation defines every figure; <code>--json</code> gives the numbers.</p></body></html>\n",
+         documentation defines every figure; <code>--json</code> gives the numbers.</p>\n",
     );
+    let lines: Vec<String> = origin.lines().map(escape).collect();
+    let _ = writeln!(page, "<p class=\"origin\">{}</p></body></html>", lines.join("<br>\n"));
     page
 }
 

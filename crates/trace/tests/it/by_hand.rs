@@ -229,5 +229,7 @@ fn nothing_is_no_reason_to_divide_by_zero() {
     let report = analyze(&[]);
     let text = serde_json::to_string(&report).unwrap();
     assert!(!text.contains("null"), "{text}");
-    assert!(report.to_string().contains("packets") && !tidegate_trace::html::page(&report).contains("NaN"));
+    assert!(
+        report.to_string().contains("packets") && !tidegate_trace::html::page(&report, "").contains("NaN")
+    );
 }

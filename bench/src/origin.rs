@@ -1,0 +1,324 @@
+//! Where a result comes from: program, command, machine, load and inputs, so that a figure can be made again, and told
+//! from one of another machine or build.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Where a result comes from. It stands under `origin` in all JSON that the program writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The program.
+    pub program: Program,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The seed of random numbers, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Date and time at which it began, UTC, as in RFC 3339.
+    pub began: String,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// The machine.
+    pub machine: Machine,
+    /// What else the machine did in this time.
+    pub load: Load,
+    /// Files that were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+}
+
+/// A build of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The commit that it was built from; `+` behind it says that files had been changed.
+    pub commit: String,
+    /// Features of the build that are not there by default.
+    pub features: Vec<String>,
+    /// True if it was built without optimizations.
+    pub is_debug_build: bool,
+}
+
+/// A machine, as far as it matters to figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The model of the processor.
+    pub processor: String,
+    /// Cores that the program may run on.
+    pub cores: usize,
+    /// Kibibytes of memory.
+    pub memory_kib: u64,
+    /// The version of the kernel.
+    pub kernel: String,
+    /// The governor of the clock frequency, where the machine shows one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// True in a virtual machine.
+    pub is_virtual: bool,
+}
+
+/// What else a machine did meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The load average over a minute when the program began.
+    pub average: f64,
+    /// The part of the time of all cores that other programs took, from 0 to 1.
+    pub others: f64,
+    /// The part of the time of all cores that the hypervisor gave to others, from 0 to 1.
+    pub stolen: f64,
+}
+
+/// A file that a result depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its name, as given.
+    pub file: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// SHA-256 of its bytes, as `sha256sum` has it.
+    pub sha256: String,
+}
+
+/// A result that is being made.
+#[derive(Debug)]
+pub struct Begun {
+    program: Program,
+    seed: Option<u64>,
+    began: OffsetDateTime,
+    start: Instant,
+    average: f64,
+    spent: Option<Spent>,
+}
+
+impl Begun {
+    /// A result that begins now.
+    pub fn now(program: Program, seed: Option<u64>) -> Begun {
+        let average = read("/proc/loadavg").split(' ').next().and_then(|average| average.parse().ok());
+        Begun {
+            program,
+            seed,
+            began: OffsetDateTime::now_utc(),
+            start: Instant::now(),
+            average: average.unwrap_or_default(),
+            spent: Spent::so_far(),
+        }
+    }
+
+    /// Where the result comes from, when it is done, with the files that it was made of. Standard input, pipes and devices
+    /// cannot be read again, and are left out.
+    pub fn origin<'f>(&self, inputs: impl IntoIterator<Item = &'f Path>) -> Origin {
+        let load = match (self.spent, Spent::so_far()) {
+            (Some(before), Some(after)) => after.since(before, self.average),
+            _ => Load { average: self.average, others: 0.0, stolen: 0.0 },
+        };
+        Origin {
+            program: self.program.clone(),
+            arguments: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect(),
+            seed: self.seed,
+            began: self
+                .began
+                .replace_nanosecond(0)
+                .unwrap_or(self.began)
+                .format(&Rfc3339)
+                .unwrap_or_default(),
+            seconds: self.start.elapsed().as_millis() as f64 / 1000.0,
+            machine: Machine::this(),
+            load,
+            inputs: inputs.into_iter().filter_map(Input::of).collect(),
+        }
+    }
+}
+
+impl Origin {
+    /// The same in a few lines, for reports that people read.
+    pub fn lines(&self) -> String {
+        let mut text = format!("{}; {}; {}.\n", self.program, self.machine, self.load);
+        for Input { file, sha256, .. } in &self.inputs {
+            text += &format!("{file}: SHA-256 {sha256}\n");
+        }
+        text
+    }
+}
+
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "tidegate {} (commit {}", self.version, self.commit)?;
+        if !self.features.is_empty() {
+            write!(f, ", with {}", self.features.join(" and "))?;
+        }
+        f.write_str(if self.is_debug_build { ", debug build)" } else { ")" })
+    }
+}
+
+impl Machine {
+    /// The machine that the program runs on.
+    pub fn this() -> Machine {
+        let processors = read("/proc/cpuinfo");
+        let field = |name: &str| {
+            let value = |line: &str| {
+                line.strip_prefix(name)?.split_once(':').map(|(_, value)| value.trim().to_string())
+            };
+            processors.lines().find_map(value)
+        };
+        let memory = read("/proc/meminfo");
+        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_string();
+        Machine {
+            processor: field("model name").unwrap_or_else(|| "a processor without a name".into()),
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            memory_kib: total
+                .and_then(|total| total.trim().trim_end_matches(" kB").parse().ok())
+                .unwrap_or_default(),
+            kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+            governor: Some(governor).filter(|governor| !governor.is_empty()),
+            is_virtual: field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+        }
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plural = if self.cores == 1 { "" } else { "s" };
+        let place = if self.is_virtual { ", virtual machine" } else { "" };
+        write!(f, "{} core{plural} of {}{place}, {}", self.cores, self.processor, self.kernel)?;
+        self.governor.iter().try_for_each(|governor| write!(f, ", governor {governor}"))
+    }
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [others, stolen] = [self.others, self.stolen].map(|part| 100.0 * part);
+        write!(
+            f,
+            "load average {:.2}, {others:.0} % of all cores' time taken by other programs, {stolen:.0} % by the hypervisor",
+            self.average
+        )
+    }
+}
+
+impl Input {
+    /// A file, unless it cannot be read again.
+    fn of(path: &Path) -> Option<Input> {
+        if !path.is_file() {
+            return None;
+        }
+        let mut file = File::open(path).ok()?;
+        let (mut hasher, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);
+        loop {
+            let read = file.read(&mut buffer).ok()?;
+            if read == 0 {
+                let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+                return Some(Input { file: path.display().to_string(), bytes, sha256 });
+            }
+            bytes += read as u64;
+            hasher.update(buffer.get(..read)?);
+        }
+    }
+}
+
+/// Ticks of the clock that processors have spent so far.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    /// All of them, with what they slept.
+    all: u64,
+    /// For programs and the kernel.
+    busy: u64,
+    /// For other machines.
+    stolen: u64,
+    /// For this program, and those that it has started and that have ended.
+    own: u64,
+}
+
+impl Spent {
+    fn so_far() -> Option<Spent> {
+        let (machine, own) = (read("/proc/stat"), read("/proc/self/stat"));
+        Spent::parse(&machine, &own)
+    }
+
+    /// From the texts of proc_stat(5) and proc_pid_stat(5).
+    fn parse(machine: &str, own: &str) -> Option<Spent> {
+        let numbers: Vec<u64> =
+            machine.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
+        // User, nice, system, idle, waiting for input or output, interrupts, soft interrupts, stolen.
+        let [user, nice, system, idle, waiting, interrupts, soft, stolen, ..] = numbers[..] else {
+            return None;
+        };
+        let busy = user + nice + system + interrupts + soft;
+        // The name in parentheses may have blanks; utime is the 12th field behind it.
+        let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+        let own = own.map(|n| n.parse::<u64>().ok()).sum::<Option<u64>>()?;
+        Some(Spent { all: busy + idle + waiting + stolen, busy, stolen, own })
+    }
+
+    fn since(self, before: Spent, average: f64) -> Load {
+        let all = self.all.saturating_sub(before.all).max(1) as f64;
+        let busy = self.busy.saturating_sub(before.busy);
+        let others = busy.saturating_sub(self.own.saturating_sub(before.own)) as f64 / all;
+        let part = |part: f64| (part.min(1.0) * 1000.0).round() / 1000.0;
+        Load {
+            average,
+            others: part(others),
+            stolen: part(self.stolen.saturating_sub(before.stolen) as f64 / all),
+        }
+    }
+}
+
+/// A file of the kernel's, or nothing where there is none.
+fn read(file: &str) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_parted_among_this_program_others_and_the_hypervisor() {
+        let own = |utime: u64| format!("7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 {utime} 20 30 40 0 0");
+        let before = Spent::parse("cpu 100 0 50 800 10 5 5 30 0 0\ncpu0 1", &own(10)).unwrap();
+        assert_eq!((before.all, before.busy, before.stolen, before.own), (1000, 160, 30, 100));
+        let after = Spent::parse("cpu  400 0 50 1000 10 5 5 130 0 0", &own(110)).unwrap();
+        let load = after.since(before, 1.5);
+        assert_eq!(load, Load { average: 1.5, others: 0.333, stolen: 0.167 });
+        assert!(Spent::parse("", "").is_none() && Spent::parse("cpu 1 2 3", &own(1)).is_none());
+    }
+
+    #[test]
+    fn origins_name_files_and_survive_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("abc");
+        std::fs::write(&file, "abc").unwrap();
+        let program = Program {
+            version: "1.2.3".into(),
+            commit: "0123456789ab".into(),
+            features: vec!["dpdk".into()],
+            is_debug_build: false,
+        };
+        let begun = Begun::now(program, None);
+        let without = begun.origin([]);
+        assert_eq!(
+            serde_json::from_str::<Origin>(&serde_json::to_string(&without).unwrap()).unwrap(),
+            without
+        );
+        let origin = Begun { seed: Some(7), ..begun }.origin([file.as_path(), Path::new("-"), folder.path()]);
+        let [input] = &origin.inputs[..] else { panic!("{:?}", origin.inputs) };
+        assert_eq!(input.bytes, 3);
+        assert_eq!(input.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert!(origin.machine.cores > 0 && origin.machine.memory_kib > 0 && origin.began.ends_with('Z'));
+        let json = serde_json::to_string(&origin).unwrap();
+        assert_eq!(serde_json::from_str::<Origin>(&json).unwrap(), origin);
+        assert!(
+            origin.lines().starts_with("tidegate 1.2.3 (commit 0123456789ab, with dpdk); "),
+            "{}",
+            origin.lines()
+        );
+    }
+}
