@@ -84,23 +84,79 @@ fn a_cable_that_is_pulled_and_plugged_in_again() {
 }
 
 #[test]
-fn interfaces_that_go_away() {
+fn interfaces_that_are_removed_and_come_back() {
     let Some(line) = Line::new() else { return };
-    let mut running = line.forward("Null", &[]);
-    let cut = || line.between.ip("link del right").unwrap();
-    let cut = || drop(cut());
-    let result = transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), MEGABYTE, || {
-        cut();
-        // Both ends are gone; what is there now is another cable, which nobody serves.
-        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
-        line.right.ip("link del eth0").unwrap();
-    });
-    assert!(result.is_err(), "nobody can have carried that");
-    running.wait_for("right: is gone").unwrap();
-    // The other one is still served; without it there is nothing to wait for.
-    line.between.ip("link del left").unwrap();
-    let (good, [_, messages]) = running.end();
-    assert!(good && messages.contains("left: is gone"), "{messages}");
+    for (arguments, workers) in [("", 1), (", SNIFFER false", 2), ("", 2)] {
+        let config = format!(
+            "FromDevice(left, PROMISC true{arguments}) -> Queue -> ToDevice(right);
+             FromDevice(right, PROMISC true{arguments}) -> Queue -> ToDevice(left);"
+        );
+        let mut running = run(&line.between, &config, &["--threads", &workers.to_string()]);
+        line.check();
+        for _ in 0..2 {
+            line.between.ip("link del right").unwrap();
+            assert!(is_silent(&line.left, RIGHT));
+            running.wait_for("FromDevice: right: is gone; waiting for another one of its name").unwrap();
+            line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+            for _ in 0..workers {
+                running.wait_for("FromDevice: right: is there again").unwrap();
+            }
+            line.left.ip("neigh flush all").unwrap();
+            line.check();
+        }
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+    }
+}
+
+/// Where the configuration says so, a run without an interface ends, and fails.
+#[test]
+fn interfaces_that_end_a_run_when_they_are_removed() {
+    let Some(line) = Line::new() else { return };
+    for config in [
+        "FromDevice(right, GONE stop) -> Discard; FromDevice(left) -> Discard",
+        "RatedSource(RATE 100) -> ToDevice(right, GONE stop); FromDevice(left) -> Discard",
+        "KernelTap(10.78.0.1/24, DEVNAME right2, GONE stop) -> Discard",
+    ] {
+        let running = run(&line.between, config, &[]);
+        let name = if config.contains("right2") { "right2" } else { "right" };
+        line.between.ip(&format!("link del {name}")).unwrap();
+        let (good, [_, messages]) = running.end();
+        let said = messages.contains(&format!("{name}: is gone, and the run ends (GONE stop)"))
+            && messages.contains(&format!("{name}: the interface was removed (GONE stop)"));
+        assert!(!good && said, "{config}: {messages}");
+        if name == "right" {
+            line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_second_program_at_an_interface_is_refused() {
+    let Some(line) = Line::new() else { return };
+    let first = line.forward("Null", &[]);
+    let second = |arguments: &str| {
+        let config = format!("FromDevice(left{arguments}) -> c :: Counter -> Discard");
+        let args = ["run", "-q", "-e", &config, "--json", "-"];
+        line.between.spawn(TIDEGATE, &args).unwrap()
+    };
+    let (good, [_, messages]) = second("").end();
+    let process = format!("left: another tidegate (process {}) receives from it", first.id());
+    assert!(!good && messages.contains(&process) && messages.contains("SHARED true"), "{messages}");
+    // Who says so receives beside it, and each of them gets all packets.
+    let config = "FromDevice(left, SHARED true) -> c :: Counter -> Discard";
+    let beside = run_until(&line.between, config, "c.count", 3, &[]);
+    assert_eq!(ping(&line.left, RIGHT, 3), 3);
+    let mut beside = beside;
+    beside.wait_for("enough").unwrap();
+    beside.stop();
+    // A claim ends with its process, however that ends.
+    first.signal("KILL");
+    first.end();
+    let after = line.forward("Null", &[]);
+    line.check();
+    let (good, [_, messages]) = after.stop();
+    assert!(good, "{messages}");
 }
 
 #[test]
@@ -300,12 +356,25 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn a_tap_that_is_removed_by_somebody() {
+fn a_tap_that_is_removed_by_somebody_is_made_again() {
     let Some(line) = Line::new() else { return };
-    let running = run(&line.between, "KernelTap(10.77.0.3/24, DEVNAME tap7) -> Discard", &[]);
-    line.between.ip("link del tap7").unwrap();
-    let (good, [_, messages]) = running.end();
-    assert!(good && messages.contains("tap7 is gone; nothing more comes from it"), "{messages}");
+    for workers in [1, 2] {
+        let config = TAP.replace("CHAIN", "Null");
+        let mut running = run(&line.between, &config, &["--threads", &workers.to_string()]);
+        assert_eq!(ping(&line.between, LEFT, 2), 2);
+        for _ in 0..2 {
+            line.between.ip("link del tap7").unwrap();
+            running.wait_for("tap7: was removed; making it again").unwrap();
+            for _ in 0..workers {
+                running.wait_for("tap7: is there again").unwrap();
+            }
+            // Address, route and Ethernet address are there again, or nobody would answer.
+            line.left.ip("neigh flush all").unwrap();
+            assert_eq!(ping(&line.between, LEFT, 2), 2);
+        }
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+    }
 }
 
 #[test]
@@ -336,7 +405,11 @@ fn host_interfaces_are_for_two_elements() {
         "FromHost(fake, 10.9.0.1/24, ETHER 2:0:0:0:0:1) -> c :: Classifier(12/0806 20/0001, 12/0800, -);
         c[0] -> ARPResponder(0.0.0.0/0 2:0:0:0:0:2) -> h :: ToHost(fake);
         c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> EtherMirror -> h; c[2] -> Discard";
-    let running = run(&line.between, config, &["-h", "h.drops"]);
+    let mut running = run(&line.between, config, &["-h", "h.drops"]);
+    assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
+    // Where it is removed, both go on with the one that is made in its place.
+    line.between.ip("link del fake").unwrap();
+    running.wait_for("fake: is there again").unwrap();
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains('0'), "{output}{messages}");
@@ -459,18 +532,35 @@ fn xdp_waits_for_a_cable_that_is_pulled() {
 }
 
 #[test]
-fn xdp_interfaces_that_go_away() {
+fn xdp_interfaces_that_are_removed_and_come_back() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    let mut running = line.forward_by_xdp("", &[]);
-    assert_eq!(ping(&line.left, RIGHT, 2), 2);
+    // With two workers one is the guest of the other.
+    for options in [&[][..], &["--threads", "2"]] {
+        let mut running = line.forward_by_xdp("", options);
+        assert_eq!(ping(&line.left, RIGHT, 2), 2);
+        for _ in 0..2 {
+            line.between.ip("link del right").unwrap();
+            running.wait_for("FromXDP: right: is gone; waiting for another one of its name").unwrap();
+            // Nobody takes these; the program goes on without the interface.
+            line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
+            assert!(is_silent(&line.left, RIGHT));
+            line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
+            line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+            running.wait_for("FromXDP: right: is there again").unwrap();
+            line.check();
+        }
+        let (good, [_, messages]) = running.stop();
+        assert!(good && messages.contains("interface down"), "{messages}");
+    }
+}
+
+#[test]
+fn xdp_interfaces_that_end_a_run_when_they_are_removed() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    let running = line.forward_by_xdp(", GONE stop", &["--threads", "2"]);
     line.between.ip("link del right").unwrap();
-    running.wait_for("right: is gone").unwrap();
-    // Nobody takes these; the program goes on without the interface.
-    line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
-    assert!(is_silent(&line.left, RIGHT));
-    line.between.ip("link del left").unwrap();
     let (good, [_, messages]) = running.end();
-    assert!(good && messages.contains("left: is gone") && messages.contains("interface down"), "{messages}");
+    assert!(!good && messages.contains("right: the interface was removed (GONE stop)"), "{messages}");
 }
 
 #[test]

@@ -40,6 +40,10 @@
 //! - `STEERING`: how packets come to workers: `hash`, so that a flow, in both directions, stays on one, or `spray`, which
 //!   spreads even a single connection: its segments go to any worker, by a random number, but for those that open and close
 //!   it. Without, what the engine has been told (`--steering`).
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which is then opened with all
+//!   these arguments, or `stop`: the run ends with an error.
+//! - `SHARED`: whether other programs of this kind may receive from the interface, too. Each of them gets every packet, so that
+//!   two that forward send each packet twice; without, the second one is refused.
 //! - `OFFLOAD`: whether large segments and partial checksums may come in as they are. Without, the kernel's statement
 //!   about them is not asked for, and they come in as broken packets.
 //!
@@ -60,6 +64,7 @@
 //! ToDevice, FromDump, KernelTap
 
 use std::any::Any;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -72,13 +77,14 @@ use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
 use super::budget::Budget;
+use super::claim::{self, Claim};
 use super::incoming::{Incoming, MarksIp, Received, SHOWN};
 use super::steering::Steering;
 use super::sys::barrier::Barrier;
 use super::sys::fanout::{self, Group};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
-use super::{Presence, cannot, read_method};
+use super::{Gone, LOOK_AGAIN, Presence, cannot, read_method};
 use crate::encapsulation;
 
 /// The class.
@@ -105,6 +111,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("STEERING", "hash or spray", ""),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
+        ArgInfo::keyword("SHARED", "bool", "false"),
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
     handlers: &[
@@ -155,9 +163,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         args.error("STEERING: 'hash' or 'spray' expected");
         Steering::Hash
     });
+    let gone = Gone::read(args);
     let marks_ip = if args.or("FORCE_IP", false) { MarksIp::Only } else { MarksIp::No };
     let from_device = FromDevice {
+        wanted: device.clone(),
         device,
+        gone,
+        is_shared: args.or("SHARED", false),
+        claim: None,
+        told: None,
         promiscuous,
         protocol: args.or("PROTOCOL", 0),
         outbound: args.or("OUTBOUND", false),
@@ -197,7 +211,15 @@ const PATIENCE: usize = 20;
 const PAUSE: Timestamp = Timestamp(100_000_000);
 
 struct FromDevice {
+    /// The name that was asked for, and the present one.
+    wanted: String,
     device: String,
+    gone: Gone,
+    is_shared: bool,
+    /// Keeps other programs from receiving.
+    claim: Option<Arc<Claim>>,
+    /// Why another interface of the name could not be opened, as it was told last.
+    told: Option<String>,
     promiscuous: bool,
     /// The only one to receive, or 0.
     protocol: u16,
@@ -230,18 +252,18 @@ struct FromDevice {
 struct Joint {
     group: Group,
     /// Sockets that let nothing in, until all workers are at work: before, nobody would empty their rings, and before a
-    /// socket is in the group it would get everything.
-    shut: Mutex<Vec<OwnedFd>>,
-    /// Keeps packets from the kernel.
-    barrier: Mutex<Option<Barrier>>,
+    /// socket is in the group it would get everything. Each with the number of its interface.
+    shut: Mutex<Vec<(c_int, OwnedFd)>>,
+    /// Keeps packets of the interface with this number from the kernel.
+    barrier: Mutex<Option<(c_int, Barrier)>>,
 }
 
 impl Joint {
-    fn shut(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+    fn shut(&self) -> MutexGuard<'_, Vec<(c_int, OwnedFd)>> {
         self.shut.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn barrier(&self) -> MutexGuard<'_, Option<Barrier>> {
+    fn barrier(&self) -> MutexGuard<'_, Option<(c_int, Barrier)>> {
         self.barrier.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -266,10 +288,18 @@ impl FromDevice {
         (self.offloads, self.promiscuous, self.outbound, self.steering)
     }
 
-    /// Finds the interface.
+    /// Finds the interface, and claims it.
     fn find(&mut self) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
+        if !self.is_shared {
+            self.claim = match Claim::new(self.index) {
+                Ok(claim) => Some(claim),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => return Err(self.in_use()),
+                // Packets matter more than claims.
+                Err(_) => None,
+            };
+        }
         let hardware = link::hardware(&self.device).map_err(|error| failed("SIOCGIFHWADDR", &error))?;
         self.incoming.link = match hardware {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::Ethernet,
@@ -279,11 +309,22 @@ impl FromDevice {
         Ok(())
     }
 
+    /// The message about another program that receives from the interface.
+    fn in_use(&self) -> String {
+        let process = claim::holder(self.index).map(|number| format!(" (process {number})"));
+        format!(
+            "{}: another tidegate{} receives from it, and packets would be forwarded twice; end it, or write SHARED true to \
+             receive beside it",
+            self.device,
+            process.unwrap_or_default()
+        )
+    }
+
     /// Keeps the kernel from what comes in, unless another copy has done so.
     fn seclude(&self) -> Result<(), String> {
         let mut barrier = self.joint.barrier();
-        if barrier.is_none() {
-            *barrier = Some(Barrier::new(self.index).map_err(|(step, error)| {
+        if barrier.as_ref().is_none_or(|(index, _)| *index != self.index) {
+            let new = Barrier::new(self.index).map_err(|(step, error)| {
                 let text = cannot(&self.device, step, &error);
                 match error.raw_os_error() {
                     Some(libc::EPERM | libc::EACCES) => {
@@ -294,7 +335,8 @@ impl FromDevice {
                          acting on packets"
                     ),
                 }
-            })?);
+            })?;
+            *barrier = Some((self.index, new));
         }
         Ok(())
     }
@@ -318,11 +360,14 @@ impl FromDevice {
         if workers > 1 {
             let key = cx.steering_key();
             let program = |joined: &[usize]| self.steering.program(joined, workers, &key);
-            let joined = self.joint.group.join(ring.socket(), worker, self.outbound, program);
+            let joined = self.joint.group.join(ring.socket(), (worker, self.index), self.outbound, program);
             joined.map_err(|error| failed("PACKET_FANOUT", &error))?;
         }
         let socket = ring.socket().try_clone_to_owned().map_err(|error| failed("socket", &error))?;
-        self.joint.shut().push(socket);
+        let mut shut = self.joint.shut();
+        shut.retain(|(index, _)| *index == self.index);
+        shut.push((self.index, socket));
+        drop(shut);
         if let Some(remark) = &ring.remark {
             self.say(cx, format_args!("{remark}"));
         }
@@ -347,11 +392,60 @@ impl FromDevice {
         {
             self.say(cx, format_args!("{error}"));
         }
-        for socket in self.joint.shut().drain(..) {
+        self.unshut(cx);
+    }
+
+    /// Lets packets into the sockets of all workers.
+    #[cold]
+    fn unshut(&self, cx: &mut Cx<'_>) {
+        for (_, socket) in self.joint.shut().drain(..) {
             if let Err(error) = fanout::unshut(socket.as_fd()) {
                 self.say(cx, format_args!("SO_DETACH_FILTER: {}", crate::reason(&error)));
             }
         }
+    }
+
+    /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
+    #[cold]
+    fn find_again(&mut self, cx: &mut Cx<'_>) {
+        let names = [self.wanted.clone(), self.device.clone()];
+        if let Some(name) = names.into_iter().find(|name| link::index(name).is_ok()) {
+            match self.open_again(cx, name) {
+                Ok(()) => {
+                    self.told = None;
+                    self.say(cx, format_args!("is there again"));
+                    (self.state, self.is_open) = (Presence::Up, true);
+                    return self.look(cx);
+                }
+                Err(error) if self.told.as_ref() != Some(&error) => {
+                    self.say(cx, format_args!("cannot be opened again: {error}"));
+                    self.told = Some(error);
+                }
+                Err(_) => {}
+            }
+        }
+        cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN);
+    }
+
+    fn open_again(&mut self, cx: &mut Cx<'_>, name: String) -> Result<(), String> {
+        if let Some(mut ring) = self.ring.take() {
+            // What nobody has had room for since the interface was removed is lost with the ring.
+            while ring.next().is_some() {
+                self.earlier_drops += 1;
+            }
+            self.earlier_drops += ring.lost();
+        }
+        self.device = name;
+        self.find()?;
+        if !self.sniffer {
+            self.seclude()?;
+        }
+        self.open(cx)?;
+        // Flows belong to workers: nobody receives before everybody can.
+        if self.joint.shut().len() >= cx.copies(cx.id()) {
+            self.unshut(cx);
+        }
+        Ok(())
     }
 
     /// Emits what has come: at most so many packets ([`Budget`]). Returns the number of frames that were looked at.
@@ -392,6 +486,9 @@ impl FromDevice {
 
     /// Finds out what has become of the interface.
     fn look(&mut self, cx: &mut Cx<'_>) {
+        if self.state == Presence::Gone {
+            return self.find_again(cx);
+        }
         // It may have got another name.
         if let Ok(name) = link::name_of(self.index)
             && name != self.device
@@ -400,14 +497,24 @@ impl FromDevice {
             self.device = name;
         }
         let state = Presence::of(&self.device, self.index);
-        if state != self.state {
+        if state == Presence::Gone {
+            self.say(cx, format_args!("{}", self.gone.text()));
+        } else if state != self.state {
             self.say(cx, format_args!("{}", state.text(&self.device)));
         }
         self.state = state;
         match state {
             Presence::Up => cx.schedule(),
             Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + PAUSE),
-            Presence::Gone => cx.unwatch(RECEIVE),
+            Presence::Gone => {
+                cx.unwatch(RECEIVE);
+                // What has come before is in the ring.
+                cx.schedule();
+                match self.gone {
+                    Gone::Wait => cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN),
+                    Gone::Stop => cx.stop(),
+                }
+            }
         }
     }
 
@@ -496,8 +603,8 @@ impl Element for FromDevice {
         self.joint.shut().clear();
         *self.joint.barrier() = None;
         self.earlier_drops = self.drops();
-        self.ring = None;
-        Ok(())
+        (self.ring, self.claim) = (None, None);
+        self.gone.end(&self.device, self.state == Presence::Gone)
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
@@ -570,6 +677,7 @@ mod tests {
             ("eth0, BURST 0", "BURST out of range"),
             ("eth0, METHOD CARRIER_PIGEON", "bad METHOD"),
             ("eth0, ENCAP PIGEON", "bad encapsulation type"),
+            ("eth0, GONE PIGEON", "GONE: 'PIGEON' is neither wait nor stop"),
             ("eth0, STEERING PIGEON", "STEERING: 'hash' or 'spray' expected"),
             ("eth0, BPF_FILTER tcp", "BPF_FILTER: not supported"),
             ("\"\"", "interface not set"),

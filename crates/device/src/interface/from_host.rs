@@ -16,6 +16,8 @@
 //! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
 //! - `MTU`: the longest packet, without Ethernet header; without, what the kernel chooses (1500).
 //! - `DST6`: the machine's IPv6 address on the interface, and its network.
+//! - `GONE`: what happens when somebody removes the interface: `wait` makes it again, with all these arguments, a tenth of a second
+//!   later, also for ToHost; `stop` ends the run with an error.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
@@ -32,12 +34,14 @@
 //! ToHost, KernelTap
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
 use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
 use element::{Args, Class, Element, Invalid, manual};
 
+use super::Gone;
 use super::host::Wanted;
 use super::kernel_tun::KernelTun;
 use super::sys::tun::Tun;
@@ -59,6 +63,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ETHER", "Ethernet address", ""),
         ArgInfo::keyword("MTU", "int", ""),
         ArgInfo::keyword("DST6", "IPv6 prefix", ""),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("signal")],
     // Makes an interface: what it does is tested between network namespaces.
@@ -72,12 +77,15 @@ pub static CLASS: Class = Class {
 pub(super) struct HostInterface {
     pub(super) name: String,
     /// While it is open.
-    pub(super) tun: Mutex<Option<Arc<Tun>>>,
+    tun: Mutex<Option<Arc<Tun>>>,
+    /// How often that has changed.
+    pub(super) changes: AtomicU32,
 }
 
 impl HostInterface {
     pub(super) fn set(&self, tun: Option<Arc<Tun>>) {
         *self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = tun;
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn get(&self) -> Option<Arc<Tun>> {
@@ -99,10 +107,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if gateway.is_some_and(|gateway| near.is_none_or(|near| !near.contains(gateway))) {
         args.error("bad GATEWAY");
     }
+    let gone = Gone::read(args);
     args.finish()?;
     let interface = Arc::new(HostInterface { name: name.clone(), ..HostInterface::default() });
     args.setup.publish(args.id(), Arc::clone(&interface));
     let wanted = Wanted { name, tap: true, alone: true, near, near6, gateway, mac, mtu };
     let burst = args.setup.burst.unwrap_or(1);
-    Ok(Box::new(KernelTun::shared(wanted, burst, interface)))
+    Ok(Box::new(KernelTun::shared(wanted, gone, burst, interface)))
 }

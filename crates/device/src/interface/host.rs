@@ -45,11 +45,13 @@ pub(super) struct Wanted {
     pub(super) mtu: Option<u32>,
 }
 
-/// What workers share that each have a queue of an interface: the first one that comes makes it.
-pub(super) type Made = Mutex<bool>;
+/// What workers share that each have a queue of an interface: how often it has been made. The first one that comes makes it, and
+/// makes it again where it was removed.
+pub(super) type Made = Mutex<u32>;
 
-/// Makes the interface, gives it its addresses and routes, and brings it up. All of that goes with it.
-pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made) -> Result<Tun, String> {
+/// Makes the interface for the first time, the second and so on, gives it its addresses and routes, and brings it up. All of
+/// that goes with it.
+pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> Result<Tun, String> {
     let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
     // Workers have to agree on a name, and so cannot leave the choice to the kernel.
     let name = match wanted.name.as_str() {
@@ -57,7 +59,10 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made) -> Result<Tun,
         name => name.into(),
     };
     let shown = if name.is_empty() { "/dev/net/tun" } else { &name };
-    let is_made = std::mem::replace(&mut *made.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), true);
+    let mut times = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let is_made = *times >= time;
+    *times = time.max(*times);
+    drop(times);
     if workers > 1 && !is_made && is_in_use(&name) {
         return Err(cannot(shown, "TUNSETIFF", &io::Error::from_raw_os_error(libc::EBUSY)));
     }
@@ -107,7 +112,8 @@ pub(super) struct Receiver {
     buffer: Vec<u8>,
     /// Turns in which there was something to read.
     pub(super) turns: u64,
-    is_gone: bool,
+    /// True if the interface was removed.
+    pub(super) is_gone: bool,
 }
 
 impl Receiver {
@@ -139,7 +145,7 @@ impl Receiver {
             let length = match tun.read(&mut self.buffer) {
                 Ok(length) => length,
                 Err(error) => {
-                    self.fault(cx, tun, &error);
+                    self.fault(cx, &error);
                     more = false;
                     break;
                 }
@@ -163,20 +169,17 @@ impl Receiver {
         more
     }
 
-    fn fault(&mut self, cx: &mut Cx<'_>, tun: &Tun, error: &io::Error) {
+    fn fault(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
             return;
         }
         // Somebody has removed the interface; the file stays behind.
         self.is_gone = matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EIO | libc::ENODEV));
-        let name = cx.declaration();
-        match self.is_gone {
-            true => {
-                cx.unwatch(RECEIVE);
-                cx.message(format_args!("{name}: {} is gone; nothing more comes from it\n", tun.name));
-            }
-            false => cx.message(format_args!("{name} read: {}\n", reason(error))),
+        if self.is_gone {
+            return cx.unwatch(RECEIVE);
         }
+        let name = cx.declaration();
+        cx.message(format_args!("{name} read: {}\n", reason(error)));
     }
 }
 

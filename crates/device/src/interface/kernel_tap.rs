@@ -22,6 +22,8 @@
 //! - `MTU`: the longest packet, without Ethernet header.
 //! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.
+//! - `GONE`: what happens when somebody removes the interface: `wait` makes it again, with all these arguments, a tenth of a second
+//!   later; `stop` ends the run with an error.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.

@@ -22,6 +22,8 @@
 //! - `MTU`: the longest packet, without Ethernet header.
 //! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.
+//! - `GONE`: what happens when somebody removes the interface: `wait` makes it again, with all these arguments, a tenth of a second
+//!   later; `stop` ends the run with an error.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
@@ -43,7 +45,7 @@ use std::sync::Arc;
 use element::args::Ipv4Prefix;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Header, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 use wire::ethernet::MacAddr;
@@ -52,6 +54,7 @@ use super::from_host::HostInterface;
 use super::host::{Made, RECEIVE, Receiver, Transmitter, Wanted, open};
 use super::incoming::MarksIp;
 use super::sys::tun::Tun;
+use super::{Gone, LOOK_AGAIN};
 
 /// The class.
 pub static CLASS: Class = Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), ..DESCRIPTION };
@@ -72,6 +75,7 @@ pub(super) const DESCRIPTION: Class = Class {
         ArgInfo::keyword("MTU", "int", "1500"),
         ArgInfo::keyword("DEVNAME", "interface", ""),
         ArgInfo::keyword("DEV_NAME", "interface", ""),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     handlers: &[
         HandlerInfo::read("dev_name"),
@@ -84,6 +88,8 @@ pub(super) const DESCRIPTION: Class = Class {
     ..Class::DEFAULT
 };
 
+/// How long to wait where the interface could not be made again.
+const PAUSE: Timestamp = Timestamp(1_000_000_000);
 /// The longest packet where nothing else is asked for.
 const MTU: i32 = 1500;
 /// The least of an IP header.
@@ -115,6 +121,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
     if headroom > 8192 {
         args.error("HEADROOM too big");
     }
+    let gone = Gone::read(args);
     args.finish()?;
     let link = if tap { LinkType::Ethernet } else { LinkType::RawIp };
     let changed = (mtu != MTU).then_some(mtu as u32);
@@ -127,14 +134,21 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
         inputs: args.inputs(),
         outputs: args.outputs(),
         transmitter: Transmitter::new(mtu as usize, ignores_overflows),
-        ..KernelTun::new(wanted, Receiver::new(marks_ip, link))
+        ..KernelTun::new(wanted, gone, Receiver::new(marks_ip, link))
     }))
 }
 
 /// An element that makes an interface and reads from it; FromHost too.
 pub(super) struct KernelTun {
     wanted: Wanted,
+    gone: Gone,
     made: Arc<Made>,
+    /// How often this copy has opened the interface.
+    times: u32,
+    /// True from when the interface was removed until it is made again.
+    is_gone: bool,
+    /// True if the user knows that it cannot be made again.
+    is_told: bool,
     burst: usize,
     inputs: usize,
     outputs: usize,
@@ -148,10 +162,14 @@ pub(super) struct KernelTun {
 }
 
 impl KernelTun {
-    fn new(wanted: Wanted, receiver: Receiver) -> KernelTun {
+    fn new(wanted: Wanted, gone: Gone, receiver: Receiver) -> KernelTun {
         KernelTun {
             wanted,
+            gone,
             made: Arc::default(),
+            times: 0,
+            is_gone: false,
+            is_told: false,
             burst: 1,
             inputs: 0,
             outputs: 1,
@@ -164,9 +182,46 @@ impl KernelTun {
     }
 
     /// An element that only reads; others write to the same interface.
-    pub(super) fn shared(wanted: Wanted, burst: usize, interface: Arc<HostInterface>) -> KernelTun {
+    pub(super) fn shared(
+        wanted: Wanted,
+        gone: Gone,
+        burst: usize,
+        interface: Arc<HostInterface>,
+    ) -> KernelTun {
         let receiver = Receiver::new(MarksIp::Yes, LinkType::Ethernet);
-        KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, receiver) }
+        KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, gone, receiver) }
+    }
+
+    /// Makes the interface, and waits for what comes from it.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.times += 1;
+        let tun = Arc::new(open(cx, &self.wanted, &self.made, self.times)?);
+        self.receiver.start(cx, &tun)?;
+        // Where the kernel has chosen the name, it is kept.
+        self.wanted.name = tun.name.clone();
+        self.tun = Some(tun);
+        self.share();
+        Ok(())
+    }
+
+    /// Says that the interface was removed.
+    #[cold]
+    fn lose(&mut self, cx: &mut Cx<'_>) {
+        self.is_gone = true;
+        let text = match self.gone {
+            Gone::Wait => "was removed; making it again",
+            Gone::Stop => Gone::Stop.text(),
+        };
+        self.say(cx, text);
+        match self.gone {
+            Gone::Wait => cx.set_coarse_timer(0, cx.now() + LOOK_AGAIN),
+            Gone::Stop => cx.stop(),
+        }
+    }
+
+    fn say(&self, cx: &mut Cx<'_>, text: &str) {
+        let name = cx.declaration();
+        cx.message(format_args!("{name}: {}: {text}\n", self.wanted.name));
     }
 
     fn share(&self) {
@@ -191,11 +246,8 @@ impl Element for KernelTun {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let tun = Arc::new(open(cx, &self.wanted, &self.made)?);
-        self.receiver.start(cx, &tun)?;
+        self.open(cx)?;
         self.transmitter.start(cx);
-        self.tun = Some(tun);
-        self.share();
         self.pulls = self.inputs > 0 && !cx.input_is_push(0);
         if self.pulls {
             cx.schedule();
@@ -215,6 +267,7 @@ impl Element for KernelTun {
         let Some(tun) = &self.tun else { return false };
         let before = self.receiver.incoming.count;
         let mut goes_on = self.receiver.receive(cx, tun, self.burst);
+        let was_removed = self.receiver.is_gone && !self.is_gone;
         let mut worked = self.receiver.incoming.count > before;
         if self.pulls {
             let batch = cx.pull(0, self.burst);
@@ -222,10 +275,29 @@ impl Element for KernelTun {
             goes_on |= !batch.is_empty() || cx.may_pull(0);
             self.transmitter.send(cx, tun, self.wanted.tap, batch);
         }
+        if was_removed {
+            self.lose(cx);
+        }
         if goes_on {
             cx.schedule();
         }
         worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        match self.open(cx) {
+            Ok(()) => {
+                (self.is_gone, self.receiver.is_gone, self.is_told) = (false, false, false);
+                self.say(cx, "is there again");
+                cx.schedule();
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_told, true) {
+                    self.say(cx, &format!("cannot be made again: {error}"));
+                }
+                cx.set_coarse_timer(0, cx.now() + PAUSE);
+            }
+        }
     }
 
     fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
@@ -241,7 +313,7 @@ impl Element for KernelTun {
         cx.unwatch(RECEIVE);
         self.tun = None;
         self.share();
-        Ok(())
+        self.gone.end(&self.wanted.name, self.is_gone)
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -2,6 +2,7 @@
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
+//! - `claim`: keeps a second program from receiving from an interface
 //! - `budget`: how much sources take per turn
 //! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
 //! - `steering`: to which worker the kernel gives a packet; `cbpf` and `ebpf`: the languages that it is told in
@@ -9,6 +10,7 @@
 
 mod budget;
 mod cbpf;
+pub(crate) mod claim;
 mod ebpf;
 pub mod from_device;
 pub mod from_host;
@@ -25,7 +27,7 @@ pub mod to_host;
 
 use std::io;
 
-use element::Args;
+use element::{Args, Timestamp};
 
 use crate::reason;
 
@@ -71,6 +73,52 @@ impl Presence {
             Presence::Up => "is up again".into(),
             Presence::Down => format!("is down; waiting for it (`ip link set {device} up`)"),
             Presence::Gone => "is gone; nothing more comes from it".into(),
+        }
+    }
+}
+
+/// How often to look whether there is another interface of the name of one that was removed.
+pub(crate) const LOOK_AGAIN: Timestamp = Timestamp(100_000_000);
+
+/// What becomes of a run when an interface is removed: the argument GONE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It waits for another one of the same name.
+    #[default]
+    Wait,
+    /// It ends, and fails.
+    Stop,
+}
+
+impl Gone {
+    /// Reads the argument.
+    pub(crate) fn read(args: &mut Args<'_>) -> Gone {
+        match args.get::<String>("GONE").as_deref() {
+            None | Some("wait") => Gone::Wait,
+            Some("stop") => Gone::Stop,
+            Some(other) => {
+                args.error(format!("GONE: '{other}' is neither wait nor stop"));
+                Gone::Wait
+            }
+        }
+    }
+
+    /// What is said of an interface that is gone.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Gone::Wait => "is gone; waiting for another one of its name",
+            Gone::Stop => "is gone, and the run ends (GONE stop)",
+        }
+    }
+
+    /// What an element says at its end if its interface was removed and it had to stop.
+    ///
+    /// # Errors
+    /// The interface was removed.
+    pub(crate) fn end(self, device: &str, is_gone: bool) -> Result<(), String> {
+        match self {
+            Gone::Stop if is_gone => Err(format!("{device}: the interface was removed (GONE stop)")),
+            _ => Ok(()),
         }
     }
 }

@@ -5,8 +5,10 @@ use std::fmt::Arguments;
 use std::io;
 
 use element::{Cx, Timestamp};
+use libc::c_int;
 
 use super::sys::link;
+use super::{Gone, LOOK_AGAIN};
 use crate::reason;
 
 /// How long to wait for an interface that takes nothing: at first, and at most.
@@ -23,6 +25,15 @@ const LINK_HEADER: usize = 18;
 #[derive(Debug)]
 pub(crate) struct OutLink {
     pub(crate) device: String,
+    /// Its number; another one of the same name has another.
+    index: c_int,
+    gone: Gone,
+    /// True from when it was found to be removed until there is another one.
+    is_gone: bool,
+    /// When that was last looked at.
+    looked_again: Timestamp,
+    /// Frames that were too long for it.
+    too_long: u64,
     /// Bytes of the longest frame, and what it is at most whatever the interface says.
     longest: usize,
     most: usize,
@@ -41,9 +52,14 @@ pub(crate) struct OutLink {
 }
 
 impl OutLink {
-    pub(crate) fn new(device: String, most: usize) -> OutLink {
+    pub(crate) fn new(device: String, most: usize, gone: Gone) -> OutLink {
         OutLink {
             device,
+            index: 0,
+            gone,
+            is_gone: false,
+            looked_again: Timestamp::ZERO,
+            too_long: 0,
             longest: 0,
             most,
             looked: Timestamp::ZERO,
@@ -53,6 +69,62 @@ impl OutLink {
             told: None,
             is_connected: true,
             asked: Timestamp::ZERO,
+        }
+    }
+
+    /// Finds the interface; its number.
+    ///
+    /// # Errors
+    /// There is none of the name.
+    pub(crate) fn find(&mut self) -> io::Result<c_int> {
+        self.index = link::index(&self.device)?;
+        Ok(self.index)
+    }
+
+    /// The interface was removed. Finds another one of its name; its number. As long as there is none, this is looked at now and
+    /// then only.
+    #[cold]
+    pub(crate) fn find_again(&mut self, cx: &mut Cx<'_>) -> Option<c_int> {
+        if cx.now() - self.looked_again < LOOK_AGAIN {
+            return None;
+        }
+        self.looked_again = cx.now();
+        let found = self.find().ok();
+        let was_gone = std::mem::replace(&mut self.is_gone, found.is_none());
+        if was_gone != self.is_gone {
+            let text = if self.is_gone { self.gone.text() } else { "is there again" };
+            self.say(cx, format_args!("{text}"));
+        }
+        if self.is_gone && self.gone == Gone::Stop {
+            cx.stop();
+        }
+        found
+    }
+
+    /// What there is to say at the end.
+    ///
+    /// # Errors
+    /// The interface was removed, and the run had to end.
+    pub(crate) fn end(&self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.too_long > 1 {
+            self.say(cx, format_args!("{} frames in all were too long for it", self.too_long));
+        }
+        self.gone.end(&self.device, self.is_gone)
+    }
+
+    /// Counts a frame that is too long, and says so of the first one.
+    #[cold]
+    pub(crate) fn count_too_long(&mut self, cx: &mut Cx<'_>, length: usize) {
+        self.too_long += 1;
+        if self.too_long == 1 {
+            let longest = self.longest;
+            self.say(
+                cx,
+                format_args!(
+                    "a frame of {length} bytes is too long: it carries {longest} (MTU and Ethernet header); such frames are dropped \
+                     and counted"
+                ),
+            );
         }
     }
 

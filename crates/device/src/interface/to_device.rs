@@ -18,6 +18,8 @@
 //! - `METHOD`: `LINUX`; others that Click knows are accepted and mean the same.
 //! - `DEBUG`: whether to say when the interface takes nothing.
 //! - `QDISC_BYPASS`: whether packets go to the interface directly, where that is possible.
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets are dropped, or `stop`:
+//!   the run ends with an error.
 //! - `SET_ERROR_ANNO`: accepted for the sake of old versions of Click, without effect.
 //! - `IGNORE_QUEUE_OVERFLOWS`: the same; they are counted.
 //!
@@ -45,15 +47,15 @@ use std::collections::VecDeque;
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 
 use super::large::leave_checksum;
 use super::out_link::OutLink;
 use super::sys::sender::Sender;
-use super::sys::{link, take_error};
-use super::{cannot, read_method};
+use super::sys::take_error;
+use super::{Gone, cannot, read_method};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -68,6 +70,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("METHOD", "word", "LINUX"),
         ArgInfo::keyword("DEBUG", "bool", "false"),
         ArgInfo::keyword("QDISC_BYPASS", "bool", "true"),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
         ArgInfo::keyword("SET_ERROR_ANNO", "bool", "false"),
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
     ],
@@ -99,8 +102,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     for name in ["SET_ERROR_ANNO", "IGNORE_QUEUE_OVERFLOWS"] {
         args.or(name, false);
     }
+    let gone = Gone::read(args);
     let to_device = ToDevice {
-        link: OutLink::new(device, usize::MAX),
+        link: OutLink::new(device, usize::MAX, gone),
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         debug: args.or("DEBUG", false),
         bypass: args.or("QDISC_BYPASS", true),
@@ -151,16 +155,30 @@ enum Flushed {
 }
 
 impl ToDevice {
-    /// Whether each frame that the packet stands for is short enough. The kernel looks at ordinary ones itself.
-    fn is_short_enough(&mut self, now: Timestamp, packet: &Packet) -> bool {
-        let length = match self.offloads {
+    /// Bytes of the longest frame that a packet stands for. The kernel looks at ordinary ones itself.
+    fn longest(&self, packet: &Packet) -> usize {
+        match self.offloads {
             true if packet.annotations().virtio.gso_type != 0 => {
                 let virtio = &packet.annotations().virtio;
                 usize::from(virtio.header_length) + usize::from(virtio.gso_size)
             }
             _ => packet.len(),
-        };
-        self.link.carries(now, length)
+        }
+    }
+
+    /// Goes on with another interface of the name of the one that was removed, if there is one.
+    #[cold]
+    fn open_again(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(index) = self.link.find_again(cx) else { return false };
+        match Sender::open(index, self.offloads, self.bypass) {
+            Ok(sender) => self.sender = Some(sender),
+            Err((_, error)) => {
+                self.link.tell(cx, &error);
+                return false;
+            }
+        }
+        self.link.look(cx.now());
+        true
     }
 
     /// Ends a packet that cannot be sent.
@@ -188,6 +206,7 @@ impl ToDevice {
             let number = error.raw_os_error().unwrap_or(0);
             let why = match number {
                 libc::EINTR => continue,
+                libc::ENXIO | libc::ENODEV if self.open_again(cx) => continue,
                 libc::EAGAIN | libc::ENOBUFS if self.link.may_recover(cx) => return Flushed::Full,
                 libc::EAGAIN | libc::ENOBUFS => DropReason::InterfaceDown,
                 libc::EMSGSIZE => DropReason::TooLarge,
@@ -199,6 +218,9 @@ impl ToDevice {
                 DropReason::TooLarge => {}
                 // Told already.
                 DropReason::InterfaceDown if self.link.is_down => {}
+                DropReason::InterfaceDown if matches!(number, libc::ENXIO | libc::ENODEV) => {
+                    self.link.is_down = true
+                }
                 _ => {
                     self.link.is_down = why == DropReason::InterfaceDown;
                     self.link.tell(cx, &error);
@@ -240,9 +262,12 @@ impl ToDevice {
             if self.offloads {
                 leave_checksum(&mut packet, LinkType::Ethernet);
             }
-            match self.is_short_enough(cx.now(), &packet) {
-                true => self.waiting.push_back(packet),
-                false => self.fail(cx, packet, DropReason::TooLarge),
+            let length = self.longest(&packet);
+            if self.link.carries(cx.now(), length) {
+                self.waiting.push_back(packet);
+            } else {
+                self.link.count_too_long(cx, length);
+                self.fail(cx, packet, DropReason::TooLarge);
             }
         }
         cx.recycle(batch);
@@ -265,8 +290,8 @@ impl Element for ToDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let index = self.link.find().map_err(|error| cannot(&self.link.device, "SIOCGIFINDEX", &error))?;
         let device = &self.link.device;
-        let index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
         // Only where something may come in that is left to a device, the kernel has to be told what.
         self.offloads = cx.facts().leave_work();
         self.bypass &= !self.offloads;
@@ -325,10 +350,10 @@ impl Element for ToDevice {
         }
     }
 
-    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         // The error of an interface that went down is told already.
         self.sender.take().map(|sender| take_error(sender.socket()));
-        Ok(())
+        self.link.end(cx)
     }
 
     fn held(&self) -> usize {

@@ -23,6 +23,7 @@
 //! FromHost, KernelTap
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Field, Filter, Target};
@@ -45,7 +46,13 @@ pub static CLASS: Class = Class {
     build: |args| {
         let name: String = args.required("DEVNAME");
         args.finish()?;
-        Ok(Box::new(ToHost { name, transmitter: Transmitter::default(), tun: None }))
+        Ok(Box::new(ToHost {
+            name,
+            transmitter: Transmitter::default(),
+            interface: None,
+            tun: None,
+            changes: 0,
+        }))
     },
     ..Class::DEFAULT
 };
@@ -53,7 +60,12 @@ pub static CLASS: Class = Class {
 struct ToHost {
     name: String,
     transmitter: Transmitter,
+    /// What a FromHost has made,
+    interface: Option<Arc<HostInterface>>,
+    /// and the file of it, which is another one where the interface was removed and made again.
     tun: Option<Arc<Tun>>,
+    /// How often the interface had changed by then.
+    changes: u32,
 }
 
 impl Element for ToHost {
@@ -65,8 +77,10 @@ impl Element for ToHost {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.transmitter.start(cx);
         let elements = 0..cx.place().elements();
-        let interfaces = elements.filter_map(|id| cx.service::<HostInterface>(id));
-        self.tun = interfaces.filter(|interface| interface.name == self.name).find_map(|found| found.get());
+        let mut interfaces = elements.filter_map(|id| cx.service::<HostInterface>(id));
+        self.interface =
+            interfaces.find(|interface| interface.name == self.name && interface.get().is_some());
+        self.tun = self.interface.as_ref().and_then(|interface| interface.get());
         let name = &self.name;
         let here = if cx.worker().1 > 1 { ", on the same thread (StaticThreadSched)" } else { "" };
         let missing =
@@ -75,6 +89,12 @@ impl Element for ToHost {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if let Some(interface) = &self.interface {
+            let changes = interface.changes.load(Ordering::Acquire);
+            if changes != self.changes {
+                (self.tun, self.changes) = (interface.get(), changes);
+            }
+        }
         match &self.tun {
             Some(tun) => self.transmitter.send(cx, tun, true, batch),
             None => cx.drop_all(batch, DropReason::NotConnected),

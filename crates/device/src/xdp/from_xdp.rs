@@ -27,6 +27,8 @@
 //! - `BURST`: most packets per turn.
 //! - `PROMISC`: whether to receive what is for other hosts too.
 //! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues are then opened with all
+//!   these arguments, or `stop`: the run ends with an error.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
 //! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
@@ -72,7 +74,7 @@ use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::complete;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket};
-use crate::interface::{Presence, cannot};
+use crate::interface::{Gone, Presence, cannot};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -90,6 +92,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST", "int", ""),
         ArgInfo::keyword("PROMISC", "bool", "false"),
         ArgInfo::keyword("RING", "unsigned", "2048"),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
@@ -145,6 +148,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         membership: None,
         index: 0,
         state: Presence::Up,
+        gone: Gone::read(args),
+        stage: Stage::Open,
+        told: None,
         has_begun: false,
         count: 0,
         completed: 0,
@@ -164,6 +170,18 @@ const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
 const BELL: u32 = u32::MAX;
 /// Most bytes in front of what the interface counts: an Ethernet header with a VLAN tag.
 const LINK_HEADER: usize = 18;
+
+/// Where a copy is between the removal of its interface and the next one of the name. Each step is for all copies, because
+/// workers may have sockets at the queues of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has its queues.
+    Open,
+    /// It has left the queues of others in this round.
+    Left(u32),
+    /// It has closed its own.
+    Closed(u32),
+}
 
 struct FromXdp {
     wanted: Wanted,
@@ -188,6 +206,10 @@ struct FromXdp {
     /// Number of the interface; another one of the same name has another.
     index: c_int,
     state: Presence,
+    gone: Gone,
+    stage: Stage,
+    /// Why another interface of the name could not be opened, as it was told last.
+    told: Option<String>,
     /// Whether packets may go on.
     has_begun: bool,
     count: u64,
@@ -200,6 +222,36 @@ impl FromXdp {
     fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
         let name = cx.declaration();
         cx.message(format_args!("{name}: {}: {text}\n", self.wanted.device));
+    }
+
+    /// Opens all queues of the interface that belong to this copy.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let device = self.wanted.device.clone();
+        self.index = link::index(&device).map_err(|error| cannot(&device, "SIOCGIFINDEX", &error))?;
+        let hardware = link::hardware(&device).map_err(|error| cannot(&device, "SIOCGIFHWADDR", &error))?;
+        if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
+            return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
+        }
+        let (copy, copies) = copy_of(cx);
+        if self.shares(copies) {
+            let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+            let bell = Arc::new(event.map_err(|error| cannot(&device, "eventfd", &error.into()))?);
+            cx.watch(BELL, bell.as_fd(), Interest::Read).map_err(|error| cannot(&device, "poll", &error))?;
+            self.bell = Some(bell);
+        }
+        let (receivers, transmitters) =
+            open_queues(cx, &self.wanted, self.index, (copy, copies), self.bell.as_ref())?;
+        self.receivers = receivers;
+        self.offer.with(|queues| *queues = transmitters);
+        for place in 0..self.receivers.len() {
+            self.watch(cx, place)?;
+        }
+        let shares = self.bell.as_ref().map(|bell| (self.steering, bell));
+        self.interface.serve(cx, &self.wanted, self.index, &self.receivers, shares)?;
+        if self.speaks {
+            self.greet(cx);
+        }
+        Ok(())
     }
 
     /// What is done once for all copies.
@@ -222,14 +274,89 @@ impl FromXdp {
 
     /// Finds out what has become of the interface: its sockets do not say that it is gone.
     fn look(&mut self, cx: &mut Cx<'_>) {
-        let state = Presence::of(&self.wanted.device, self.index);
-        if state != self.state && self.speaks {
-            self.say(cx, format_args!("{}", state.text(&self.wanted.device)));
+        match self.stage {
+            Stage::Open => self.look_after(cx),
+            Stage::Left(round) if self.interface.have_left(cx) => {
+                self.close_queues(cx);
+                self.interface.close(cx);
+                self.stage = Stage::Closed(round);
+            }
+            Stage::Closed(round) if self.interface.is_over(round) => self.find_again(cx),
+            Stage::Left(_) | Stage::Closed(_) => {}
         }
+        if self.gone == Gone::Wait || self.state != Presence::Gone {
+            cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
+        }
+    }
+
+    /// Leaves the queues of others, because the interface was removed.
+    #[cold]
+    fn abandon(&mut self, cx: &mut Cx<'_>) {
+        if self.speaks {
+            self.say(cx, format_args!("{}", self.gone.text()));
+        }
+        self.unwatch(cx);
+        if self.gone == Gone::Stop {
+            return cx.stop();
+        }
+        // What has come before.
+        while self.receive(cx, BATCH_CAPACITY) > 0 {}
+        self.leave(cx);
+        self.stage = Stage::Left(self.interface.leave());
+    }
+
+    /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
+    #[cold]
+    fn find_again(&mut self, cx: &mut Cx<'_>) {
+        if link::index(&self.wanted.device).is_err() {
+            if self.interface.is_being_left() {
+                // Others have met one that is gone again.
+                self.stage = Stage::Closed(self.interface.leave());
+                self.interface.close(cx);
+            }
+            return;
+        }
+        match self.open(cx) {
+            Ok(()) => {
+                (self.stage, self.state, self.told) = (Stage::Open, Presence::Up, None);
+                if self.speaks {
+                    self.say(cx, format_args!("is there again"));
+                }
+                cx.schedule();
+            }
+            Err(error) => {
+                // What others have opened meanwhile may lack what this copy has not.
+                self.leave(cx);
+                self.stage = Stage::Left(self.interface.leave());
+                if self.told.as_ref() != Some(&error) {
+                    self.say(cx, format_args!("cannot be opened again: {error}"));
+                    self.told = Some(error);
+                }
+            }
+        }
+    }
+
+    fn close_queues(&mut self, cx: &mut Cx<'_>) {
+        self.unwatch(cx);
+        (self.membership, self.bell) = (None, None);
+        self.counts = self.counts();
+        let transmitters = self.offer.with(std::mem::take);
+        close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
+    }
+
+    /// Finds out what has become of an interface that is there.
+    fn look_after(&mut self, cx: &mut Cx<'_>) {
+        let state = match self.interface.is_being_left() {
+            true => Presence::Gone,
+            false => Presence::of(&self.wanted.device, self.index),
+        };
+        let is_news = state != self.state;
         self.state = state;
-        match state {
-            Presence::Gone => self.unwatch(cx),
-            _ => cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE),
+        if state == Presence::Gone {
+            return self.abandon(cx);
+        }
+        if is_news && self.speaks {
+            self.say(cx, format_args!("{}", state.text(&self.wanted.device)));
         }
         if self.receivers.iter().any(Receiver::drops_long_packets) && self.interface.has_to_tell() {
             let device = &self.wanted.device;
@@ -333,31 +460,7 @@ impl Element for FromXdp {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let device = self.wanted.device.clone();
-        self.index = link::index(&device).map_err(|error| cannot(&device, "SIOCGIFINDEX", &error))?;
-        let hardware = link::hardware(&device).map_err(|error| cannot(&device, "SIOCGIFHWADDR", &error))?;
-        if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
-            return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
-        }
-        let (copy, copies) = copy_of(cx);
-        if self.shares(copies) {
-            let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-            let bell = Arc::new(event.map_err(|error| cannot(&device, "eventfd", &error.into()))?);
-            cx.watch(BELL, bell.as_fd(), Interest::Read).map_err(|error| cannot(&device, "poll", &error))?;
-            self.bell = Some(bell);
-        }
-        let (receivers, transmitters) =
-            open_queues(cx, &self.wanted, self.index, (copy, copies), self.bell.as_ref())?;
-        self.receivers = receivers;
-        self.offer.with(|queues| *queues = transmitters);
-        for place in 0..self.receivers.len() {
-            self.watch(cx, place)?;
-        }
-        let shares = self.bell.as_ref().map(|bell| (self.steering, bell));
-        self.interface.serve(cx, &self.wanted, self.index, &self.receivers, shares)?;
-        if self.speaks {
-            self.greet(cx);
-        }
+        self.open(cx)?;
         self.look(cx);
         Ok(())
     }
@@ -404,13 +507,9 @@ impl Element for FromXdp {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.unwatch(cx);
         self.interface.detach();
-        self.membership = None;
-        self.counts = self.counts();
-        let transmitters = self.offer.with(std::mem::take);
-        close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
-        Ok(())
+        self.close_queues(cx);
+        self.gone.end(&self.wanted.device, self.state == Presence::Gone)
     }
 
     fn missed(&self) -> u64 {

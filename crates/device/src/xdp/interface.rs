@@ -1,7 +1,8 @@
 //! What all elements of a graph, at all workers, share of an interface: one program that hands frames to their sockets.
 //!
 //! It is attached when the last of them has its queues, so that an interface is served whole or, if one of them fails, not
-//! at all; and taken off when the first of them ends. Where workers share queues, the last one also opens the sockets of
+//! at all; and taken off when the first of them ends. Where the interface is removed, all of them close their queues in steps, and
+//! open them again at another one of its name. Where workers share queues, the last one also opens the sockets of
 //! guests; workers that are at work by then hear of it by a bell.
 
 use std::io;
@@ -48,6 +49,11 @@ struct State {
     guests: Vec<(ElementId, usize, Receiver)>,
     program: Option<Program>,
     runner: Option<Runner>,
+    /// How often all copies have closed their queues, because the interface was removed.
+    round: u32,
+    /// Copies that have left the queues of others in this round, and those that have closed their own.
+    left: usize,
+    closed: usize,
 }
 
 /// A queue that a worker's copy of an element has.
@@ -134,7 +140,7 @@ impl Interface {
             Some(Queue { element, worker, number: receiver.queue, port, shared })
         }));
         state.ready += 1;
-        if state.ready == state.receivers.iter().map(|&(id, _)| cx.copies(id)).sum() {
+        if state.ready == state.copies(cx) {
             let begun = state.begin(index, workers, wanted.mode);
             begun.map_err(|(step, error)| explain(wanted, step, &error))?;
         }
@@ -149,11 +155,43 @@ impl Interface {
 
     /// Takes the program off: nothing more comes.
     pub(super) fn detach(&self) {
+        lock(&self.state).detach();
+    }
+
+    /// The interface was removed, and a copy of an element has closed its sockets at the queues of others. Returns the round.
+    pub(super) fn leave(&self) -> u32 {
         let mut state = lock(&self.state);
-        state.program = None;
-        // Whoever owns a queue has to be the last one that has it.
-        state.queues.clear();
-        state.guests.clear();
+        state.detach();
+        state.ready = 0;
+        state.members.clear();
+        state.left += 1;
+        state.round
+    }
+
+    /// True if some copy has left: then all have to.
+    pub(super) fn is_being_left(&self) -> bool {
+        lock(&self.state).left > 0
+    }
+
+    /// True if all copies have left the queues of others, so that each can close its own.
+    pub(super) fn have_left(&self, cx: &Cx<'_>) -> bool {
+        let state = lock(&self.state);
+        state.left >= state.copies(cx)
+    }
+
+    /// A copy has closed its own queues.
+    pub(super) fn close(&self, cx: &Cx<'_>) {
+        let mut state = lock(&self.state);
+        state.closed += 1;
+        if state.closed >= state.copies(cx) {
+            (state.left, state.closed) = (0, 0);
+            state.round += 1;
+        }
+    }
+
+    /// True if all copies have closed their queues in this round, so that each can open them again.
+    pub(super) fn is_over(&self, round: u32) -> bool {
+        lock(&self.state).round != round
     }
 
     /// Who runs the program, once it is there.
@@ -168,6 +206,19 @@ impl Interface {
 }
 
 impl State {
+    /// How many copies of elements receive from the interface.
+    fn copies(&self, cx: &Cx<'_>) -> usize {
+        self.receivers.iter().map(|&(id, _)| cx.copies(id)).sum()
+    }
+
+    /// Takes the program off: nothing more comes.
+    fn detach(&mut self) {
+        self.program = None;
+        // Whoever owns a queue has to be the last one that has it.
+        self.queues.clear();
+        self.guests.clear();
+    }
+
     /// Opens the sockets of guests, and lets the program hand frames to all of them.
     fn begin(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);

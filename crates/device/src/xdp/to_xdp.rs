@@ -18,6 +18,8 @@
 //! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; only of interest where there is none with this interface.
 //! - `BURST`: packets to pull per turn.
 //! - `RING`: packets that the ring has room for, a power of two; that of FromXDP if there is one.
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets are dropped, or `stop`:
+//!   the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
@@ -47,7 +49,7 @@ use super::port::{Kicked, Transmitter, open_transmitter};
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::interface::out_link::OutLink;
 use crate::interface::sys::link;
-use crate::interface::{Presence, cannot};
+use crate::interface::{Gone, Presence, cannot};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -62,6 +64,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MODE", "word", "auto"),
         ArgInfo::keyword("BURST", "int", "32"),
         ArgInfo::keyword("RING", "unsigned", "2048"),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     handlers: &[
         HandlerInfo::count("count"),
@@ -82,11 +85,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if burst <= 0 {
         args.error("bad BURST");
     }
+    let gone = Gone::read(args);
     let interface = Interface::of(args.setup, &wanted.device);
     let senders = args.setup.common.get_or_make(args.id(), Senders::default);
     args.finish()?;
     Ok(Box::new(ToXdp {
-        link: OutLink::new(wanted.device.clone(), SLOT_CAPACITY),
+        link: OutLink::new(wanted.device.clone(), SLOT_CAPACITY, gone),
         wanted,
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         pulls_input: false,
@@ -96,6 +100,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         substitute: None,
         in_ring: 0,
         index: 0,
+        is_closed: false,
         pulls: 0,
         count: 0,
         drops: 0,
@@ -126,6 +131,8 @@ struct ToXdp {
     in_ring: usize,
     /// Number of the interface.
     index: c_int,
+    /// True from when the queue was closed, because the interface was removed, until there is another one.
+    is_closed: bool,
     pulls: u64,
     count: u64,
     drops: u64,
@@ -190,7 +197,7 @@ impl ToXdp {
     /// The worker that sends for this one, if this one has no queue and others may have some.
     fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
         let (copy, copies) = copy_of(cx);
-        if self.transmitter.is_some() || copies == 1 {
+        if self.transmitter.is_some() || copies == 1 || self.is_closed {
             return None;
         }
         if self.substitute.is_none() {
@@ -280,13 +287,57 @@ impl ToXdp {
 
     /// Whether an interface that was down is up again.
     fn look(&mut self, cx: &mut Cx<'_>) {
+        if self.is_closed {
+            return self.open_again(cx);
+        }
         match Presence::of(&self.wanted.device, self.index) {
             Presence::Up if self.link.has_carrier() => {
                 // Says so if it sends what is left.
                 self.kick(cx);
             }
             Presence::Up | Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE),
-            Presence::Gone => {}
+            Presence::Gone => {
+                self.close_queue(cx);
+                self.is_closed = true;
+                self.open_again(cx);
+            }
+        }
+    }
+
+    /// Goes on with another interface of the name of the one that was removed, once there is one.
+    #[cold]
+    fn open_again(&mut self, cx: &mut Cx<'_>) {
+        let (copy, copies) = copy_of(cx);
+        if let Some(index) = self.link.find_again(cx) {
+            self.index = index;
+            let own = self.wanted.queue.unwrap_or(copy as u32);
+            let is_own = own as usize % copies == copy && !self.interface.receives(own);
+            self.transmitter = match self.take_offered(cx) {
+                None if is_own => open_transmitter(cx, &self.wanted, own).unwrap_or_else(|error| {
+                    self.link.say(cx, format_args!("cannot be opened again: {error}"));
+                    None
+                }),
+                offered => offered,
+            };
+        }
+        if self.transmitter.is_none() {
+            return cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
+        }
+        self.is_closed = false;
+        self.link.look(cx.now());
+        self.link.recover(cx);
+        if self.pulls_input {
+            cx.schedule();
+        }
+    }
+
+    fn close_queue(&mut self, cx: &mut Cx<'_>) {
+        let left = std::mem::take(&mut self.in_ring);
+        self.lose(cx, left);
+        if let Some(transmitter) = self.transmitter.take() {
+            self.copied += transmitter.copied;
+            self.tx_invalid += transmitter.statistics().map_or(0, |statistics| statistics.tx_invalid_descs);
+            transmitter.close(cx.pool());
         }
     }
 }
@@ -371,12 +422,8 @@ impl Element for ToXdp {
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.clear_timer(KICK);
         cx.clear_timer(LOOK);
-        if let Some(transmitter) = self.transmitter.take() {
-            self.copied = transmitter.copied;
-            self.tx_invalid = transmitter.statistics().map_or(0, |statistics| statistics.tx_invalid_descs);
-            transmitter.close(cx.pool());
-        }
-        Ok(())
+        self.close_queue(cx);
+        self.link.end(cx)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -384,9 +431,9 @@ impl Element for ToXdp {
         let number = match name {
             "count" => self.count,
             "drops" => self.drops,
-            "copied" => self.transmitter.as_ref().map_or(self.copied, |half| half.copied),
+            "copied" => self.copied + self.transmitter.as_ref().map_or(0, |half| half.copied),
             "pulls" => self.pulls,
-            _ => statistics().map_or(self.tx_invalid, |statistics| statistics.tx_invalid_descs),
+            _ => self.tx_invalid + statistics().map_or(0, |statistics| statistics.tx_invalid_descs),
         };
         Ok(number.to_string())
     }

@@ -20,15 +20,18 @@ struct Joined {
     /// The workers whose sockets have joined, in this order; the kernel puts them together again in it when the interface has
     /// been down.
     workers: Vec<usize>,
+    /// The number of their interface.
+    index: c_int,
 }
 
 impl Group {
-    /// Adds a worker's socket; the program of the workers that have joined says who gets a packet. What the machine itself
+    /// Adds a worker's socket at the interface with this number: where it is another one than before, which is gone then, the
+    /// group is a new one. The program of the workers that have joined says who gets a packet. What the machine itself
     /// sends comes to the group only if it is wanted; that is the group's own setting, and not its sockets'.
     pub(crate) fn join(
         &self,
         socket: BorrowedFd<'_>,
-        worker: usize,
+        (worker, index): (usize, c_int),
         outbound: bool,
         program: impl Fn(&[usize]) -> Vec<sock_filter>,
     ) -> io::Result<()> {
@@ -37,6 +40,9 @@ impl Group {
             set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(value as c_int))
         };
         let mut joined = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if joined.index != index {
+            *joined = Joined { index, ..Joined::default() };
+        }
         match joined.group {
             Some(group) => join(group)?,
             None => {
