@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bench::origin::Origin;
 use clap::ValueEnum;
 use element::{Class, ElementId};
-use engine::{ClockKind, Options, StandardStreams, Workers};
+use engine::{ClockKind, Options, Stamp, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::analyze::{can_write, is_stream, save};
@@ -228,13 +228,14 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let mut workers = match Workers::new(&plan, copies, Box::new(StandardStreams::default()), options) {
-        Ok(workers) => workers,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
+    let mut workers =
+        match Workers::new(&plan, copies, Box::new(StandardStreams::new(stamp(live.is_some()))), options) {
+            Ok(workers) => workers,
+            Err(error) => {
+                crate::tell(format_args!("{error}"));
+                return ExitCode::from(FAILURE);
+            }
+        };
     let missing = handlers::missing(&workers, &args.handlers);
     if !missing.is_empty() {
         missing.iter().for_each(|text| crate::tell(format_args!("{text}")));
@@ -273,6 +274,16 @@ pub(crate) fn main(args: Args) -> ExitCode {
         code = ExitCode::from(FAILURE);
     }
     code
+}
+
+/// What stands in front of messages: on interfaces, a run takes long, and when something happened matters.
+fn stamp(is_live: bool) -> Stamp {
+    match is_live {
+        // Where standard error is the journal, systemd says so (systemd.exec(5)).
+        true if std::env::var_os("JOURNAL_STREAM").is_some() => Stamp::Priority,
+        true => Stamp::Time,
+        false => Stamp::None,
+    }
 }
 
 /// The captures that elements have read.

@@ -206,7 +206,7 @@ fn groups_of_different_programs_are_different() {
     let Some(line) = Line::new() else { return };
     // Each of them has the same process number.
     let config = format!(
-        "fl :: FromDevice(left, PROMISC true) -> Counter -> Discard; Script(print \"ready\"); {}",
+        "fl :: FromDevice(left, PROMISC true, SHARED true) -> Counter -> Discard; Script(print \"ready\"); {}",
         when("fl.count", 2000, "print \"enough\"")
     );
     let arguments =

@@ -243,10 +243,7 @@ impl FromDump {
         for _ in 0..MOST_SKIPPED {
             if !cx.has_room() {
                 if !std::mem::replace(&mut self.warned, true) {
-                    let name = cx.declaration();
-                    cx.message(format_args!(
-                        "{name}: packet memory is full, waiting; more can be had with --memory\n"
-                    ));
+                    cx.warn(format_args!("packet memory is full, waiting; more can be had with --memory"));
                 }
                 return Ahead::NoRoom;
             }

@@ -178,11 +178,11 @@ impl ToDump {
     fn leave_out(&mut self, cx: &mut Cx<'_>, link: LinkType) {
         self.left_out += 1;
         if self.left_out == 1 {
-            let (name, own) = (cx.declaration(), self.link.map_or(String::new(), encapsulation::name));
+            let own = self.link.map_or(String::new(), encapsulation::name);
             let other = encapsulation::name(link);
-            cx.message(format_args!(
-                "{name}: packets of encapsulation {other} are left out of a file of encapsulation {own}; give them a \
-                 file of their own\n"
+            cx.warn(format_args!(
+                "packets of encapsulation {other} are left out of a file of encapsulation {own}; give them a \
+                 file of their own"
             ));
         }
     }

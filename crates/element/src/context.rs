@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use lang::Severity;
 use packet::{Batch, DropReason, Packet, Pool, Store, Timestamp};
 
 use crate::ElementId;
@@ -636,7 +637,24 @@ impl<'a> Cx<'a> {
         self.host.print(Stream::Output, text);
     }
 
-    /// Writes a message.
+    /// Tells whoever runs the graph something about the element, in one line that begins with its name and class. On interfaces, its
+    /// time and severity come first.
+    pub fn tell(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
+        let name = self.declaration();
+        self.host.print(Stream::Log(severity), format_args!("{name}: {text}\n"));
+    }
+
+    /// The same of something that is likely not to be meant, or that loses packets.
+    pub fn warn(&mut self, text: fmt::Arguments<'_>) {
+        self.tell(Severity::Warning, text);
+    }
+
+    /// The same of something that is good to know.
+    pub fn note(&mut self, text: fmt::Arguments<'_>) {
+        self.tell(Severity::Note, text);
+    }
+
+    /// Writes text as it stands where messages go: what users have asked for, such as printed packets.
     pub fn message(&mut self, text: fmt::Arguments<'_>) {
         self.host.print(Stream::Messages, text);
     }

@@ -49,6 +49,7 @@ pub use context::{
 pub use effects::Effects;
 pub use facts::Facts;
 pub use files::Files;
+pub use lang::Severity;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use sample::Sample;
 pub use setup::Setup;

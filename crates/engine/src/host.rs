@@ -3,10 +3,10 @@
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use element::args::Place;
 use element::context::{Nearby, PerGraph};
@@ -25,68 +25,11 @@ use crate::placement::{self, Placement, Way};
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::stand_ins::StandIns;
+use crate::streams::Sink;
 use crate::tasks::{MOST_TICKETS, Tasks};
 use crate::team::Team;
 use crate::timers::Timers;
 use crate::watch::Watches;
-
-/// Where the text of a run goes.
-pub trait Sink: Send {
-    /// Writes text as it stands.
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>);
-    /// Lets everything out.
-    fn flush(&mut self);
-}
-
-/// Standard output and standard error, buffered so that a packet printed is not a system call.
-pub struct StandardStreams {
-    output: io::BufWriter<io::Stdout>,
-    messages: io::BufWriter<io::Stderr>,
-}
-
-impl Default for StandardStreams {
-    fn default() -> Self {
-        StandardStreams {
-            output: io::BufWriter::new(io::stdout()),
-            messages: io::BufWriter::new(io::stderr()),
-        }
-    }
-}
-
-impl Sink for StandardStreams {
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
-        // A closed terminal or pipe must not end the run; the packets matter more than the text.
-        let _ = match stream {
-            Stream::Output => self.output.write_fmt(text),
-            Stream::Messages => self.messages.write_fmt(text),
-        };
-    }
-
-    fn flush(&mut self) {
-        let _ = self.output.flush();
-        let _ = self.messages.flush();
-    }
-}
-
-/// One place to write to for several workers. Text is for people, so the lock is no matter.
-#[derive(Clone)]
-pub(crate) struct Shared(Arc<Mutex<Box<dyn Sink>>>);
-
-impl Shared {
-    pub(crate) fn new(sink: Box<dyn Sink>) -> Shared {
-        Shared(Arc::new(Mutex::new(sink)))
-    }
-}
-
-impl Sink for Shared {
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).write(stream, text);
-    }
-
-    fn flush(&mut self) {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).flush();
-    }
-}
 
 /// Everything of a worker but its hot state, so that an element can be called with both.
 pub(crate) struct Inner {

@@ -16,8 +16,9 @@ use element::{Core, ElementId, Stream};
 
 use crate::configure::Configured;
 use crate::facts;
-use crate::host::{Inner, Sink};
+use crate::host::Inner;
 use crate::plan::Plan;
+use crate::streams::Sink;
 use crate::worker::{Worker, captures};
 
 /// Makes a graph of a text, or says what is wrong with it.

@@ -11,12 +11,13 @@ use packet::{Pool, PoolError};
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
 use crate::handover::Links;
-use crate::host::{Inner, Sink, Target};
+use crate::host::{Inner, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
 use crate::plan::Plan;
 use crate::requests::Requests;
 use crate::rest::Lateness;
+use crate::streams::Sink;
 
 /// The longest that workers stay awake before a timer is due, where nobody says. Most sleeps are less late than that.
 const SPIN: Duration = Duration::from_micros(200);

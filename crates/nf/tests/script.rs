@@ -18,7 +18,7 @@ impl Sink for Captured {
         let mut texts = self.0.lock().unwrap();
         match stream {
             Stream::Output => texts.0 += &text.to_string(),
-            Stream::Messages => texts.1 += &text.to_string(),
+            Stream::Messages | Stream::Log(_) => texts.1 += &text.to_string(),
         }
     }
     fn flush(&mut self) {}

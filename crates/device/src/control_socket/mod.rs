@@ -453,9 +453,9 @@ impl ControlSocket {
                     return Err(format!("bind: {reason}"));
                 }
                 if self.retry_warnings {
-                    let (name, left) = (cx.declaration(), self.retries);
+                    let left = self.retries;
                     let plural = if left == 1 { "try" } else { "tries" };
-                    cx.message(format_args!("{name}: warning: bind: {reason} ({left} {plural} left)\n"));
+                    cx.warn(format_args!("bind: {reason} ({left} {plural} left)"));
                 }
                 self.retries -= 1;
                 cx.set_timer(OPEN_AGAIN, cx.now() + Timestamp::from_secs(1));
@@ -481,8 +481,8 @@ impl ControlSocket {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if passes(&error) => {}
                 Err(error) => {
-                    let (name, why) = (cx.declaration(), reason(&error));
-                    cx.message(format_args!("{name}: accept: {why}\n"));
+                    let why = reason(&error);
+                    cx.warn(format_args!("accept: {why}"));
                     // The client is still there, and would be so at once.
                     cx.unwatch(LISTENER);
                     cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
@@ -506,8 +506,8 @@ impl ControlSocket {
             return;
         }
         if self.verbose {
-            let (name, file) = (cx.declaration(), stream.file().as_raw_fd());
-            cx.message(format_args!("{name}: opened connection {file}{from}\n"));
+            let file = stream.file().as_raw_fd();
+            cx.note(format_args!("opened connection {file}{from}"));
         }
         let session = Session::new(self.read_only);
         self.heard += 1;
@@ -523,8 +523,8 @@ impl ControlSocket {
             let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
         }
         if self.verbose {
-            let (name, file) = (cx.declaration(), connection.stream.file().as_raw_fd());
-            cx.message(format_args!("{name}: closed connection {file}\n"));
+            let file = connection.stream.file().as_raw_fd();
+            cx.note(format_args!("closed connection {file}"));
         }
     }
 

@@ -315,8 +315,7 @@ impl Element for FromDpdkDevice {
         match self.ports.receive(cx, &self.wanted) {
             Ok(receiver) => {
                 if let Some(remark) = receiver.remark() {
-                    let name = cx.declaration();
-                    cx.message(format_args!("{name}: {remark}\n"));
+                    cx.warn(format_args!("{remark}"));
                 }
                 self.receiver = Some(receiver);
                 if self.active {

@@ -410,8 +410,7 @@ impl Port {
             && error != -libc::ENOTSUP
         {
             let text = self.cannot("set promiscuous mode", error);
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {text}\n"));
+            cx.warn(format_args!("{text}"));
         }
         if let Some(queues) = wanted().find_map(|wanted| wanted.spread) {
             port::set_reta(self.number, queues, self.info.reta_size)

@@ -354,8 +354,7 @@ impl FromDevice {
         if let Err(error) = fanout::join_groups(ring.socket(), self.index, self.promiscuous)
             && self.promiscuous
         {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: cannot set promiscuous mode: {}\n", crate::reason(&error)));
+            cx.warn(format_args!("cannot set promiscuous mode: {}", crate::reason(&error)));
         }
         if workers > 1 {
             let key = cx.steering_key();
@@ -413,7 +412,7 @@ impl FromDevice {
             match self.open_again(cx, name) {
                 Ok(()) => {
                     self.told = None;
-                    self.say(cx, format_args!("is there again"));
+                    cx.note(format_args!("{}: is there again", self.device));
                     (self.state, self.is_open) = (Presence::Up, true);
                     return self.look(cx);
                 }
@@ -480,8 +479,7 @@ impl FromDevice {
     }
 
     fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
-        let name = cx.declaration();
-        cx.message(format_args!("{name}: {}: {text}\n", self.device));
+        cx.warn(format_args!("{}: {text}", self.device));
     }
 
     /// Finds out what has become of the interface.
@@ -493,14 +491,14 @@ impl FromDevice {
         if let Ok(name) = link::name_of(self.index)
             && name != self.device
         {
-            self.say(cx, format_args!("is called {name} now"));
+            cx.note(format_args!("{}: is called {name} now", self.device));
             self.device = name;
         }
         let state = Presence::of(&self.device, self.index);
         if state == Presence::Gone {
             self.say(cx, format_args!("{}", self.gone.text()));
         } else if state != self.state {
-            self.say(cx, format_args!("{}", state.text(&self.device)));
+            cx.tell(state.severity(), format_args!("{0}: {1}", self.device, state.text(&self.device)));
         }
         self.state = state;
         match state {

@@ -74,8 +74,7 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
         return Ok(tun);
     }
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
-        let element = cx.declaration();
-        cx.message(format_args!("{element}: warning: could not set interface {what}: {}\n", reason(error)));
+        cx.warn(format_args!("could not set interface {what}: {}", reason(error)));
     };
     if let Some(near) = wanted.near {
         address::set(&name, near.address, near.mask).map_err(|(step, error)| cannot(&name, step, &error))?;
@@ -300,8 +299,7 @@ impl Transmitter {
     /// Reports a failure, unless it was the last one too.
     fn say(&mut self, cx: &mut Cx<'_>, tun: &Tun, fault: Fault, text: std::fmt::Arguments<'_>) {
         if self.told.replace(fault) != Some(fault) {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {}: {text}\n", tun.name));
+            cx.warn(format_args!("{}: {text}", tun.name));
         }
     }
 }

@@ -146,10 +146,9 @@ impl Incoming {
     #[cold]
     fn refuse(&mut self, cx: &mut Cx<'_>, received: &Received<'_>) {
         if !std::mem::replace(&mut self.told, true) {
-            let name = cx.declaration();
-            cx.message(format_args!(
-                "{name}: large segments in tunnels, of more than 128 KiB or of unknown kinds are dropped; let their sender \
-                 cut them: `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`\n"
+            cx.warn(format_args!(
+                "large segments in tunnels, of more than 128 KiB or of unknown kinds are dropped; let their sender \
+                 cut them: `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`"
             ));
         }
         self.count += 1;

@@ -220,8 +220,7 @@ impl KernelTun {
     }
 
     fn say(&self, cx: &mut Cx<'_>, text: &str) {
-        let name = cx.declaration();
-        cx.message(format_args!("{name}: {}: {text}\n", self.wanted.name));
+        cx.warn(format_args!("{}: {text}", self.wanted.name));
     }
 
     fn share(&self) {
@@ -288,7 +287,7 @@ impl Element for KernelTun {
         match self.open(cx) {
             Ok(()) => {
                 (self.is_gone, self.receiver.is_gone, self.is_told) = (false, false, false);
-                self.say(cx, "is there again");
+                cx.note(format_args!("{}: is there again", self.wanted.name));
                 cx.schedule();
             }
             Err(error) => {

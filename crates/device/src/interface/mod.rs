@@ -27,7 +27,7 @@ pub mod to_host;
 
 use std::io;
 
-use element::{Args, Timestamp};
+use element::{Args, Severity, Timestamp};
 
 use crate::reason;
 
@@ -67,13 +67,18 @@ impl Presence {
         }
     }
 
-    /// What whoever receives from the interface says when it has become so.
+    /// What whoever receives from the interface says when it is up or down.
     pub(crate) fn text(self, device: &str) -> String {
         match self {
             Presence::Up => "is up again".into(),
             Presence::Down => format!("is down; waiting for it (`ip link set {device} up`)"),
-            Presence::Gone => "is gone; nothing more comes from it".into(),
+            Presence::Gone => "is gone".into(),
         }
+    }
+
+    /// How bad that is.
+    pub(crate) fn severity(self) -> Severity {
+        if self == Presence::Up { Severity::Note } else { Severity::Warning }
     }
 }
 

@@ -92,8 +92,10 @@ impl OutLink {
         let found = self.find().ok();
         let was_gone = std::mem::replace(&mut self.is_gone, found.is_none());
         if was_gone != self.is_gone {
-            let text = if self.is_gone { self.gone.text() } else { "is there again" };
-            self.say(cx, format_args!("{text}"));
+            match self.is_gone {
+                true => self.say(cx, format_args!("{}", self.gone.text())),
+                false => cx.note(format_args!("{}: is there again", self.device)),
+            }
         }
         if self.is_gone && self.gone == Gone::Stop {
             cx.stop();
@@ -147,8 +149,7 @@ impl OutLink {
 
     /// Tells the user something.
     pub(crate) fn say(&self, cx: &mut Cx<'_>, text: Arguments<'_>) {
-        let name = cx.declaration();
-        cx.message(format_args!("{name}: {}: {text}\n", self.device));
+        cx.warn(format_args!("{}: {text}", self.device));
     }
 
     /// Tells the user of a failure, unless it was the last one too.
@@ -211,7 +212,7 @@ impl OutLink {
         (self.pause, self.stuck) = (LEAST_PAUSE, None);
         if std::mem::take(&mut self.is_down) {
             self.told = None;
-            self.say(cx, format_args!("sends again"));
+            cx.note(format_args!("{}: sends again", self.device));
         }
     }
 }

@@ -173,8 +173,8 @@ impl McastSocket {
     /// Reports an error, but not the same one again and again.
     fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
-            let (name, why) = (cx.declaration(), reason(error));
-            cx.message(format_args!("{name}: {why}\n"));
+            let why = reason(error);
+            cx.warn(format_args!("{why}"));
         }
     }
 

@@ -327,8 +327,7 @@ impl Line for Datagrams<'_> {
 impl Socket {
     fn tell(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
         if self.verbose {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {text}\n"));
+            cx.warn(format_args!("{text}"));
         }
     }
 
@@ -425,8 +424,8 @@ impl Socket {
             Err(error) => {
                 use ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
                 if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
-                    let (name, why) = (cx.declaration(), reason(&error));
-                    cx.message(format_args!("{name}: accept: {why}\n"));
+                    let why = reason(&error);
+                    cx.warn(format_args!("accept: {why}"));
                     // The connection is still there: not to be asked again and again.
                     cx.unwatch(LISTENER);
                     cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
@@ -493,8 +492,7 @@ impl Socket {
             self.outgoing.clear(cx, DropReason::WriteError);
         }
         if let Err(error) = self.listen(cx) {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {error}\n"));
+            cx.warn(format_args!("{error}"));
         }
     }
 
@@ -617,8 +615,7 @@ impl Element for Socket {
         if self.connection.is_none()
             && let Err(error) = self.listen(cx)
         {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {error}\n"));
+            cx.warn(format_args!("{error}"));
         }
     }
 

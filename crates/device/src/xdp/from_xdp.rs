@@ -220,8 +220,7 @@ struct FromXdp {
 
 impl FromXdp {
     fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
-        let name = cx.declaration();
-        cx.message(format_args!("{name}: {}: {text}\n", self.wanted.device));
+        cx.warn(format_args!("{}: {text}", self.wanted.device));
     }
 
     /// Opens all queues of the interface that belong to this copy.
@@ -320,7 +319,7 @@ impl FromXdp {
             Ok(()) => {
                 (self.stage, self.state, self.told) = (Stage::Open, Presence::Up, None);
                 if self.speaks {
-                    self.say(cx, format_args!("is there again"));
+                    cx.note(format_args!("{}: is there again", self.wanted.device));
                 }
                 cx.schedule();
             }
@@ -356,7 +355,8 @@ impl FromXdp {
             return self.abandon(cx);
         }
         if is_news && self.speaks {
-            self.say(cx, format_args!("{}", state.text(&self.wanted.device)));
+            let device = &self.wanted.device;
+            cx.tell(state.severity(), format_args!("{device}: {}", state.text(device)));
         }
         if self.receivers.iter().any(Receiver::drops_long_packets) && self.interface.has_to_tell() {
             let device = &self.wanted.device;

@@ -280,11 +280,10 @@ pub(super) fn open_queues(
     }
     let most = wanted.ring.saturating_mul(guests + 1);
     if !are_filled || share < FEW.min(wanted.ring) + guests * LEAST_RING {
-        let (name, device, queues, share) =
-            (cx.declaration(), &wanted.device, receivers.len(), share.min(most));
-        cx.message(format_args!(
-            "{name}: {device}: each of {queues} queues has {share} free slots only, which bursts may use up; fewer queues \
-             have more (QUEUE, or `ethtool -L {device}`), and so have more workers\n"
+        let (device, queues, share) = (&wanted.device, receivers.len(), share.min(most));
+        cx.warn(format_args!(
+            "{device}: each of {queues} queues has {share} free slots only, which bursts may use up; fewer queues \
+             have more (QUEUE, or `ethtool -L {device}`), and so have more workers"
         ));
     }
     Ok((receivers, transmitters))

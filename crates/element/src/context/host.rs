@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flow::rss;
+use lang::Severity;
 use packet::{Batch, Packet, Timestamp};
 use wire::LinkType;
 
@@ -113,6 +114,8 @@ pub enum Stream {
     Output,
     /// Standard error: messages and printed packets.
     Messages,
+    /// Standard error: a line about the run, which has its time and severity in front where it belongs into a log.
+    Log(Severity),
 }
 
 /// The precision of a timer under the machine's clock.

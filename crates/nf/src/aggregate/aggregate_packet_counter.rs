@@ -164,8 +164,7 @@ impl Element for AggregatePacketCounter {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if cx.counters().arrived > 0 && self.packets == 0 {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: saw no packets with aggregate annotations\n"));
+            cx.warn(format_args!("saw no packets with aggregate annotations"));
         }
         Ok(())
     }

@@ -108,10 +108,7 @@ impl Desk {
     fn wait(&mut self, cx: &mut Cx<'_>, table: &mut Table, output: usize, mut packet: Packet, address: u32) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
-                let declaration = cx.declaration();
-                cx.message(format_args!(
-                    "{declaration}: would query for 0.0.0.0; missing dest IP addr annotation?\n"
-                ));
+                cx.warn(format_args!("would query for 0.0.0.0; missing dest IP addr annotation?"));
             }
             self.refuse(cx, packet, DropReason::Unsuitable);
             return;

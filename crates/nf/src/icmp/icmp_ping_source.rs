@@ -299,10 +299,7 @@ impl IcmpPingSource {
         if self.verbose {
             let length = i64::from(ip.total_length.get()) - ip.header_len() as i64 - icmp::Header::LEN as i64;
             let (from, ttl, took) = (ip.source_addr(), ip.ttl, milliseconds(took));
-            let declaration = cx.declaration();
-            cx.message(format_args!(
-                "{declaration}: {length} bytes from {from}: icmp_seq={sequence} ttl={ttl} time={took} ms\n"
-            ));
+            cx.note(format_args!("{length} bytes from {from}: icmp_seq={sequence} ttl={ttl} time={took} ms"));
         }
     }
 }

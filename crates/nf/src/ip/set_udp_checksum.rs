@@ -77,8 +77,7 @@ impl Element for SetUdpChecksum {
             |packet| set(packet).ok_or(DropReason::BadTransportHeader),
             |packet, reason| {
                 if cx.outputs() == 1 && !std::mem::replace(warned, true) {
-                    let declaration = cx.declaration();
-                    cx.message(format_args!("{declaration}: fragment or short packet\n"));
+                    cx.warn(format_args!("fragment or short packet"));
                 }
                 cx.emit_one(1, packet, reason);
             },

@@ -140,6 +140,5 @@ impl Element for CheckNumberPacket {
 
 #[cold]
 fn message(cx: &mut Cx<'_>, number: u64, count: usize) {
-    let declaration = cx.declaration();
-    cx.message(format_args!("{declaration}: {number} out of scope (count is {count}) !\n"));
+    cx.warn(format_args!("{number} out of scope (count is {count}) !"));
 }

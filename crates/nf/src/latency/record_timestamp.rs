@@ -143,10 +143,7 @@ impl Element for RecordTimestamp {
             refused |= number.is_some_and(|number| !self.times.set(number, now));
         }
         if refused && !std::mem::replace(&mut self.refused, true) {
-            let declaration = cx.declaration();
-            cx.message(format_args!(
-                "{declaration}: DYNAMIC is not set and there is no room for a number; use N to make more\n"
-            ));
+            cx.warn(format_args!("DYNAMIC is not set and there is no room for a number; use N to make more"));
         }
     }
 }

@@ -163,8 +163,7 @@ impl Element for TimestampDiff {
             |packet, reason| cx.emit_one(1, packet, reason),
         );
         if let (Some((number, delay)), true) = (late, self.verbose) {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: delay over {max_delay} ms for packet {number}: {delay} us\n"));
+            cx.warn(format_args!("delay over {max_delay} ms for packet {number}: {delay} us"));
         }
     }
 

@@ -60,8 +60,7 @@ impl Element for CycleCountAccum {
             match cycles_of(packet) {
                 0 => {
                     if self.without == 0 {
-                        let name = cx.declaration();
-                        cx.message(format_args!("{name}: packet with zero cycle counter annotation!\n"));
+                        cx.warn(format_args!("packet with zero cycle counter annotation!"));
                     }
                     self.without += 1;
                 }

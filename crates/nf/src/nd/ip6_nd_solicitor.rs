@@ -250,10 +250,7 @@ impl Ip6NdSolicitor {
     fn wait(&mut self, cx: &mut Cx<'_>, mut packet: Packet, address: u128) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
-                let declaration = cx.declaration();
-                cx.message(format_args!(
-                    "{declaration}: would solicit ::; missing dest IP6 addr annotation?\n"
-                ));
+                cx.warn(format_args!("would solicit ::; missing dest IP6 addr annotation?"));
             }
             self.refuse(cx, packet, DropReason::Unsuitable);
             return;

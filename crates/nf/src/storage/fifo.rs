@@ -149,8 +149,7 @@ impl Fifo {
     #[cold]
     fn overflow(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         if self.drops == 0 && self.capacity > 0 && self.policy.spills {
-            let declaration = cx.declaration();
-            cx.message(format_args!("{declaration}: overflow\n"));
+            cx.warn(format_args!("overflow"));
         }
         self.drops += 1;
         match self.policy.spills {

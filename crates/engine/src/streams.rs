@@ -1,0 +1,134 @@
+//! Where the text of a run goes: standard output, standard error, and what stands in front of lines for a log.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::sync::{Arc, Mutex};
+
+use element::Stream;
+use lang::Severity;
+use time::OffsetDateTime;
+use time::format_description::well_known::Iso8601;
+use time::format_description::well_known::iso8601::{Config, EncodedConfig, TimePrecision};
+
+/// Where the text of a run goes.
+pub trait Sink: Send {
+    /// Writes text as it stands.
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>);
+    /// Lets everything out.
+    fn flush(&mut self);
+}
+
+/// Standard output and standard error, buffered so that a packet printed is not a system call.
+pub struct StandardStreams {
+    output: io::BufWriter<io::Stdout>,
+    messages: io::BufWriter<io::Stderr>,
+    stamp: Stamp,
+}
+
+/// What stands in front of lines about the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stamp {
+    /// Nothing.
+    #[default]
+    None,
+    /// Date and time (UTC), and the severity: for files and terminals.
+    Time,
+    /// The severity as a number in angle brackets, as sd-daemon(3) has it: for systemd's journal, which adds the time itself.
+    Priority,
+}
+
+impl StandardStreams {
+    /// With something in front of lines about the run.
+    pub fn new(stamp: Stamp) -> Self {
+        StandardStreams {
+            output: io::BufWriter::new(io::stdout()),
+            messages: io::BufWriter::new(io::stderr()),
+            stamp,
+        }
+    }
+}
+
+impl Default for StandardStreams {
+    fn default() -> Self {
+        StandardStreams::new(Stamp::None)
+    }
+}
+
+impl Stamp {
+    /// The stamp of a line that is written now.
+    fn text(self, severity: Severity) -> String {
+        match (self, severity) {
+            (Stamp::None, _) => String::new(),
+            (Stamp::Time, _) => format!("{} {severity}: ", now()),
+            (Stamp::Priority, Severity::Error) => "<3>".into(),
+            (Stamp::Priority, Severity::Warning) => "<4>".into(),
+            (Stamp::Priority, Severity::Note) => "<6>".into(),
+        }
+    }
+}
+
+/// Date and time, UTC, to the millisecond, as RFC 3339 has it.
+fn now() -> String {
+    const MILLISECONDS: NonZero<u8> = NonZero::new(3).expect("3 is not 0");
+    const FORMAT: EncodedConfig = Config::DEFAULT
+        .set_time_precision(TimePrecision::Second { decimal_digits: Some(MILLISECONDS) })
+        .encode();
+    OffsetDateTime::now_utc().format(&Iso8601::<FORMAT>).unwrap_or_default()
+}
+
+impl Sink for StandardStreams {
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+        // A closed terminal or pipe must not end the run; the packets matter more than the text.
+        let _ = match stream {
+            Stream::Output => self.output.write_fmt(text),
+            Stream::Messages => self.messages.write_fmt(text),
+            Stream::Log(severity) => {
+                let stamp = self.stamp.text(severity);
+                self.messages.write_fmt(format_args!("{stamp}{text}"))
+            }
+        };
+    }
+
+    fn flush(&mut self) {
+        let _ = self.output.flush();
+        let _ = self.messages.flush();
+    }
+}
+
+/// One place to write to for several workers. Text is for people, so the lock is no matter.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<Box<dyn Sink>>>);
+
+impl Shared {
+    pub(crate) fn new(sink: Box<dyn Sink>) -> Shared {
+        Shared(Arc::new(Mutex::new(sink)))
+    }
+}
+
+impl Sink for Shared {
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).write(stream, text);
+    }
+
+    fn flush(&mut self) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_for_a_log_have_time_and_severity_in_front() {
+        assert_eq!(Stamp::None.text(Severity::Warning), "");
+        assert_eq!(Stamp::Priority.text(Severity::Warning), "<4>");
+        let text = Stamp::Time.text(Severity::Note);
+        let (time, rest) = text.split_once(' ').unwrap();
+        assert_eq!(rest, "note: ");
+        // Such as 2026-11-27T17:30:01.123Z.
+        let shape: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "0000-00-00T00:00:00.000Z");
+    }
+}
