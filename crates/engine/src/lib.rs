@@ -12,6 +12,7 @@
 mod asking;
 mod clock;
 mod configure;
+mod displacement;
 mod driver;
 mod facts;
 mod flow_marks;

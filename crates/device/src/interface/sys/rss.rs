@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);
             let behind = 24 + 4 * 128;
             assert_eq!(bytes[behind..behind + key.len()], key[..]);
-            assert!(bytes.len() >= behind + key.len() && bytes.len() % 4 == 0);
+            assert!(bytes.len() >= behind + key.len() && bytes.len().is_multiple_of(4));
         }
     }
 
