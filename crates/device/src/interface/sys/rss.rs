@@ -17,7 +17,7 @@ const MOST_ENTRIES: u32 = 1 << 16;
 const MOST_BYTES: u32 = 256;
 
 /// The hash of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hash {
     /// Entries of the table from hashes to queues.
     entries: usize,
@@ -59,7 +59,7 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
 /// Sets its key, which is as long as the old one; the function and the table stay.
 ///
 /// # Errors
-/// What the kernel says; `EOPNOTSUPP` if the interface goes on with another key.
+/// What the kernel says; `EOPNOTSUPP` if the interface goes on with another key than this.
 pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
     link::ethtool(name, &mut request(hash))?;
     match get(name)?.key == hash.key {
