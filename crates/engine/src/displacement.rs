@@ -29,13 +29,20 @@ pub(crate) struct Board {
     reached: Vec<Line>,
     /// By how many packets one that a worker has dealt with has come too late at most.
     largest: Vec<Line>,
+    /// Workers that have spread so many behind the oldest that all sources have to wait.
+    stuck: Line,
 }
 
 impl Board {
     /// For so many workers.
     pub(crate) fn new(workers: usize) -> Board {
         let lines = |count| (0..count).map(|_| Line::default()).collect();
-        Board { done: lines(workers * workers), reached: lines(workers), largest: lines(workers) }
+        Board {
+            done: lines(workers * workers),
+            reached: lines(workers),
+            largest: lines(workers),
+            stuck: Line::default(),
+        }
     }
 
     /// By how many packets one has come too late at most, at any worker.
@@ -67,8 +74,10 @@ pub(crate) struct Displacement {
     under_way: Vec<VecDeque<Stretch>>,
     /// True if some worker has something of it.
     has_some: bool,
-    /// Packets from the oldest of those on that somebody has not dealt with.
+    /// Packets from the oldest of those on that somebody has not dealt with, how many are too many, and whether these are.
     span: u64,
+    limit: u64,
+    is_stuck: bool,
     /// What was taken and is being dealt with: from whom, and the first and the last number.
     taken: Option<(usize, u64, u64)>,
     /// By how many packets one that was dealt with here has come too late at most.
@@ -77,7 +86,7 @@ pub(crate) struct Displacement {
 
 impl Displacement {
     /// The part of one of the workers of a board.
-    pub(crate) fn new(me: usize, board: &Arc<Board>) -> Displacement {
+    fn new(me: usize, board: &Arc<Board>, limit: u64) -> Displacement {
         let workers = board.reached.len();
         Displacement {
             me,
@@ -87,15 +96,18 @@ impl Displacement {
             under_way: (0..workers).map(|_| VecDeque::with_capacity(STRETCHES)).collect(),
             has_some: false,
             span: 0,
+            limit,
+            is_stuck: false,
             taken: None,
             largest: 0,
         }
     }
 
-    /// The parts of so many workers.
-    pub(crate) fn of_all(workers: usize) -> Vec<Displacement> {
+    /// The parts of so many workers. Sources wait when so many packets were spread from the oldest on that somebody has not dealt
+    /// with.
+    pub(crate) fn of_all(workers: usize, limit: u64) -> Vec<Displacement> {
         let board = Arc::new(Board::new(workers));
-        (0..workers).map(|me| Displacement::new(me, &board)).collect()
+        (0..workers).map(|me| Displacement::new(me, &board, limit)).collect()
     }
 
     /// The number of the last packet that was spread.
@@ -111,13 +123,33 @@ impl Displacement {
         self.stayed = self.stayed.max(stayed);
         if self.has_some {
             self.span += packets;
+            self.judge();
         }
     }
 
-    /// Packets from the oldest on that somebody has not dealt with, as of the last look.
+    /// Tells all workers when sources have to wait, and when they may go on.
     #[inline]
-    pub(crate) fn span(&self) -> u64 {
-        self.span
+    fn judge(&mut self) {
+        let is_stuck = self.span >= self.limit;
+        if is_stuck != self.is_stuck {
+            self.is_stuck = is_stuck;
+            match is_stuck {
+                true => self.board.stuck.0.fetch_add(1, Ordering::Relaxed),
+                false => self.board.stuck.0.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
+    }
+
+    /// True if too many packets were spread here behind the oldest.
+    #[inline]
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// True if sources have to wait: packets may come here from the source of another worker, and be spread behind.
+    #[inline]
+    pub(crate) fn holds_sources(&self) -> bool {
+        self.board.stuck.0.load(Ordering::Relaxed) > 0
     }
 
     /// True if others have packets that were not dealt with at the last look.
@@ -143,6 +175,7 @@ impl Displacement {
         }
         self.span = self.given + 1 - oldest;
         self.has_some = self.span > 0;
+        self.judge();
         if let Some(line) = self.board.reached.get(self.me) {
             line.0.store(reached, Ordering::Relaxed);
         }
@@ -209,42 +242,45 @@ mod tests {
 
     #[test]
     fn a_packet_that_stands_still_is_known_and_measured() {
-        let mut all = Displacement::of_all(3);
+        let mut all = Displacement::of_all(3, 300);
         give(&mut all[0], 1, 1);
         for _ in 0..10 {
             give(&mut all[0], 0, 32);
         }
-        assert_eq!(all[0].span(), 321);
+        assert_eq!(all[0].span, 321);
         all[0].look();
-        assert_eq!((all[0].span(), all[0].has_some()), (321, true));
+        assert_eq!((all[0].span, all[0].has_some()), (321, true));
+        // Sources at other workers wait too.
+        assert!(all[0].is_stuck() && all.iter().all(Displacement::holds_sources));
         let mut waiting = [Waiting::default(); 3];
         all[0].show(&mut waiting);
         assert_eq!(waiting.map(|waiting| waiting.since), [None, Some(AT), None]);
         // It is taken, and that takes long.
         all[1].take(0, (1, 1));
         all[0].look();
-        assert_eq!(all[0].span(), 321, "it is not dealt with");
+        assert_eq!(all[0].span, 321, "it is not dealt with");
         all[1].end();
         assert_eq!((all[1].largest, all[0].board.largest()), (320, 320));
         all[0].look();
-        assert_eq!((all[0].span(), all[0].has_some()), (0, false));
+        assert_eq!((all[0].span, all[0].has_some()), (0, false));
+        assert!(!all[0].is_stuck() && !all.iter().any(Displacement::holds_sources));
     }
 
     #[test]
     fn more_stretches_than_are_remembered_make_none_younger() {
-        let mut all = Displacement::of_all(2);
+        let mut all = Displacement::of_all(2, 300);
         for _ in 0..1_000 {
             give(&mut all[0], 1, 1);
             give(&mut all[0], 0, 1);
         }
         all[0].look();
-        assert_eq!(all[0].span(), 2_000);
+        assert_eq!(all[0].span, 2_000);
         for done in (1..2_000).step_by(2) {
             all[1].take(0, (done, done));
             all[1].end();
             all[0].look();
             let exact = if done == 1_999 { 0 } else { 2_000 - done - 1 };
-            assert!((exact..=exact + 1).contains(&all[0].span()), "{done}: {}", all[0].span());
+            assert!((exact..=exact + 1).contains(&all[0].span), "{done}: {}", all[0].span);
         }
     }
 }

@@ -199,7 +199,8 @@ pub(crate) fn connect(
     let loads: Option<Arc<[Load]>> = spreading.map(|_| (0..workers).map(|_| Load::default()).collect());
     let spread = |me| spreading.zip(loads.as_ref()).map(|(spreading, loads)| spreading.spread(me, loads));
     let is_loose = spreading.is_some() && !keeps_order;
-    let mut displacement = is_loose.then(|| Displacement::of_all(workers)).into_iter().flatten();
+    let mut displacement =
+        is_loose.then(|| Displacement::of_all(workers, (SPAN * workers) as u64)).into_iter().flatten();
     let mut unknown = known.map(|known| Unknown::of_all(known, workers));
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
@@ -525,8 +526,7 @@ impl Links {
         };
         let mut lanes = self.lanes.iter().flatten();
         let mut arrivals = self.arrivals.iter().flatten();
-        let span = self.displacement.as_ref().map_or(0, Displacement::span);
-        span < (SPAN * self.workers()) as u64
+        !self.displacement.as_ref().is_some_and(Displacement::holds_sources)
             && lanes.all(|lane| lane.filled() < most)
             && arrivals.all(|ring| ring.slots() < most)
     }
@@ -537,6 +537,8 @@ impl Links {
             || self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
             || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
             || self.order.as_ref().is_some_and(|order| order.has_waiting() || order.has_to_tell())
+            // Nobody rings when the others have caught up.
+            || self.displacement.as_ref().is_some_and(Displacement::is_stuck)
     }
 
     /// The number of workers.
@@ -715,7 +717,7 @@ mod tests {
             let mut batch = Batch::new();
             links[1].take(0, 32, &mut batch).unwrap();
             links[0].look();
-            assert!(!links[0].is_clear());
+            assert!(links.iter().all(|links| !links.is_clear()) && links[0].has_work());
             batch.drain().for_each(|packet| pool.free(packet));
             links[1].count_arrivals();
             links[0].look();
