@@ -322,7 +322,8 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     if !own.is_empty() {
         let names = list(own.iter().map(|&id| plan.graph.elements[id].name.as_str()));
         let line = format!(
-            "flows come to the queues of {names} by the key of the interface, which may be known; to workers by a secret one"
+            "flows come to workers by a secret one, and to the queues of {names} by one of the interface: secret if it takes such a \
+             one, which run tells, and RSS_KEY is not `own`; else it may be known"
         );
         rows.push(("keys", line));
     }

@@ -34,6 +34,10 @@ pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
         if w.late > 0 {
             let _ = write!(exchange, ", let {} out of order", w.late);
         }
+        if let Some(displaced) = w.displaced {
+            let most = w.displaced_most.map_or(String::new(), |most| format!(" of at most {most}"));
+            let _ = write!(exchange, ", displaced by {displaced}{most} packets");
+        }
         row(&format!("worker {number}"), [w.packets_in, w.out, w.held, w.dropped], &exchange);
     }
     let head = format!("{:width$} {:>12} {:>12} {:>8} {:>10}\n", "element", "in", "out", "held", "dropped");

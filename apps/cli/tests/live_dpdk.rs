@@ -64,6 +64,17 @@ fn packets_come_without_end_and_are_all_accounted_for() {
 }
 
 #[test]
+fn several_workers_have_packets_spread_by_a_secret_key() {
+    for (threads, keyword, expected) in [("2", "", "secret"), ("2", ", RSS_KEY own", "own"), ("1", "", "own")]
+    {
+        let config = format!("in :: FromDPDKDevice(0{keyword}) -> Discard; Script(wait 1ms, stop)");
+        let output = run(&["--vdev=net_null0"], &config, &["--threads", threads, "-h", "in.rss_key"]);
+        assert_eq!(good(&output).trim(), expected, "{}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("key"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn what_goes_into_a_ring_comes_out_of_it() {
     for threads in ["1", "2"] {
         let config = "InfiniteSource(LIMIT 20000, LENGTH 200) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)

@@ -55,6 +55,30 @@ fn each_worker_has_its_queues() {
 }
 
 #[test]
+fn an_interface_that_takes_no_secret_key_is_named_and_served() {
+    for (keyword, is_asked) in [("", true), (", RSS_KEY own", false), (", QUEUE 0", false)] {
+        // Virtual cables have no key.
+        let Some(line) = Line::wide(2).filter(has_xdp) else { return };
+        let config = format!("left :: FromXDP(left{keyword}) -> Discard");
+        let options = ["--threads", "2", "-h", "left.count", "-h", "left.rss_key"];
+        let running = run(&line.between, &config, &options);
+        let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+        // Nothing comes through.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        stream.stop();
+        let (good, [output, messages]) = running.stop();
+        let what = format!("{keyword}: {output}{messages}");
+        assert!(good && output.contains("left.rss_key:\nown\n"), "{what}");
+        // The other queue may have got all.
+        assert!(value(&output, "left.count") > 0 || keyword.contains("QUEUE"), "{what}");
+        let told = "left: spreads packets over its queues by a key of its own, which others may know";
+        let reason = "it takes no secret one (Operation not supported)";
+        assert_eq!(messages.matches(told).count(), usize::from(is_asked), "{what}");
+        assert_eq!(messages.contains(reason), is_asked, "{what}");
+    }
+}
+
+#[test]
 fn workers_without_a_queue_to_send_by_have_those_of_others() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     line.know_each_other();

@@ -10,6 +10,7 @@ pub mod from_ip_summary_dump;
 pub mod in_memory_nic;
 pub mod interface;
 mod pace;
+mod rss_key;
 mod sink;
 pub mod sockets;
 pub mod to_dump;

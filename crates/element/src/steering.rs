@@ -53,6 +53,15 @@ pub trait Spreading: Send + Sync {
     }
 }
 
+/// What waits for a worker of the packets that one has spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// When the oldest of them was spread that the worker has not dealt with. `None` if there is none.
+    pub since: Option<Timestamp>,
+    /// True if so many wait that no more are given to it that may go elsewhere.
+    pub is_full: bool,
+}
+
 /// What one worker spreads packets by.
 pub trait Spread: Send {
     /// Sees the packets that come in, a batch after the other, before they are asked for; `owner` says whom they belong
@@ -61,6 +70,10 @@ pub trait Spread: Send {
     fn look(&mut self, _batch: &Batch, _now: Timestamp, _owner: &dyn Dispatch) -> bool {
         true
     }
+
+    /// Hears what waits for each worker, before it is asked for packets of a batch. Where order is kept, nothing is said.
+    #[inline]
+    fn hear(&mut self, _waiting: &[Waiting]) {}
 
     /// The worker for a packet that could go anywhere. `owner` says whom it belongs to: packets that may change the state of
     /// their flow, and those that are not to be spread, have to go there.

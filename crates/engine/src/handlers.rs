@@ -31,6 +31,10 @@ pub(crate) const WORKER: &str = "worker";
 /// The handler that replaces the whole graph, where that is allowed.
 const HOTCONFIG: &str = "hotconfig";
 
+/// By how many packets the worst has come too late where packets of flows are spread without their order, and by how many one may.
+const DISPLACED: &str = "displaced";
+const DISPLACED_MOST: &str = "displaced_most";
+
 /// What the graph itself answers.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
@@ -43,6 +47,8 @@ const GLOBAL: &[(&str, Access)] = &[
     ("classes", Access::READ),
     ("nthreads", Access::READ),
     (WORKER, Access::READ_PARAM),
+    (DISPLACED, Access::READ),
+    (DISPLACED_MOST, Access::READ),
     ("stop", Access::WRITE),
     ("packages", Access::READ),
     (HOTCONFIG, Access::WRITE),
@@ -103,9 +109,11 @@ impl Inner {
     /// What the graph answers.
     fn global(&self) -> impl Iterator<Item = (&'static str, Access)> + use<> {
         let (swaps, several) = (self.rebuild.is_some(), self.setup.workers > 1);
+        let displaces = self.team.as_ref().is_some_and(|team| team.displacement.get().is_some());
         GLOBAL.iter().copied().filter(move |&(name, _)| match name {
             HOTCONFIG => swaps,
             WORKER => several,
+            DISPLACED | DISPLACED_MOST => displaces,
             _ => true,
         })
     }
@@ -244,6 +252,13 @@ impl Inner {
                 names.concat()
             }
             "nthreads" => self.setup.workers.to_string(),
+            DISPLACED | DISPLACED_MOST => {
+                let team = self.team.as_ref().and_then(|team| team.displacement.get());
+                team.map_or(String::new(), |(board, most)| match name {
+                    DISPLACED => board.largest().to_string(),
+                    _ => most.map_or("none".to_string(), |most| most.to_string()),
+                })
+            }
             // Time passes as it passes; Click can make it run faster.
             "timewarp" => "1".to_string(),
             _ => String::new(),

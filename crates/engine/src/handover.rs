@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use element::steering::{Dispatch, Known, Load, Spread, Spreading, Work};
+use element::steering::{Dispatch, Known, Load, Spread, Spreading, Waiting, Work};
 use element::{Batch, ElementId, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::displacement::{Board, Displacement};
 use crate::host::Target;
 use crate::order::{Order, Tickets};
 use crate::placement::Way;
@@ -26,6 +27,8 @@ const CAPACITY: usize = 4096;
 /// Packets that a ring holds when no more of those are given to it that may go to any worker. What stands in the ring of a
 /// worker that has lost its core is late by as long as that lasts, so this bounds how many packets of a flow are.
 const SPREAD_CAPACITY: usize = 256;
+/// Packets for each worker that are spread behind the oldest that somebody has not dealt with when sources that can wait wait.
+const SPAN: usize = 128;
 /// Batches that are taken out of each ring before other work has its turn.
 const MOST_BATCHES: usize = 16;
 
@@ -42,6 +45,8 @@ pub(crate) struct Origin {
 struct Handed {
     packet: Packet,
     to: Target,
+    /// Where packets are spread: how many were spread up to it.
+    number: u64,
 }
 
 /// One worker's ends of the rings to and from all others.
@@ -55,8 +60,10 @@ pub(crate) struct Links {
     spread: Option<Box<dyn Spread>>,
     /// Finds packets of unknown flows before they are spread.
     unknown: Option<Unknown>,
-    /// Workers whose rings were full when the batch at hand came.
-    full: Vec<bool>,
+    /// What waited for each worker when the batch at hand came.
+    waiting: Vec<Waiting>,
+    /// How far they overtake each other, if they are spread and their order is not kept.
+    displacement: Option<Displacement>,
     /// What each worker has done, if packets are spread by it.
     loads: Option<Arc<[Load]>>,
     /// What this one has done; its packets are those that were spread to it.
@@ -191,6 +198,9 @@ pub(crate) fn connect(
     let unfinished: Arc<[Unfinished]> = (0..workers).map(|_| Unfinished::default()).collect();
     let loads: Option<Arc<[Load]>> = spreading.map(|_| (0..workers).map(|_| Load::default()).collect());
     let spread = |me| spreading.zip(loads.as_ref()).map(|(spreading, loads)| spreading.spread(me, loads));
+    let is_loose = spreading.is_some() && !keeps_order;
+    let mut displacement =
+        is_loose.then(|| Displacement::of_all(workers, (SPAN * workers) as u64)).into_iter().flatten();
     let mut unknown = known.map(|known| Unknown::of_all(known, workers));
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
@@ -201,7 +211,8 @@ pub(crate) fn connect(
             dispatch: Arc::clone(dispatch),
             spread: spread(me),
             unknown: unknown.as_mut().and_then(Iterator::next),
-            full: vec![false; workers],
+            waiting: vec![Waiting::default(); workers],
+            displacement: displacement.next(),
             loads: loads.clone(),
             work: Work::default(),
             order: tickets.as_ref().map(|tickets| Order::new(me, Arc::clone(tickets))),
@@ -235,17 +246,24 @@ impl Links {
         now: Timestamp,
         mut lost: impl FnMut(Packet),
     ) {
-        let Links { me, dispatch, lanes, spread, order, work, unknown, full, .. } = self;
+        let Links { me, dispatch, lanes, spread, order, work, unknown, waiting, displacement, .. } = self;
         let (me, lanes) = (*me, &mut lanes[..]);
         match (to.way, spread) {
             (Way::Here, _) => {}
-            (Way::To(worker), _) => sift(me, lanes, batch, to, |_| worker, &mut lost),
+            (Way::To(worker), _) => sift(me, lanes, batch, to, |_| (worker, 0), &mut lost),
             (Way::Spread, Some(spread)) => {
                 let is_spread = spread.look(batch, now, &**dispatch);
                 let unknown = unknown.as_mut().filter(|_| is_spread && from.meets_boards);
                 let unknown = unknown.and_then(|unknown| unknown.looks(batch.len()).then_some(&*unknown));
-                let any_full = is_spread && mark_full(lanes, full);
-                let full = &full[..];
+                let any_full = is_spread && mark_full(lanes, waiting);
+                if let Some(displacement) = displacement.as_mut().filter(|_| is_spread) {
+                    displacement.look();
+                    displacement.show(waiting);
+                    spread.hear(waiting);
+                }
+                let is_full = |worker: usize| waiting.get(worker).is_some_and(|waiting| waiting.is_full);
+                let (mut number, count) = (displacement.as_ref().map_or(0, Displacement::given), batch.len());
+                let mut stayed = 0;
                 if is_spread || !from.is_home || order.is_some() {
                     let worker = |packet: &mut Packet| {
                         let goes_home = || unknown.is_some_and(|unknown| !unknown.may_know(packet));
@@ -253,38 +271,47 @@ impl Links {
                             true => spread.worker_of(packet, now, &**dispatch),
                             false => dispatch.worker_of(packet),
                         };
-                        let worker =
-                            match any_full && full.get(worker) == Some(&true) && spread.may_stay(packet) {
-                                true => with_room(full, worker),
-                                false => worker,
-                            };
+                        let worker = match any_full && is_full(worker) && spread.may_stay(packet) {
+                            true => with_room(waiting, worker),
+                            false => worker,
+                        };
                         if let Some(order) = order {
                             order.give(packet, worker);
                         }
-                        worker
+                        number += 1;
+                        if worker == me {
+                            stayed = number;
+                        }
+                        (worker, number)
                     };
                     sift(me, lanes, batch, to, worker, &mut lost);
                     if let Some(order) = order {
                         order.show();
                     }
+                } else {
+                    // All of them stay.
+                    stayed = number + count as u64;
+                }
+                if let Some(displacement) = displacement {
+                    displacement.count(count as u64, stayed);
                 }
                 work.packets += batch.len() as u64;
             }
             (Way::Stay, Some(spread)) => {
                 let worker = |packet: &mut Packet| match spread.may_stay(packet) {
-                    true => me,
-                    false => dispatch.worker_of(packet),
+                    true => (me, 0),
+                    false => (dispatch.worker_of(packet), 0),
                 };
                 sift(me, lanes, batch, to, worker, &mut lost);
             }
             (Way::ToOwner | Way::Spread | Way::Stay, _) => {
-                sift(me, lanes, batch, to, |packet| dispatch.worker_of(packet), &mut lost);
+                sift(me, lanes, batch, to, |packet| (dispatch.worker_of(packet), 0), &mut lost);
             }
         }
-        self.hand_over(to, lost);
+        self.hand_over(to, now, lost);
     }
 
-    fn hand_over(&mut self, to: Target, mut lost: impl FnMut(Packet)) {
+    fn hand_over(&mut self, to: Target, now: Timestamp, mut lost: impl FnMut(Packet)) {
         let unfinished = &self.unfinished[self.me];
         unfinished.set(true);
         let mut waits = false;
@@ -307,6 +334,11 @@ impl Links {
                 if kept < lane.staged.len() && to.way == Way::Spread {
                     order.lose(worker);
                 }
+            }
+            if let (Way::Spread, Some(displacement)) = (to.way, &mut self.displacement)
+                && let (Some(first), Some(last)) = (lane.staged[..kept].first(), lane.staged[..kept].last())
+            {
+                displacement.give(worker, (first.number, last.number), now);
             }
             if let Ok(places) = lane.ring.write_chunk_uninit(room) {
                 places.fill_from_iter(lane.staged.drain(..room));
@@ -390,6 +422,7 @@ impl Links {
     /// Takes packets that have come from one worker for one place, as many as `most`, into an empty batch.
     #[inline]
     pub(crate) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Target> {
+        self.end_batch();
         let ring = self.arrivals.get_mut(from)?.as_mut()?;
         let chunk = ring.read_chunk(ring.slots().min(most)).ok()?;
         let (front, back) = chunk.as_slices();
@@ -399,6 +432,10 @@ impl Links {
         self.work.waiting = self.work.waiting.saturating_sub(same as u64);
         if to.way == Way::Spread {
             self.work.packets += same as u64;
+            if let Some(displacement) = &mut self.displacement {
+                let last = front.iter().chain(back).nth(same - 1).map_or(0, |last| last.number);
+                displacement.take(from, (front.first()?.number, last));
+            }
         }
         for handed in chunk.into_iter().take(same) {
             handed.packet.prefetch();
@@ -420,8 +457,39 @@ impl Links {
         }
     }
 
+    /// Says that the batch that was taken last has been dealt with, if there is one.
+    #[inline]
+    fn end_batch(&mut self) {
+        if let Some(displacement) = &mut self.displacement {
+            displacement.end();
+        }
+    }
+
+    /// Finds what other workers have dealt with of the packets that were spread here.
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        if let Some(displacement) = self.displacement.as_mut().filter(|displacement| displacement.has_some())
+        {
+            displacement.look();
+        }
+    }
+
+    /// The most packets that a packet which was dealt with here has come too late by, and how many that may be, with bursts of so
+    /// many; without a limit where packets come from interfaces, which cannot wait. `None` if packets are not spread, or in order.
+    pub(crate) fn displaced(&self, burst: usize) -> Option<(u64, Option<u64>)> {
+        let displacement = self.displacement.as_ref()?;
+        let most = SPAN * self.workers() + burst;
+        Some((displacement.largest, self.waits.then_some(most as u64)))
+    }
+
+    /// How far packets are displaced at all workers, as all of them see it.
+    pub(crate) fn board(&self) -> Option<&Arc<Board>> {
+        self.displacement.as_ref().map(|displacement| &displacement.board)
+    }
+
     /// Counts what waits in the rings.
     pub(crate) fn count_arrivals(&mut self) {
+        self.end_batch();
         self.work.waiting = self.arrivals.iter().flatten().map(|ring| ring.slots() as u64).sum();
         self.waited = self.waited.max(self.work.waiting);
     }
@@ -433,8 +501,9 @@ impl Links {
         }
     }
 
-    /// Where order is kept: tells the others what this worker has dealt with.
+    /// Tells the others what this worker has dealt with.
     pub(crate) fn tell(&mut self) {
+        self.end_batch();
         let has_waiting = self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty());
         if let Some(order) = &mut self.order {
             order.tell(has_waiting);
@@ -448,7 +517,8 @@ impl Links {
         if all { there } else { there.min(MOST_BATCHES * burst) }
     }
 
-    /// Whether sources that can wait may go on: nothing waits, and every ring has room for what many batches may lead to.
+    /// Whether sources that can wait may go on: nothing waits, every ring has room for what many batches may lead to, and no packet
+    /// stands that too many were spread behind.
     pub(crate) fn is_clear(&self) -> bool {
         let most = match self.spread.is_some() && self.order.is_none() {
             true => SPREAD_CAPACITY / 2,
@@ -456,7 +526,9 @@ impl Links {
         };
         let mut lanes = self.lanes.iter().flatten();
         let mut arrivals = self.arrivals.iter().flatten();
-        lanes.all(|lane| lane.filled() < most) && arrivals.all(|ring| ring.slots() < most)
+        !self.displacement.as_ref().is_some_and(Displacement::holds_sources)
+            && lanes.all(|lane| lane.filled() < most)
+            && arrivals.all(|ring| ring.slots() < most)
     }
 
     /// Whether packets have come, or wait to go.
@@ -465,6 +537,8 @@ impl Links {
             || self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
             || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
             || self.order.as_ref().is_some_and(|order| order.has_waiting() || order.has_to_tell())
+            // Nobody rings when the others have caught up.
+            || self.displacement.as_ref().is_some_and(Displacement::is_stuck)
     }
 
     /// The number of workers.
@@ -473,41 +547,43 @@ impl Links {
     }
 }
 
-/// Keeps the packets of a batch that are for this worker, and stages the others.
+/// Keeps the packets of a batch that are for this worker, and stages the others with their numbers.
 #[inline]
 fn sift(
     me: usize,
     lanes: &mut [Option<Lane>],
     batch: &mut Batch,
     to: Target,
-    mut worker_of: impl FnMut(&mut Packet) -> usize,
+    mut worker_of: impl FnMut(&mut Packet) -> (usize, u64),
     lost: &mut impl FnMut(Packet),
 ) {
     batch.sift(
         |packet| match worker_of(packet) {
-            worker if worker == me => Ok(()),
-            worker => Err(worker),
+            (worker, _) if worker == me => Ok(()),
+            elsewhere => Err(elsewhere),
         },
-        |packet, worker| match lanes.get_mut(worker).and_then(Option::as_mut) {
-            Some(lane) => lane.staged.push(Handed { packet, to }),
+        |packet, (worker, number)| match lanes.get_mut(worker).and_then(Option::as_mut) {
+            Some(lane) => lane.staged.push(Handed { packet, to, number }),
             None => lost(packet),
         },
     );
 }
 
 /// Notes which rings are to get no more packets than have to go there; whether there is any.
-fn mark_full(lanes: &[Option<Lane>], full: &mut [bool]) -> bool {
-    for (full, lane) in full.iter_mut().zip(lanes) {
-        *full = lane.as_ref().is_some_and(|lane| lane.filled() >= SPREAD_CAPACITY);
+fn mark_full(lanes: &[Option<Lane>], waiting: &mut [Waiting]) -> bool {
+    let mut any = false;
+    for (waiting, lane) in waiting.iter_mut().zip(lanes) {
+        waiting.is_full = lane.as_ref().is_some_and(|lane| lane.filled() >= SPREAD_CAPACITY);
+        any |= waiting.is_full;
     }
-    full.contains(&true)
+    any
 }
 
 /// The next worker behind one whose ring is full. There is always one: a worker has no ring to itself.
 #[cold]
-fn with_room(full: &[bool], worker: usize) -> usize {
-    let mut others = (1..full.len()).map(|step| (worker + step) % full.len());
-    others.find(|&worker| !full[worker]).unwrap_or(worker)
+fn with_room(waiting: &[Waiting], worker: usize) -> usize {
+    let mut others = (1..waiting.len()).map(|step| (worker + step) % waiting.len());
+    others.find(|&worker| !waiting[worker].is_full).unwrap_or(worker)
 }
 
 impl Lane {
@@ -556,9 +632,12 @@ mod tests {
     const TO: Target = Target { element: 0, input: 0, way: Way::Spread };
 
     fn links(workers: usize) -> Vec<Links> {
+        links_by(workers, Arc::new(InTurn))
+    }
+
+    fn links_by(workers: usize, spreading: Arc<dyn Spreading>) -> Vec<Links> {
         let bells: Arc<[Bell]> = (0..workers).map(|_| Bell::new().unwrap()).collect();
         let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(workers));
-        let spreading: Arc<dyn Spreading> = Arc::new(InTurn);
         connect(&bells, &dispatch, Some((&spreading, &Arc::default())), &[], true)
     }
 
@@ -605,6 +684,51 @@ mod tests {
         links.iter_mut().skip(1).for_each(|other| _ = drain(other, 0, &mut pool));
     }
 
+    /// One packet to the second worker, and all others stay.
+    struct Once(bool);
+
+    impl Spreading for Once {
+        fn spread(&self, _worker: usize, _loads: &Arc<[Load]>) -> Box<dyn Spread> {
+            Box::new(Once(false))
+        }
+    }
+
+    impl Spread for Once {
+        fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
+            usize::from(!std::mem::replace(&mut self.0, true))
+        }
+
+        fn may_stay(&self, _packet: &Packet) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_packet_that_no_other_one_follows_bounds_them_too() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        for workers in [2, 8] {
+            let mut links = links_by(workers, Arc::new(Once(false)));
+            let mut overtake = 0;
+            while links[0].is_clear() && overtake < 100_000 {
+                overtake += give(&mut links[0], &mut pool, b"packet");
+            }
+            assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
+            // It is being dealt with, and that takes as long.
+            let mut batch = Batch::new();
+            links[1].take(0, 32, &mut batch).unwrap();
+            links[0].look();
+            assert!(links.iter().all(|links| !links.is_clear()) && links[0].has_work());
+            batch.drain().for_each(|packet| pool.free(packet));
+            links[1].count_arrivals();
+            links[0].look();
+            assert!(links[0].is_clear());
+            assert_eq!(
+                links[1].displaced(32),
+                Some((overtake as u64, Some(SPAN as u64 * workers as u64 + 32)))
+            );
+        }
+    }
+
     #[test]
     fn sources_that_can_wait_bound_how_far_packets_are_displaced() {
         let mut pool = Pool::new(64 << 20).unwrap();
@@ -616,7 +740,7 @@ mod tests {
                 overtake += give(&mut links[0], &mut pool, b"packet");
                 overtake += links.iter_mut().skip(2).map(|other| drain(other, 0, &mut pool)).sum::<usize>();
             }
-            assert!(overtake <= (SPREAD_CAPACITY / 2 + 32) * workers, "{workers}: {overtake}");
+            assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
             drain(&mut links[1], 0, &mut pool);
         }
     }

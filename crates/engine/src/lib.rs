@@ -13,6 +13,7 @@ mod asking;
 mod calls;
 mod clock;
 mod configure;
+mod displacement;
 mod driver;
 mod facts;
 mod flow_marks;

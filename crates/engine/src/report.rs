@@ -39,6 +39,13 @@ pub struct WorkerReport {
     pub waited: u64,
     /// Where order is kept: packets that have left behind others that came after them.
     pub late: u64,
+    /// Where packets of flows are spread without their order: by how many packets the worst that this worker has dealt with has come
+    /// too late, of those that were spread behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<u64>,
+    /// By how many packets one may come too late. `None` where packets come from interfaces, which cannot wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub displaced_most: Option<u64>,
 }
 
 /// One element: `in = out + held + dropped`.
@@ -168,6 +175,7 @@ impl Worker {
         let mut workers = Vec::new();
         if let Some(links) = &self.links {
             let Totals { packets_in, out, held, dropped, .. } = totals;
+            let (displaced, most) = links.displaced(self.core.burst).unzip();
             workers.push(WorkerReport {
                 packets_in,
                 out,
@@ -177,6 +185,8 @@ impl Worker {
                 taken: links.taken,
                 waited: links.waited,
                 late: links.order.as_ref().map_or(0, Order::late),
+                displaced,
+                displaced_most: most.flatten(),
             });
         }
         Report { elements, totals, workers }

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 use element::{ElementId, Files};
 
+use crate::displacement::Board;
 use crate::handover::Bell;
 use crate::report::Report;
 use crate::worker::Worker;
@@ -23,6 +24,8 @@ pub(crate) struct Team {
     /// Those that wait for their turn, if they do; whoever has it can ask them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
+    /// Where packets of flows are spread without their order: how far they are displaced, and how far they may be.
+    pub(crate) displacement: OnceLock<(Arc<Board>, Option<u64>)>,
     /// The run is over.
     over: AtomicBool,
     failed: AtomicBool,
@@ -82,6 +85,7 @@ impl Team {
             waiting: (0..workers).map(|_| Mutex::new(None)).collect(),
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
             members: (0..workers).map(|_| Member::default()).collect(),
+            displacement: OnceLock::new(),
             over: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             stops: AtomicI64::new(0),

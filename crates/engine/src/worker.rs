@@ -353,6 +353,7 @@ impl Worker {
             None => false,
             Some(links) => {
                 links.push_waiting();
+                links.look();
                 links.has_work() && self.import_all(false)
             }
         }

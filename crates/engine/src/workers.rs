@@ -101,6 +101,9 @@ impl Workers {
         let spreading = spreading.as_ref().zip(known.as_ref());
         let links = handover::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
+            if let Some((board, (_, most))) = links.board().zip(links.displaced(worker.core.burst)) {
+                team.displacement.get_or_init(|| (Arc::clone(board), most));
+            }
             worker.links = Some(links);
             worker.inner.team = Some(Arc::clone(team));
         }

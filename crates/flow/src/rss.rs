@@ -35,8 +35,8 @@ const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2.
 ///
 /// The hash is linear in its input, so a key may send neighbours to one queue, 16 clients with one in 16 keys where there
 /// are two queues. Such keys are passed over: here 16 addresses or ports that follow each other, beginning at a multiple of 16,
-/// are even over two, four and eight queues, also where both count up together, and 256 addresses or ports over all 128
-/// entries.
+/// are even over two, four and eight queues, and 256 over all 128 entries, which other numbers of queues share as evenly as 128
+/// can be shared; also where both count up together. So are 256 subnets of 256 addresses over the entries.
 pub fn key_of(seed: u64) -> Key {
     let (mut state, mut key) = (seed, KEY);
     for (words, ends) in VERSIONS {
@@ -53,11 +53,24 @@ pub fn key_of(seed: u64) -> Key {
     key
 }
 
+/// A key of so many bytes that a seed chooses, for an interface: that of [`key_of`] as far as addresses and ports reach.
+pub fn long_key_of(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut key = key_of(split_mix(&mut state)).to_vec();
+    while key.len() < length {
+        key.extend(split_mix(&mut state).to_be_bytes());
+    }
+    key.truncate(length);
+    key
+}
+
 fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
-    let is_even = |ends: &[usize]| rank(key, ends, 4, 8) == 3;
-    // What is even over eight queues is so over two and four.
-    [a, b, p, q].iter().all(|&end| is_even(&[end]) && rank(key, &[end], 8, ENTRIES) == 7)
+    // What is even over eight queues is so over two and four, and what is even over all entries over any number of queues, as far as
+    // that divides their number.
+    let is_even = |ends: &[usize]| rank(key, ends, 4, 8) == 3 && rank(key, ends, 8, ENTRIES) == 7;
+    [a, b, p, q].iter().all(|&end| is_even(&[end]))
         && [[a, p], [a, q], [b, p], [b, q]].iter().all(|ends| is_even(ends))
+        && [a - 8, b - 8].iter().all(|&subnets| rank(key, &[subnets], 8, ENTRIES) == 7)
 }
 
 /// The rank of the map from the last bits of fields that end there, which have all the same number, to queues: numbers
@@ -266,5 +279,45 @@ mod tests {
             }
         }
         assert_eq!(key_of(1), key_of(1));
+    }
+
+    #[test]
+    fn many_neighbours_are_even_over_any_number_of_queues() {
+        const CLIENTS: u32 = 4096;
+        // Addresses, ports, both, eight ports of each address, and subnets that count up.
+        let shapes: [fn(u32) -> (u32, u16); 5] = [
+            |n| (n, 5000),
+            |n| (7, 1024 + n as u16),
+            |n| (n, 1024 + n as u16),
+            |n| (n / 8, 1024 + (n % 8) as u16),
+            |n| (n << 8, 5000),
+        ];
+        for seed in 0..100 {
+            let hash = Toeplitz::new(key_of(seed));
+            for (number, shape) in shapes.into_iter().enumerate() {
+                for queues in 2..=8 {
+                    let mut counts = vec![0; queues];
+                    for (client, port) in (0..CLIENTS).map(shape) {
+                        let hash = hash.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
+                        counts[queue(hash, queues)] += 1;
+                    }
+                    // No queue has more entries than others by more than one.
+                    let most = CLIENTS / ENTRIES * ENTRIES.div_ceil(queues as u32);
+                    let is_even = counts.iter().all(|&count| count <= most);
+                    assert!(is_even, "key {seed}, shape {number}: {counts:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_for_interfaces_have_any_length() {
+        for length in [0, 16, 40, 52, 255] {
+            let key = long_key_of(7, length);
+            assert_eq!((key.len(), &key), (length, &long_key_of(7, length)));
+            assert!(length < 16 || key != long_key_of(8, length));
+        }
+        assert!(long_key_of(7, 52).starts_with(&long_key_of(7, 40)));
+        assert!(long_key_of(7, 52)[40..] != [0; 12]);
     }
 }

@@ -220,12 +220,12 @@ impl Run {
     }
 }
 
-/// Reads `element.handler`, or `worker N element.handler` of one worker's copy.
+/// Reads `element.handler`, `worker N element.handler` of one worker's copy, or a `handler` of the graph.
 fn read(workers: &mut Workers, name: &str) -> Result<String, String> {
     if let Some(of_one) = name.strip_prefix("worker ") {
         return workers.read(None, "worker", of_one);
     }
-    let (element, handler) = name.split_once('.').ok_or("no dot")?;
+    let Some((element, handler)) = name.split_once('.') else { return workers.read(None, name, "") };
     let id = workers.plan().graph.find(element).ok_or_else(|| format!("no element {element}"))?;
     workers.read(Some(id), handler, "")
 }

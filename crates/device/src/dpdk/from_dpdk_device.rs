@@ -41,6 +41,9 @@
 //! - `MTU`: the longest packet of the port, without link header.
 //! - `MODE`: `rss` or `none`; `flow` and `vmdq` are not there.
 //! - `MAX_RSS`: spreads packets over so many queues only.
+//! - `RSS_KEY`: `secret`, or `own`: whether the port spreads packets by a secret key, of its own length, or by the one that
+//!   it has, which is often known. Only with several workers and queues, and under the real clock. One that the driver does not
+//!   take is said.
 //! - `RSS_AGGREGATE`: whether the port's hash becomes the aggregate annotation.
 //! - `PAINT_QUEUE`: whether the number of the queue becomes the paint annotation.
 //! - `TIMESTAMP`: accepted; packets have the time of their turn.
@@ -90,6 +93,7 @@
 //! - `max_rss`: spreads packets over so many queues.
 //! - `rss_reta`: the queue of each value of the hash.
 //! - `rss_reta_size`: how many values those are.
+//! - `rss_key`: `secret` if the port spreads packets by a secret key, else `own`.
 //!
 //! ## Example
 //! ```click
@@ -148,6 +152,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MTU", "unsigned", ""),
         ArgInfo::keyword("MODE", "word", "rss"),
         ArgInfo::keyword("MAX_RSS", "unsigned", ""),
+        ArgInfo::keyword("RSS_KEY", "word", "secret"),
         ArgInfo::keyword("RSS_AGGREGATE", "bool", "false"),
         ArgInfo::keyword("PAINT_QUEUE", "bool", "false"),
         ArgInfo::keyword("TIMESTAMP", "bool", "false"),
@@ -197,6 +202,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("max_rss"),
         HandlerInfo::read("rss_reta"),
         HandlerInfo::read("rss_reta_size"),
+        HandlerInfo::read("rss_key"),
     ],
     // Needs a port: what it does is tested on virtual ones.
     samples: &[],
@@ -253,8 +259,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if mtu.is_some_and(|mtu| !(68..=2094).contains(&mtu)) {
         args.error("MTU: from 68 to 2094: a frame has to fit into 2112 bytes");
     }
-    let wanted =
-        Wanted { promiscuous, least, most, mac: args.get("MAC"), mtu, spread: args.get("MAX_RSS"), ..wanted };
+    let keeps_key = crate::rss_key::is_kept(args);
+    let (mac, spread) = (args.get("MAC"), args.get("MAX_RSS"));
+    let wanted = Wanted { promiscuous, least, most, mac, mtu, spread, keeps_key, ..wanted };
     let element = FromDpdkDevice {
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         completes: args.or("CHECKSUM", true),
@@ -400,6 +407,7 @@ impl Element for FromDpdkDevice {
             // As FastClick answers where the port is allowed to be missing.
             ("device", None) => "undefined".into(),
             ("mac" | "driver" | "vendor", None) => String::new(),
+            ("rss_key", None) => crate::rss_key::word(false).into(),
             (_, None) => "0".into(),
         })
     }

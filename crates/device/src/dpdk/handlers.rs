@@ -1,6 +1,7 @@
 //! What can be asked of a port while it runs, by the names that handlers have in FastClick.
 
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use element::Cx;
 use element::args::{Arg, Place, parse_integer};
@@ -40,6 +41,7 @@ impl Port {
             "rss_reta" => {
                 port::reta(number, self.info.reta_size).iter().map(|queue| format!("{queue} ")).collect()
             }
+            "rss_key" => crate::rss_key::word(self.has_secret_key.load(Ordering::Relaxed)).into(),
             "hw_count" => counts()?.in_packets.to_string(),
             "hw_bytes" => counts()?.in_bytes.to_string(),
             "hw_dropped" => counts()?.missed.to_string(),

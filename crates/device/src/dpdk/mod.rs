@@ -60,6 +60,8 @@ struct Wanted {
     mtu: Option<u16>,
     /// Queues that hashes are spread over.
     spread: Option<u16>,
+    /// True if the port is to keep the key by which it spreads packets over queues.
+    keeps_key: bool,
     /// Packets that may wait in the element.
     room: usize,
     may_be_missing: bool,

@@ -53,6 +53,8 @@ pub(super) struct Port {
     /// Copies of elements that have not set up their queues yet.
     missing: AtomicUsize,
     runs: AtomicBool,
+    /// True if packets are spread over its queues by a secret key.
+    pub(super) has_secret_key: AtomicBool,
     /// A pool of DPDK's for packets that have to be copied, and how many buffers it has.
     own: Mutex<Option<Arc<OwnPool>>>,
     buffers: u32,
@@ -324,6 +326,7 @@ impl Port {
             tx,
             missing: AtomicUsize::new(missing),
             runs: AtomicBool::new(false),
+            has_secret_key: AtomicBool::new(false),
             own: Mutex::new(None),
             buffers: if buffers > 0 { buffers } else { OWN_BUFFERS * u32::from(rx) },
             rx_descriptors,
@@ -416,7 +419,23 @@ impl Port {
             port::set_reta(self.number, queues, self.info.reta_size)
                 .map_err(|error| self.cannot("spread packets over queues (MAX_RSS)", error))?;
         }
+        self.hide_key(cx);
         Ok(())
+    }
+
+    /// Lets the port spread packets over its queues by a secret key, unless an element wants it to keep its own.
+    fn hide_key(&self, cx: &mut Cx<'_>) {
+        let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
+        let (mut queues, mut keeps) = (0, false);
+        receivers.for_each(|share| (queues, keeps) = (queues + share.queues, keeps | share.wanted.keeps_key));
+        let Some(length) = self.info.key_length.filter(|_| queues > 1 && !keeps) else { return };
+        let Some(key) = cx.interface_key(length.into()) else { return };
+        match port::set_key(self.number, &key) {
+            Ok(()) => self.has_secret_key.store(true, Ordering::Relaxed),
+            Err(error) => {
+                cx.warn(format_args!("{}", crate::rss_key::refusal(&self.info.name, &start::reason(error))));
+            }
+        }
     }
 
     /// Bytes of the longest frame.
@@ -546,5 +565,40 @@ impl Transmitter {
         let memory = queue.into_memory();
         ports.stop(cx.pool(), &memory);
         Memory::close(memory, cx.pool());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    use super::port;
+
+    /// Runs on a port, and returns what it says of its key and which one the port has afterwards.
+    fn key_after(how: Run, keyword: &str) -> (String, Vec<u8>) {
+        let text = format!("in :: FromDPDKDevice(0{keyword}) -> Discard; Script(wait 1ms, stop)");
+        let outcome = how.with(crate::CLASSES).text(&text, &["in.rss_key"]).unwrap();
+        let length = port::info(0).unwrap().key_length.unwrap();
+        (outcome.values[0].clone().unwrap(), port::key(0, length).unwrap())
+    }
+
+    /// In one test, because DPDK starts once in a process.
+    #[test]
+    fn several_workers_have_packets_spread_by_a_secret_key() {
+        let arguments = ["--no-huge", "--no-pci", "-m", "64", "--vdev=net_null0"].map(String::from);
+        let _running = crate::dpdk::start(&arguments).unwrap();
+        let own = port::key(0, 40).unwrap();
+        // Nobody else asks: with one worker, by the captures' time, and where it is not wanted.
+        for (how, keyword) in
+            [(Run::real(), ""), (Run::trace().on(2), ""), (Run::real().on(2), ", RSS_KEY own")]
+        {
+            assert_eq!(key_after(how, keyword), ("own".into(), own.clone()), "{how:?}");
+        }
+        let (first, second) = (key_after(Run::real().on(2), ""), key_after(Run::real().on(2), ""));
+        assert_eq!((&*first.0, &*second.0), ("secret", "secret"));
+        assert!(first.1.len() == 40 && first.1 != own && first.1 != second.1, "{first:?} {second:?} {own:?}");
+        // A driver has a key of one length.
+        assert!(port::set_key(0, &[1; 300]).is_err());
+        port::set_key(0, &own).unwrap();
     }
 }

@@ -185,8 +185,7 @@ impl ToDpdkDevice {
         self.is_stuck = true;
         if !self.told {
             self.told = true;
-            let name = cx.name().to_string();
-            cx.message(format_args!("{name}: packet dropped\n"));
+            cx.warn(format_args!("packet dropped"));
         }
         false
     }

@@ -30,6 +30,9 @@
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues are then opened with all
 //!   these arguments, or `stop`: the run ends with an error.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `RSS_KEY`: `secret`, or `own`: whether the interface chooses queues by a secret key, of its own length, or by the one that
+//!   it has, which is often known. Only with several workers and queues, under the real clock, and where no other program has
+//!   some of the queues. The old one is put back at the end. One that the driver does not take is said.
 //! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
 //! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
 //!
@@ -38,6 +41,7 @@
 //! - `reset_counts`: sets the count to zero.
 //! - `mode`: who runs the program, `native` or `skb`.
 //! - `queues`: how many queues it receives from.
+//! - `rss_key`: `secret` if the interface chooses queues by a secret key, else `own`.
 //! - `completed`: packets whose checksum was completed.
 //! - `kernel_drops`: packets that the kernel has lost, for whatever reason.
 //! - `rx_ring_full`: there was no room in the ring of received packets.
@@ -75,6 +79,7 @@ use crate::frames::complete;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket};
 use crate::interface::{Gone, Presence, cannot};
+use crate::rss_key;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -94,6 +99,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RING", "unsigned", "2048"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
+        ArgInfo::keyword("RSS_KEY", "word", "secret"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
@@ -102,6 +108,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
         HandlerInfo::read("mode"),
         HandlerInfo::count("queues"),
+        HandlerInfo::read("rss_key"),
         HandlerInfo::count("completed"),
         HandlerInfo::count("kernel_drops"),
         HandlerInfo::count("rx_ring_full"),
@@ -117,7 +124,7 @@ pub static CLASS: Class = Class {
 };
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let wanted = read_wanted(args);
+    let wanted = Wanted { keeps_key: rss_key::is_kept(args), ..read_wanted(args) };
     let burst: Option<i64> = args.get("BURST");
     if burst.is_some_and(|burst| burst <= 0) {
         args.error("BURST out of range");
@@ -527,6 +534,7 @@ impl Element for FromXdp {
             "fill_ring_empty" => counts.fill_ring_empty,
             "rx_dropped" => counts.dropped,
             "rx_invalid" => counts.invalid,
+            "rss_key" => return Ok(rss_key::word(self.interface.has_secret_key()).into()),
             "mode" => {
                 return Ok(
                     if self.interface.runner() == Some(Runner::Kernel) { "skb" } else { "native" }.into()
@@ -561,6 +569,7 @@ mod tests {
             ("eth0, 256", "QUEUE out of range"),
             ("eth0, RING 100", "RING: a power of two from 64 to 16384 expected"),
             ("eth0, BURST 0", "BURST out of range"),
+            ("eth0, RSS_KEY mine", "RSS_KEY: secret or own expected, not \"mine\""),
             ("\"\"", "interface not set"),
             ("", "DEVNAME: required argument missing"),
             ("no-such-device", "no-such-device: SIOCGIFINDEX: No such device; `ip link` shows"),

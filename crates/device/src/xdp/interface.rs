@@ -11,17 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::{Cx, ElementId, Setup};
+use flow::rss::Key;
 use libc::c_int;
 use nix::sys::eventfd::EventFd;
 
+use super::key::SecretKey;
 use super::port::{Port, explain};
 use super::receiver::Receiver;
 use super::shared::Shared;
 use super::sys::program::{Program, Runner};
 use super::{Mode, Wanted};
-use flow::rss::Key;
-
 use crate::interface::steering::Steering;
+use crate::interface::sys::link;
+use crate::rss_key;
 
 /// The interfaces of a graph.
 #[derive(Default)]
@@ -48,6 +50,7 @@ struct State {
     /// Guests that nobody has fetched.
     guests: Vec<(ElementId, usize, Receiver)>,
     program: Option<Program>,
+    key: Option<SecretKey>,
     runner: Option<Runner>,
     /// How often all copies have closed their queues, because the interface was removed.
     round: u32,
@@ -118,7 +121,7 @@ impl Interface {
     /// What the kernel refuses.
     pub(super) fn serve(
         &self,
-        cx: &Cx<'_>,
+        cx: &mut Cx<'_>,
         wanted: &Wanted,
         index: c_int,
         receivers: &[Receiver],
@@ -141,8 +144,12 @@ impl Interface {
         }));
         state.ready += 1;
         if state.ready == state.copies(cx) {
+            let mut queues: Vec<u32> = state.queues.iter().map(|queue| queue.number).collect();
             let begun = state.begin(index, workers, wanted.mode);
             begun.map_err(|(step, error)| explain(wanted, step, &error))?;
+            queues.sort_unstable();
+            queues.dedup();
+            state.hide_key(cx, &self.device, queues.len());
         }
         Ok(())
     }
@@ -199,6 +206,11 @@ impl Interface {
         lock(&self.state).runner
     }
 
+    /// True if the interface spreads frames over its queues by a secret key.
+    pub(super) fn has_secret_key(&self) -> bool {
+        lock(&self.state).key.is_some()
+    }
+
     /// Whether the user has to be told that frames are too long; once.
     pub(super) fn has_to_tell(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
@@ -214,6 +226,7 @@ impl State {
     /// Takes the program off: nothing more comes.
     fn detach(&mut self) {
         self.program = None;
+        self.key = None;
         // Whoever owns a queue has to be the last one that has it.
         self.queues.clear();
         self.guests.clear();
@@ -241,6 +254,22 @@ impl State {
             let _ = member.bell.write(1);
         }
         Ok(())
+    }
+
+    /// Lets the interface spread frames over its queues by a secret key, if all of them are ours, of which there are so many.
+    /// Where others have some, it is theirs too.
+    fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
+        let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
+        let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);
+        if keeps || queues < 2 || cx.interface_key(0).is_none() || !are_all() {
+            return;
+        }
+        match SecretKey::set(device, |length| cx.interface_key(length)) {
+            Ok(key) => self.key = key,
+            Err(error) => {
+                cx.warn(format_args!("{}", rss_key::refusal(device, &crate::reason(&error))));
+            }
+        }
     }
 }
 

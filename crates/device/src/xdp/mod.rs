@@ -2,6 +2,7 @@
 //!
 //! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
 //! - `interface`: what all workers share of an interface: the program, and who is whose guest
+//! - `key`: the key by which an interface spreads frames over its queues
 //! - `port`: a queue of an interface, in two halves that share a socket; `receiver`: the half that receives
 //! - `shared`: what the workers know of each other that receive from one queue
 //! - `sys`: the system calls
@@ -10,6 +11,7 @@
 
 pub mod from_xdp;
 mod interface;
+mod key;
 mod port;
 mod receiver;
 mod shared;
@@ -41,6 +43,8 @@ struct Wanted {
     mode: Mode,
     /// Entries of each ring.
     ring: u32,
+    /// True if the interface is to keep the key by which it spreads frames over queues.
+    keeps_key: bool,
 }
 
 /// Where a FromXDP leaves the sending halves of its queues for a ToXDP of the same worker.
@@ -91,5 +95,5 @@ fn read_wanted(args: &mut Args<'_>) -> Wanted {
             Mode::Auto
         }
     };
-    Wanted { device, queue, mode, ring }
+    Wanted { device, queue, mode, ring, keeps_key: false }
 }

@@ -25,6 +25,15 @@ impl Cx<'_> {
         self.host.steering_key()
     }
 
+    /// A secret key of so many bytes for the hash by which an interface spreads packets over its queues, another one at each
+    /// call. `None` where packets belong to workers by the key that everybody knows: under the captures' time, and where there is
+    /// one worker. It need not be the same for both directions of a flow: packets go on to their worker from whichever queue they
+    /// have come by.
+    pub fn interface_key(&self, length: usize) -> Option<Vec<u8>> {
+        let is_secret = self.worker().1 > 1 && self.steering_key() != rss::KEY;
+        is_secret.then(|| rss::long_key_of(super::secret(), length))
+    }
+
     /// The worker that a frame belongs to.
     pub fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {
         self.host.worker_of(frame, link)

@@ -20,6 +20,8 @@ unsafe extern "C" {
     safe fn tg_port_queue_count(port: u16, queue: u16) -> i32;
     safe fn tg_port_reta(port: u16, number: u16, size: u16) -> i32;
     safe fn tg_port_set_reta(port: u16, queues: u16, size: u16) -> i32;
+    fn tg_port_key(port: u16, key: *mut u8, length: u8) -> i32;
+    fn tg_port_set_key(port: u16, key: *const u8, length: u8) -> i32;
 }
 
 /// Bytes of names (RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE).
@@ -40,6 +42,7 @@ struct RawInfo {
     rx_descriptors: u16,
     tx_descriptors: u16,
     reta_size: u16,
+    key_length: u16,
     rss: u64,
 }
 
@@ -53,6 +56,8 @@ pub(in crate::dpdk) struct Info {
     pub(in crate::dpdk) most_rx: u16,
     pub(in crate::dpdk) most_tx: u16,
     pub(in crate::dpdk) reta_size: u16,
+    /// Bytes of the key of the hash that packets are spread over queues by; `None` if they are not spread.
+    pub(in crate::dpdk) key_length: Option<u8>,
 }
 
 #[repr(C)]
@@ -114,6 +119,7 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
         rx_descriptors: 0,
         tx_descriptors: 0,
         reta_size: 0,
+        key_length: 0,
         rss: 0,
     };
     // SAFETY: a structure of the same layout.
@@ -130,6 +136,7 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
         most_rx: raw.most_rx,
         most_tx: raw.most_tx,
         reta_size: raw.reta_size,
+        key_length: u8::try_from(raw.key_length).ok().filter(|_| raw.rss != 0),
     })
 }
 
@@ -228,4 +235,22 @@ pub(in crate::dpdk) fn reta(port: u16, size: u16) -> Vec<i32> {
 /// Spreads hashes over the first queues.
 pub(in crate::dpdk) fn set_reta(port: u16, queues: u16, size: u16) -> Result<(), i32> {
     checked(tg_port_set_reta(port, queues, size)).map(drop)
+}
+
+/// The key of the hash that packets are spread over queues by, of so many bytes.
+pub(in crate::dpdk) fn key(port: u16, length: u8) -> Result<Vec<u8>, i32> {
+    // Drivers write the key that they have, whatever was asked for.
+    let mut key = [0; u8::MAX as usize];
+    // SAFETY: room for the longest key.
+    checked(unsafe { tg_port_key(port, key.as_mut_ptr(), length) })?;
+    Ok(key[..usize::from(length)].to_vec())
+}
+
+/// Sets it.
+pub(in crate::dpdk) fn set_key(port: u16, key: &[u8]) -> Result<(), i32> {
+    let length = u8::try_from(key.len()).map_err(|_| -libc::EINVAL)?;
+    // SAFETY: as many bytes as are said.
+    checked(unsafe { tg_port_set_key(port, key.as_ptr(), length) })?;
+    // Some drivers take a key and go on with their own.
+    if self::key(port, length)? == key { Ok(()) } else { Err(-libc::EOPNOTSUPP) }
 }

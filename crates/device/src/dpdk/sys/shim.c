@@ -442,6 +442,9 @@ void tg_cleanup(void)
 	rte_eal_cleanup();
 }
 
+/* What packets are spread over queues by. */
+#define RSS_FLOWS (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
+
 struct port_info {
 	char name[RTE_ETH_NAME_MAX_LEN];
 	const char *driver;
@@ -452,6 +455,8 @@ struct port_info {
 	uint16_t rx_descriptors;
 	uint16_t tx_descriptors;
 	uint16_t reta_size;
+	/* Bytes of the hash's key. */
+	uint16_t key_length;
 	uint64_t rss;
 };
 
@@ -483,7 +488,9 @@ int tg_port_info(uint16_t port, struct port_info *to)
 	to->rx_descriptors = info.rx_desc_lim.nb_max;
 	to->tx_descriptors = info.tx_desc_lim.nb_max;
 	to->reta_size = info.reta_size;
-	to->rss = info.flow_type_rss_offloads;
+	/* Drivers that do not say have the usual one. */
+	to->key_length = info.hash_key_size ? info.hash_key_size : 40;
+	to->rss = info.flow_type_rss_offloads & RSS_FLOWS;
 	return 0;
 }
 
@@ -512,7 +519,7 @@ int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int
 	struct rte_eth_conf conf = { 0 };
 	/* With 0 it is what the standard says. */
 	conf.rxmode.mtu = mtu ? RTE_MIN(mtu, info.max_mtu ? (uint32_t)info.max_mtu : UINT16_MAX) : 0;
-	uint64_t flows = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
+	uint64_t flows = info.flow_type_rss_offloads & RSS_FLOWS;
 	if (spreads && rx > 1 && flows) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = flows;
@@ -688,6 +695,28 @@ int tg_port_set_reta(uint16_t port, uint16_t queues, uint16_t size)
 		entries[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = i % queues;
 	}
 	return rte_eth_dev_rss_reta_update(port, entries, size);
+}
+
+/* The key of the hash that spreads packets over queues. `key` has room for 255 bytes. */
+int tg_port_key(uint16_t port, uint8_t *key, uint8_t length)
+{
+	struct rte_eth_rss_conf conf = { .rss_key = key, .rss_key_len = length };
+	return rte_eth_dev_rss_hash_conf_get(port, &conf);
+}
+
+/* Sets it. What is hashed stays as it is. */
+int tg_port_set_key(uint16_t port, const uint8_t *key, uint8_t length)
+{
+	/* Drivers do not write to the key that they are given here; the structure is that of the question too. */
+	uint8_t old[UINT8_MAX], own[UINT8_MAX];
+	struct rte_eth_rss_conf conf = { .rss_key = old, .rss_key_len = length };
+	int result = rte_eth_dev_rss_hash_conf_get(port, &conf);
+	if (result != 0)
+		return result;
+	memcpy(own, key, length);
+	conf.rss_key = own;
+	conf.rss_key_len = length;
+	return rte_eth_dev_rss_hash_update(port, &conf);
 }
 
 const char *tg_reason(int error)

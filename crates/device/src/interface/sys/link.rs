@@ -94,10 +94,16 @@ pub(crate) fn is_up(name: &str) -> io::Result<bool> {
 pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
     // `struct ethtool_value` (linux/ethtool.h): command and answer.
     let mut value = [ETHTOOL_GLINK, 0u32];
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    tell(&mut request, libc::SIOCETHTOOL)?;
+    ethtool(name, &mut value)?;
     Ok(value[1] != 0)
+}
+
+/// Carries out a request of `linux/ethtool.h`, whose structure these words are.
+pub(super) fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // The kernel writes no more than the words that the structure says it has, which live through the call.
+    tell(&mut request, libc::SIOCETHTOOL)
 }
 
 /// How many send queues are in use. An error where the driver does not say.

@@ -7,6 +7,7 @@ pub(crate) mod bpf;
 pub(crate) mod fanout;
 pub(crate) mod link;
 pub(crate) mod ring;
+pub(crate) mod rss;
 pub(crate) mod sender;
 pub(crate) mod tun;
 

@@ -1,0 +1,117 @@
+//! The hash by which an interface chooses receive queues, by ioctl (ETHTOOL_GRSSH, ETHTOOL_SRSSH of `linux/ethtool.h`).
+
+use std::io;
+
+use super::link;
+
+const GET: u32 = 0x46;
+const SET: u32 = 0x47;
+/// In the place of the number of entries of the table: the table stays.
+const NO_CHANGE: u32 = u32::MAX;
+/// The bit of Toeplitz' hash among the hash functions.
+const TOEPLITZ: u8 = 1;
+/// Words of `struct ethtool_rxfh` in front of the table.
+const HEAD: usize = 6;
+/// Longest tables and keys that are asked for; the longest key of the kernel's drivers has 52 bytes.
+const MOST_ENTRIES: u32 = 1 << 16;
+const MOST_BYTES: u32 = 256;
+
+/// The hash of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hash {
+    /// Entries of the table from hashes to queues.
+    entries: usize,
+    pub(crate) key: Vec<u8>,
+}
+
+impl Hash {
+    /// The same by another key.
+    pub(crate) fn with_key(&self, key: Vec<u8>) -> Hash {
+        Hash { entries: self.entries, key }
+    }
+}
+
+/// What the interface hashes by.
+///
+/// # Errors
+/// What the kernel says; `EOPNOTSUPP` if there is no key.
+pub(crate) fn get(name: &str) -> io::Result<Hash> {
+    let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+    // With no room, the kernel says how much it takes.
+    let mut sizes = words(GET, 0, 0);
+    link::ethtool(name, &mut sizes)?;
+    let [_, _, entries, bytes, ..] = sizes[..] else { return Err(unsupported()) };
+    if bytes == 0 || bytes > MOST_BYTES || entries > MOST_ENTRIES {
+        return Err(unsupported());
+    }
+    let mut all = words(GET, entries, bytes);
+    link::ethtool(name, &mut all)?;
+    // Others have no key, or do not go by it.
+    let [function, ..] = all[4].to_ne_bytes();
+    if function != 0 && function & TOEPLITZ == 0 {
+        return Err(unsupported());
+    }
+    let entries = entries as usize;
+    let key = all[HEAD + entries..].iter().flat_map(|word| word.to_ne_bytes()).take(bytes as usize).collect();
+    Ok(Hash { entries, key })
+}
+
+/// Sets its key, which is as long as the old one; the function and the table stay.
+///
+/// # Errors
+/// What the kernel says; `EOPNOTSUPP` if the interface goes on with another key than this.
+pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
+    link::ethtool(name, &mut request(hash))?;
+    match get(name)?.key == hash.key {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+    }
+}
+
+/// The request that sets a key. It lies behind the room for the table, although that is not set.
+fn request(hash: &Hash) -> Vec<u32> {
+    let mut request = words(SET, hash.entries as u32, hash.key.len() as u32);
+    request[2] = NO_CHANGE;
+    for (word, bytes) in request[HEAD + hash.entries..].iter_mut().zip(hash.key.chunks(4)) {
+        let mut whole = [0; 4];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        *word = u32::from_ne_bytes(whole);
+    }
+    request
+}
+
+/// `struct ethtool_rxfh`: command, context, entries, bytes of the key, function, and a word in reserve; then the table and the key.
+fn words(command: u32, entries: u32, bytes: u32) -> Vec<u32> {
+    let mut words = vec![0; HEAD + entries as usize + (bytes as usize).div_ceil(4)];
+    words[..4].copy_from_slice(&[command, 0, entries, bytes]);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_as_the_kernel_reads_them() {
+        for length in [40u8, 52, 5] {
+            let key: Vec<u8> = (1..=length).collect();
+            let request = request(&Hash { entries: 128, key: key.clone() });
+            let bytes: Vec<u8> = request.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
+            assert_eq!([word(0), word(4), word(8), word(12)], [0x47, 0, u32::MAX, length.into()]);
+            // The hash function stays, and what is reserved is zero.
+            assert_eq!(bytes[16..24], [0; 8]);
+            // The table begins at byte 24.
+            assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);
+            let behind = 24 + 4 * 128;
+            assert_eq!(bytes[behind..behind + key.len()], key[..]);
+            assert!(bytes.len() >= behind + key.len() && bytes.len().is_multiple_of(4));
+        }
+    }
+
+    #[test]
+    fn interfaces_without_a_key_say_so() {
+        assert_eq!(get("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(get("no-such-device").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+}

@@ -1,0 +1,33 @@
+//! The argument RSS_KEY: by which key an interface spreads packets over its queues.
+//!
+//! Keys that interfaces come with are known, so that anybody can send all flows to one queue. A secret one prevents that as far
+//! as the hash does, which is linear (`flow::rss`).
+
+use element::Args;
+
+const WORDS: [&str; 2] = ["own", "secret"];
+
+/// True if the argument says that the interface is to keep its own key.
+pub(crate) fn is_kept(args: &mut Args<'_>) -> bool {
+    match args.or("RSS_KEY", String::from(WORDS[1])).as_str() {
+        "secret" => false,
+        "own" => true,
+        other => {
+            args.error(format!("RSS_KEY: secret or own expected, not \"{other}\""));
+            false
+        }
+    }
+}
+
+/// The word for a key.
+pub(crate) fn word(is_secret: bool) -> &'static str {
+    WORDS[usize::from(is_secret)]
+}
+
+/// Tells that an interface does not take a secret key.
+pub(crate) fn refusal(interface: &str, reason: &str) -> String {
+    format!(
+        "{interface}: spreads packets over its queues by a key of its own, which others may know: it takes no secret one \
+         ({reason})"
+    )
+}

@@ -1,0 +1,286 @@
+//! How far packets that are spread over workers may overtake each other, where no order is kept.
+//!
+//! Whoever spreads packets counts them. Rings keep their order, so a worker that has dealt with one has dealt with all before it
+//! that it was given; it says how far it is behind each batch. So the one who spreads knows the oldest packet that somebody has
+//! not dealt with, although that one stands still and its ring never fills: sources that can wait wait when too many have come
+//! behind it, and policies can leave a flow where its packets still are ([`Waiting`]).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use element::Timestamp;
+use element::steering::Waiting;
+
+/// Stretches that are remembered for each worker. When there are more, the last one grows; then a packet may be taken for older
+/// than it is, and never for newer.
+const STRETCHES: usize = 64;
+
+/// A number that one worker writes, on a line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line(AtomicU64);
+
+/// What all workers see.
+pub(crate) struct Board {
+    /// The last packet that a worker has dealt with of those that another one has given it, for each two.
+    done: Vec<Line>,
+    /// The last packet that anybody has dealt with, of those that each has spread.
+    reached: Vec<Line>,
+    /// By how many packets one that a worker has dealt with has come too late at most.
+    largest: Vec<Line>,
+    /// Workers that have spread so many behind the oldest that all sources have to wait.
+    stuck: Line,
+}
+
+impl Board {
+    /// For so many workers.
+    pub(crate) fn new(workers: usize) -> Board {
+        let lines = |count| (0..count).map(|_| Line::default()).collect();
+        Board {
+            done: lines(workers * workers),
+            reached: lines(workers),
+            largest: lines(workers),
+            stuck: Line::default(),
+        }
+    }
+
+    /// By how many packets one has come too late at most, at any worker.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest.iter().map(|line| line.0.load(Ordering::Relaxed)).max().unwrap_or(0)
+    }
+
+    fn done(&self, giver: usize, taker: usize) -> Option<&AtomicU64> {
+        self.done.get(giver * self.reached.len() + taker).map(|line| &line.0)
+    }
+}
+
+/// Packets that a worker was given at once, by their numbers.
+struct Stretch {
+    first: u64,
+    last: u64,
+    at: Timestamp,
+}
+
+/// One worker's part.
+pub(crate) struct Displacement {
+    me: usize,
+    pub(crate) board: Arc<Board>,
+    /// The number of the last packet that was spread.
+    given: u64,
+    /// The last of them that has stayed here.
+    stayed: u64,
+    /// What each worker has not dealt with, as far as is known.
+    under_way: Vec<VecDeque<Stretch>>,
+    /// True if some worker has something of it.
+    has_some: bool,
+    /// Packets from the oldest of those on that somebody has not dealt with, how many are too many, and whether these are.
+    span: u64,
+    limit: u64,
+    is_stuck: bool,
+    /// What was taken and is being dealt with: from whom, and the first and the last number.
+    taken: Option<(usize, u64, u64)>,
+    /// By how many packets one that was dealt with here has come too late at most.
+    pub(crate) largest: u64,
+}
+
+impl Displacement {
+    /// The part of one of the workers of a board.
+    fn new(me: usize, board: &Arc<Board>, limit: u64) -> Displacement {
+        let workers = board.reached.len();
+        Displacement {
+            me,
+            board: Arc::clone(board),
+            given: 0,
+            stayed: 0,
+            under_way: (0..workers).map(|_| VecDeque::with_capacity(STRETCHES)).collect(),
+            has_some: false,
+            span: 0,
+            limit,
+            is_stuck: false,
+            taken: None,
+            largest: 0,
+        }
+    }
+
+    /// The parts of so many workers. Sources wait when so many packets were spread from the oldest on that somebody has not dealt
+    /// with.
+    pub(crate) fn of_all(workers: usize, limit: u64) -> Vec<Displacement> {
+        let board = Arc::new(Board::new(workers));
+        (0..workers).map(|me| Displacement::new(me, &board, limit)).collect()
+    }
+
+    /// The number of the last packet that was spread.
+    #[inline]
+    pub(crate) fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// Counts packets that are spread. The last of them that stays here has this number, if it is not 0.
+    #[inline]
+    pub(crate) fn count(&mut self, packets: u64, stayed: u64) {
+        self.given += packets;
+        self.stayed = self.stayed.max(stayed);
+        if self.has_some {
+            self.span += packets;
+            self.judge();
+        }
+    }
+
+    /// Tells all workers when sources have to wait, and when they may go on.
+    #[inline]
+    fn judge(&mut self) {
+        let is_stuck = self.span >= self.limit;
+        if is_stuck != self.is_stuck {
+            self.is_stuck = is_stuck;
+            match is_stuck {
+                true => self.board.stuck.0.fetch_add(1, Ordering::Relaxed),
+                false => self.board.stuck.0.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
+    }
+
+    /// True if too many packets were spread here behind the oldest.
+    #[inline]
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// True if sources have to wait: packets may come here from the source of another worker, and be spread behind.
+    #[inline]
+    pub(crate) fn holds_sources(&self) -> bool {
+        self.board.stuck.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// True if others have packets that were not dealt with at the last look.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_some
+    }
+
+    /// Finds what others have dealt with, and says how far they are.
+    pub(crate) fn look(&mut self) {
+        // What has stayed here was dealt with before anything else was done.
+        let (mut reached, mut oldest) = (self.stayed, self.given + 1);
+        for (worker, stretches) in self.under_way.iter_mut().enumerate() {
+            let done = self.board.done(self.me, worker).map_or(0, |done| done.load(Ordering::Acquire));
+            reached = reached.max(done);
+            while stretches.front().is_some_and(|stretch| stretch.last <= done) {
+                stretches.pop_front();
+            }
+            if let Some(stretch) = stretches.front_mut() {
+                stretch.first = stretch.first.max(done + 1);
+                oldest = oldest.min(stretch.first);
+            }
+        }
+        self.span = self.given + 1 - oldest;
+        self.has_some = self.span > 0;
+        self.judge();
+        if let Some(line) = self.board.reached.get(self.me) {
+            line.0.store(reached, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells since when packets wait for each worker.
+    pub(crate) fn show(&self, waiting: &mut [Waiting]) {
+        for (waiting, stretches) in waiting.iter_mut().zip(&self.under_way) {
+            waiting.since = stretches.front().map(|stretch| stretch.at);
+        }
+    }
+
+    /// Notes that a worker was given packets.
+    pub(crate) fn give(&mut self, worker: usize, (first, last): (u64, u64), at: Timestamp) {
+        let Some(stretches) = self.under_way.get_mut(worker) else { return };
+        let is_full = stretches.len() >= STRETCHES;
+        match stretches.back_mut() {
+            Some(stretch) if is_full => stretch.last = last,
+            _ => stretches.push_back(Stretch { first, last, at }),
+        }
+        self.has_some = true;
+        self.span = self.span.max(self.given + 1 - first);
+    }
+
+    /// Begins to deal with packets of another worker.
+    #[inline]
+    pub(crate) fn take(&mut self, from: usize, (first, last): (u64, u64)) {
+        self.taken = Some((from, first, last));
+    }
+
+    /// Says that what was taken has been dealt with.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        let Some((from, first, last)) = self.taken.take() else { return };
+        let reached = self.board.reached.get(from).map_or(0, |line| line.0.load(Ordering::Relaxed));
+        let late = reached.saturating_sub(first);
+        if late > self.largest {
+            self.largest = late;
+            self.board.largest.get(self.me).inspect(|line| line.0.store(late, Ordering::Relaxed));
+        }
+        if let Some(done) = self.board.done(from, self.me) {
+            // Release: whoever sees it sees what was done with them.
+            done.store(last, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Timestamp = Timestamp(7);
+
+    /// The next packets, to a worker.
+    fn give(giver: &mut Displacement, worker: usize, packets: u64) {
+        let (first, last) = (giver.given + 1, giver.given + packets);
+        giver.look();
+        let stays = worker == giver.me;
+        giver.count(packets, if stays { last } else { 0 });
+        if !stays {
+            giver.give(worker, (first, last), AT);
+        }
+    }
+
+    #[test]
+    fn a_packet_that_stands_still_is_known_and_measured() {
+        let mut all = Displacement::of_all(3, 300);
+        give(&mut all[0], 1, 1);
+        for _ in 0..10 {
+            give(&mut all[0], 0, 32);
+        }
+        assert_eq!(all[0].span, 321);
+        all[0].look();
+        assert_eq!((all[0].span, all[0].has_some()), (321, true));
+        // Sources at other workers wait too.
+        assert!(all[0].is_stuck() && all.iter().all(Displacement::holds_sources));
+        let mut waiting = [Waiting::default(); 3];
+        all[0].show(&mut waiting);
+        assert_eq!(waiting.map(|waiting| waiting.since), [None, Some(AT), None]);
+        // It is taken, and that takes long.
+        all[1].take(0, (1, 1));
+        all[0].look();
+        assert_eq!(all[0].span, 321, "it is not dealt with");
+        all[1].end();
+        assert_eq!((all[1].largest, all[0].board.largest()), (320, 320));
+        all[0].look();
+        assert_eq!((all[0].span, all[0].has_some()), (0, false));
+        assert!(!all[0].is_stuck() && !all.iter().any(Displacement::holds_sources));
+    }
+
+    #[test]
+    fn more_stretches_than_are_remembered_make_none_younger() {
+        let mut all = Displacement::of_all(2, 300);
+        for _ in 0..1_000 {
+            give(&mut all[0], 1, 1);
+            give(&mut all[0], 0, 1);
+        }
+        all[0].look();
+        assert_eq!(all[0].span, 2_000);
+        for done in (1..2_000).step_by(2) {
+            all[1].take(0, (done, done));
+            all[1].end();
+            all[0].look();
+            let exact = if done == 1_999 { 0 } else { 2_000 - done - 1 };
+            assert!((exact..=exact + 1).contains(&all[0].span), "{done}: {}", all[0].span);
+        }
+    }
+}

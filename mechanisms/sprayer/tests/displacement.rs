@@ -1,0 +1,255 @@
+//! How far packets of a connection come too late where no order is kept, when a worker stands still: in each way of spreading, from
+//! a source that can wait and from one that cannot, as an interface.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use element::class::{ArgInfo, Notes};
+use element::effects::{Case, Filter, Target};
+use element::steering::{LinkType, Spreading};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
+use testkit::{Outcome, Run};
+use tidegate_sprayer::{Policy, Settings};
+use wire::build::Builder;
+use wire::tcp::flags::ACK;
+
+static CLASSES: &[&Class] = &[
+    &source("Capture", Notes::TASK),
+    &source("Interface", Notes { is_live: true, ..Notes::TASK }),
+    &Class {
+        name: "Stall",
+        processing: "h",
+        args: &[ArgInfo::required("WAITS", "bool")],
+        build: build_stall,
+        ..Class::DEFAULT
+    },
+    &Class {
+        name: "Log",
+        ports: "1/0",
+        processing: "h",
+        // Every worker has one.
+        notes: Notes { has_queues: true, ..Notes::NONE },
+        build: build_log,
+        ..Class::DEFAULT
+    },
+];
+
+const ARGS: &[ArgInfo] =
+    &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("EXCHANGE", "unsigned")];
+
+const fn source(name: &'static str, notes: Notes) -> Class {
+    Class { name, ports: "0/1", processing: "h", args: ARGS, notes, build: build_source, ..Class::DEFAULT }
+}
+
+/// What the copies of these elements have in common.
+#[derive(Default)]
+struct Common {
+    /// The numbers of the packets that have come to the end, in this order.
+    log: Mutex<Vec<u32>>,
+    /// How many there are, and how many there will be.
+    ended: AtomicU64,
+    all: AtomicU64,
+    /// The second worker has stood still.
+    is_over: AtomicBool,
+}
+
+fn common(args: &Args<'_>) -> Arc<Common> {
+    args.setup.common.get_or_make(usize::MAX, Common::default)
+}
+
+/// Logs of runs, by the number that the source was given.
+static LOGS: Mutex<Vec<(u64, Vec<u32>)>> = Mutex::new(Vec::new());
+
+/// Sends packets of one connection, which belongs to the first worker, as fast as it can.
+struct Source {
+    common: Arc<Common>,
+    connection: u16,
+    packets: u32,
+    sent: u32,
+    exchange: u64,
+}
+
+fn build_source(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let (packets, exchange) = (args.required("PACKETS"), args.required("EXCHANGE"));
+    args.finish()?;
+    let common = common(args);
+    common.all.store(u64::from(packets), Ordering::Release);
+    Ok(Box::new(Source { common, connection: 0, packets, sent: 0, exchange }))
+}
+
+fn segment(connection: u16, number: u32) -> Vec<u8> {
+    let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
+    let builder = Builder::tcp(from.into(), ([198, 51, 100, 7], 80).into(), ACK);
+    builder.build(&number.to_be_bytes()).unwrap()
+}
+
+impl Element for Source {
+    fn effects(&self) -> Effects {
+        Effects::source("segments")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let owner = |connection| cx.worker_of(&segment(connection, 0), LinkType::RawIp);
+        self.connection = (0..).find(|&connection| owner(connection) == 0).ok_or("no such connection")?;
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut batch = cx.batch();
+        for _ in 0..cx.burst().min((self.packets - self.sent) as usize) {
+            let Some(mut packet) = cx.packet(&segment(self.connection, self.sent)) else { break };
+            packet.set_headers(0, 20);
+            self.sent += 1;
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        cx.emit(0, batch);
+        if self.sent < self.packets {
+            cx.schedule();
+        }
+        true
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        LOGS.lock().unwrap().push((self.exchange, std::mem::take(&mut self.common.log.lock().unwrap())));
+        Ok(())
+    }
+}
+
+/// The second worker stands still with its first packets until the others are through, or come no further where the source waits.
+struct Stall {
+    common: Arc<Common>,
+    waits: bool,
+}
+
+fn build_stall(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let waits = args.required("WAITS");
+    args.finish()?;
+    Ok(Box::new(Stall { common: common(args), waits }))
+}
+
+impl Element for Stall {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // What each packet takes makes it worth while to spread.
+        (0..batch.len() * 1_000).for_each(|n| _ = std::hint::black_box(n));
+        if cx.worker().0 != 1 || self.common.is_over.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let ended = || self.common.ended.load(Ordering::Acquire);
+        loop {
+            let before = ended();
+            (0..3_000).for_each(|_| std::thread::yield_now());
+            if self.waits && ended() == before || ended() + 1_000 > self.common.all.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+}
+
+/// Where packets end.
+struct Log(Arc<Common>);
+
+fn build_log(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    args.finish()?;
+    Ok(Box::new(Log(common(args))))
+}
+
+impl Element for Log {
+    fn effects(&self) -> Effects {
+        Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let number = |bytes: &[u8]| u32::from_be_bytes(*bytes.last_chunk().unwrap());
+        self.0.log.lock().unwrap().extend(batch.iter().map(|packet| number(packet.data())));
+        self.0.ended.fetch_add(batch.len() as u64, Ordering::AcqRel);
+        cx.sent(batch);
+        None
+    }
+}
+
+const BURST: u64 = 32;
+/// Makes a way of spreading.
+type Way = fn() -> Arc<dyn Spreading>;
+const SPRAY: Way = || Settings::default().spreading();
+/// Behind each batch the connection may go elsewhere.
+const FLOWLETS: Way =
+    || Settings { policy: Policy::Flowlets(Timestamp(1)), ..Settings::default() }.spreading();
+const AUTO: Way = || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
+const WAYS: [(&str, Way); 3] = [("spray", SPRAY), ("flowlet", FLOWLETS), ("auto", AUTO)];
+
+/// Sends so many packets; by how many the worst has come too late, and the outcome.
+fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, Outcome) {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let exchange = RUNS.fetch_add(1, Ordering::Relaxed);
+    let how = Run { burst: Some(BURST as usize), ..Run::real().with(CLASSES).on(workers).spread(way) };
+    let waits = source == "Capture";
+    let text = format!("{source}({packets}, {exchange}) -> Stall({waits}) -> Log");
+    let outcome = how.text(&text, &["displaced", "displaced_most"]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    let mut logs = LOGS.lock().unwrap();
+    // The copies of the source at other workers have nothing to tell.
+    let log = logs.extract_if(.., |(of, log)| *of == exchange && !log.is_empty()).next().unwrap().1;
+    let (mut last, mut worst) = (0, 0);
+    for &number in &log {
+        worst = worst.max(last.max(number) - number);
+        last = last.max(number);
+    }
+    assert_eq!(log.len() as u64 + outcome.report.totals.dropped, packets);
+    (worst.into(), outcome)
+}
+
+#[test]
+fn sources_that_can_wait_bound_how_late_a_packet_is() {
+    const PACKETS: u64 = 30_000;
+    for (name, way) in WAYS {
+        for workers in [2, 4] {
+            let (worst, outcome) = displaced("Capture", PACKETS, (workers, way));
+            let bound = 128 * workers as u64 + BURST;
+            assert!(worst <= bound, "{name}, {workers} workers: {worst}");
+            assert!(name != "flowlet" || worst == 0, "{workers} workers: {worst}");
+            assert_eq!(outcome.report.totals.out, PACKETS);
+            for worker in &outcome.report.workers {
+                assert_eq!(worker.displaced_most, Some(bound), "{name}");
+                assert!(worker.displaced.unwrap() <= bound, "{name}: {worker:?}");
+            }
+            let largest = outcome.report.workers.iter().filter_map(|worker| worker.displaced).max().unwrap();
+            assert_eq!(outcome.values, [Ok(largest.to_string()), Ok(bound.to_string())]);
+        }
+    }
+}
+
+#[test]
+fn packets_of_interfaces_that_are_late_are_few() {
+    for (name, way) in WAYS {
+        for workers in [2, 4] {
+            let (worst, outcome) = displaced("Interface", 30_000, (workers, way));
+            for worker in &outcome.report.workers {
+                // What stands in the ring of a worker is late by as long as that stands still; no more than this stands there.
+                assert!(worker.waited < 256 + BURST, "{name}, {workers} workers: {worker:?}");
+                assert_eq!(worker.displaced_most, None);
+            }
+            let seen = outcome.report.workers.iter().filter_map(|worker| worker.displaced).max();
+            assert_eq!(outcome.values[1], Ok("none".into()));
+            assert!(name != "spray" || worst > 1_000 && seen > Some(1_000), "{worst} {seen:?}");
+            assert_eq!(outcome.report.totals.dropped, 0, "{name}, {workers} workers");
+        }
+    }
+}
+
+#[test]
+fn a_flow_stays_where_its_packets_stand() {
+    // As many as may wait in a ring, so that the connection need not go elsewhere. The worker stands still for far longer than the gap.
+    for source in ["Capture", "Interface"] {
+        for workers in [2, 4] {
+            let (worst, _) = displaced(source, 200, (workers, FLOWLETS));
+            assert_eq!(worst, 0, "{source}, {workers} workers");
+        }
+    }
+}
