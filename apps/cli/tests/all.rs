@@ -33,6 +33,14 @@ fn without(words: &[&str]) -> String {
 
 const MECHANISMS: [&str; 4] = ["Juggler(", "Reframer(", "Slice(", "Splice("];
 
+/// Values for the parameters of a configuration; one that has been composed has its values already.
+fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(config).unwrap();
+    let given = [("IN", capture), ("OUT", packets)].into_iter();
+    let defined = given.filter(|(name, _)| text.contains(&format!("${name} ")));
+    defined.map(|(name, path)| format!("{name}={}", path.display())).collect()
+}
+
 /// Runs a configuration on a capture; gives its report and the packets that it has written.
 fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde_json::Value, PathBuf) {
     let (report, packets) = (folder.join("report.json"), folder.join("out.pcap"));
@@ -43,7 +51,7 @@ fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde
         .arg(config)
         .args(["-q", "--json", report.to_str().unwrap()])
         .args(options)
-        .args([format!("IN={}", capture.display()), format!("OUT={}", packets.display())])
+        .args(values(config, capture, &packets))
         .output()
         .unwrap();
     assert!(ran.status.success(), "{options:?}: {}", String::from_utf8_lossy(&ran.stderr));
