@@ -10,6 +10,7 @@ pub mod corpus;
 pub mod elements;
 pub mod example;
 pub mod found;
+pub mod generic;
 pub mod liars;
 pub mod plain;
 pub mod samples;

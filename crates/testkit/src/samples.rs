@@ -32,7 +32,11 @@ pub const PATTERNS: [&str; 17] = [
 
 /// A sample that can be run.
 #[derive(Clone, Debug)]
-pub struct Sample(pub element::Sample);
+pub struct Sample {
+    sample: element::Sample,
+    /// Classes beside those of the product and of the tests.
+    classes: &'static [&'static Class],
+}
 
 /// Every sample of every class, in push and, where the class allows it, in pull context.
 pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {
@@ -40,7 +44,7 @@ pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {
         for (what, file) in [("$CAPTURE", "capture.pcap"), ("$OUTPUT", "output.pcap")] {
             sample.config = sample.config.replace(what, &folder.join(file).display().to_string());
         }
-        Sample(sample)
+        Sample::new(sample)
     };
     classes.iter().flat_map(|class| element::Sample::all(class)).map(placed).collect()
 }
@@ -49,11 +53,22 @@ impl Deref for Sample {
     type Target = element::Sample;
 
     fn deref(&self) -> &element::Sample {
-        &self.0
+        &self.sample
     }
 }
 
 impl Sample {
+    /// A sample of a class of the product or of the tests.
+    pub fn new(sample: element::Sample) -> Sample {
+        Sample { sample, classes: &[] }
+    }
+
+    /// The same where the class, and others, are of another crate.
+    #[must_use]
+    pub fn with(self, classes: &'static [&'static Class]) -> Sample {
+        Sample { classes, ..self }
+    }
+
     /// The configuration around the element, `rounds` times through the packets of exchange `number`.
     pub fn text(&self, number: u64, rounds: usize, record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
@@ -74,7 +89,7 @@ impl Sample {
     /// What is wrong with the sample, rendered.
     pub fn run(&self, run: Run, inputs: Vec<Vec<Input>>) -> Result<(Outcome, Vec<Seen>), String> {
         let number = offer(inputs);
-        let outcome = run.text(&self.text(number, 1, true), &[]);
+        let outcome = run.with(self.classes).text(&self.text(number, 1, true), &[]);
         let seen = collect(number);
         outcome.map(|outcome| (outcome, seen))
     }
@@ -84,7 +99,7 @@ impl Sample {
     /// # Errors
     /// What is wrong with the sample, rendered.
     pub fn effects(&self) -> Result<Effects, String> {
-        let worker = crate::worker(&self.text(0, 1, false), Run::default())?;
+        let worker = crate::worker(&self.text(0, 1, false), Run::default().with(self.classes))?;
         let id = worker.plan().graph.find("e").ok_or("no element")?;
         Ok(worker.effects()[id].clone())
     }
@@ -92,6 +107,6 @@ impl Sample {
 
 impl std::fmt::Display for Sample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        self.sample.fmt(f)
     }
 }

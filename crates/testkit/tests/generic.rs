@@ -1,427 +1,74 @@
 //! Tests that run over every registered element.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
+use element::Class;
+use tidegate_testkit::generic::{self, CHECKS};
 
-use element::effects::{Access, Case, Effects, Field, Filter, Hold, Order};
-use element::steering::{Dispatch, Load, Spread, Spreading};
-use element::{Base, Class, Packet, Timestamp};
-use packet::HEADROOM;
-use tidegate_testkit::elements::{Input, Seen};
-use tidegate_testkit::samples::{Sample, all};
-use tidegate_testkit::{Run, corpus};
-
-fn classes() -> Vec<&'static Class> {
-    tidegate_testkit::classes().chain([&tidegate_testkit::example::CLASS]).collect()
-}
-
-/// Writes the corpus as a capture, for elements that read one.
-fn prepare(folder: &Path) -> std::io::Result<()> {
-    let file = std::fs::File::create(folder.join("capture.pcap"))?;
-    let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
-    for input in corpus::inputs(3) {
-        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]])?;
-    }
-    writer.flush()
-}
-
-/// Calls `test` for every sample, and reports all failures together.
-fn for_each_sample(test: impl Fn(&Sample, &Effects) -> Result<(), String>) {
-    let folder = tempfile::tempdir().unwrap();
-    prepare(folder.path()).unwrap();
-    let mut failures = Vec::new();
-    let samples = all(&classes(), folder.path());
-    assert!(samples.len() > classes().len(), "each class has a sample");
-    for sample in &samples {
-        let result = sample.effects().and_then(|effects| test(sample, &effects));
-        if let Err(reason) = result {
-            failures.push(format!("{sample}: {reason}"));
-        }
-    }
-    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), samples.len(), failures.join("\n"));
-}
-
-fn inputs_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
-    (0..sample.shape.0).map(|i| corpus::inputs(seed + i as u64)).collect()
-}
-
-/// The same with headers of all lengths.
-fn inputs_and_headers_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
-    let mut inputs = inputs_for(sample, seed);
-    inputs.iter_mut().for_each(|inputs| inputs.extend(corpus::headers()));
-    inputs
+/// Holds every class to one check, by its name.
+fn check(name: &str) {
+    let example: [&'static Class; 1] = [&tidegate_testkit::example::CLASS];
+    let classes: Vec<_> = tidegate_testkit::classes().chain(example).collect();
+    let check = CHECKS.iter().find(|check| check.name == name).unwrap();
+    generic::run(check, &classes, &[]).unwrap_or_else(|failures| panic!("{failures}"));
 }
 
 #[test]
 fn every_packet_is_accounted_for() {
-    for_each_sample(|sample, _| {
-        for burst in [None, Some(32), Some(256)] {
-            let (outcome, seen) =
-                sample.run(Run { burst, ..Run::default() }, inputs_and_headers_for(sample, 1))?;
-            if !outcome.report.balances() {
-                return Err(format!("burst {burst:?}: {:?}", outcome.report));
-            }
-            if outcome.report.totals.out < seen.len() as u64 {
-                return Err("packets came out that nobody counted".into());
-            }
-            if outcome.report.elements.iter().any(|e| e.held > 0) {
-                return Err(format!("packets are held after the end: {:?}", outcome.report));
-            }
-        }
-        Ok(())
-    });
+    check("every packet is accounted for");
 }
 
 #[test]
 fn the_same_input_gives_the_same_output() {
-    for_each_sample(|sample, _| {
-        let once = || sample.run(Run::default(), inputs_for(sample, 1)).map(|(_, seen)| seen);
-        if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
-    });
+    check("the same input gives the same output");
 }
 
-/// Spreads packets in turn, whatever they are: elements have to see for themselves which of them may be where.
-struct Turns {
-    workers: usize,
-    next: usize,
-}
-
-impl Spread for Turns {
-    fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
-        self.next = (self.next + 1) % self.workers;
-        self.next
-    }
-
-    fn may_stay(&self, _packet: &Packet) -> bool {
-        true
-    }
-}
-
-struct InTurn;
-
-impl Spreading for InTurn {
-    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
-        Box::new(Turns { workers: loads.len(), next: worker })
-    }
-}
-
-/// Where neither state nor chance decides, several workers send the same packets as one; always, every packet is accounted
-/// for.
 #[test]
 fn several_workers_do_what_one_does() {
-    workers_do_what_one_does(Run::trace().on(3));
+    check("several workers do what one does");
 }
 
-/// The same where packets of a flow are anywhere.
 #[test]
 fn several_workers_with_packets_of_each_flow_do_what_one_does() {
-    workers_do_what_one_does(Run::trace().on(3).spread(|| Arc::new(InTurn)));
-}
-
-fn workers_do_what_one_does(how: Run) {
-    for_each_sample(|sample, effects| {
-        let run = |how: Run| sample.run(how, inputs_for(sample, 1));
-        let ((one, few), (_, many)) = (run(how)?, run(Run::trace())?);
-        if !one.report.balances() || one.report.elements.iter().any(|e| e.held > 0) {
-            return Err(format!("{:?}", one.report));
-        }
-        let soft = effects.state.iter().all(|state| state.access == Access::Soft);
-        if effects.opaque.is_some() || !effects.depends.is_empty() || !soft || effects.hold != Hold::None {
-            return Ok(());
-        }
-        let sorted = |seen: Vec<Seen>| {
-            let mut all: Vec<_> = seen.into_iter().map(|s| (s.sink, s.id, s.bytes, s.time)).collect();
-            all.sort();
-            all
-        };
-        match sorted(few) == sorted(many) {
-            true => Ok(()),
-            false => Err("other packets came out".into()),
-        }
-    });
+    check("several workers with packets of each flow do what one does");
 }
 
 #[test]
 fn order_is_kept_as_declared() {
-    for_each_sample(keeps_order);
-}
-
-fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    if matches!(effects.order, Order::MayReorder | Order::Restores) || sample.shape.0 > 1 {
-        return Ok(());
-    }
-    let inputs = inputs_for(sample, 1);
-    // Where only the order within flows is kept, each of them is looked at by itself.
-    let flow = |packet: &Seen| match effects.order {
-        Order::KeepsPerFlow => {
-            let input = &inputs[0][(packet.id - 1) as usize];
-            let layers = wire::Layers::locate(&input.bytes, wire::LinkType::Ethernet);
-            let tuple = layers.five_tuple(&input.bytes)?;
-            Some((tuple, layers.fragment.map(|fragment| fragment.id), layers.outer_vlan, input.headers))
-        }
-        _ => None,
-    };
-    let (_, seen) = sample.run(Run::default(), inputs.clone())?;
-    let mut last = HashMap::new();
-    let mut rounds = 0;
-    for packet in seen.iter().filter(|packet| packet.id > 0) {
-        let flow = flow(packet);
-        if effects.order == Order::KeepsPerFlow && flow.is_none() {
-            continue;
-        }
-        let before = last.insert((packet.sink, flow), packet.id).unwrap_or(0);
-        // Elements that repeat what they have start from the front again.
-        let restarts = before > packet.id && packet.id <= 2;
-        rounds += usize::from(restarts);
-        if before > packet.id && !restarts || rounds > 8 {
-            return Err(format!("packet {} came after {before} from output {}", packet.id, packet.sink));
-        }
-    }
-    Ok(())
-}
-
-/// How a packet lies in its slot.
-struct View {
-    start: usize,
-    length: usize,
-    headers: [Option<isize>; 3],
-    /// Where the IPv4 header ends, as far as it says, for elements that keep to it.
-    header_ends: Option<isize>,
-}
-
-impl View {
-    fn new(bytes: &[u8], start: usize, headers: [Option<isize>; 3], keeps_to_header: bool) -> View {
-        let ends = |network: isize| {
-            let first = bytes.get(usize::try_from(network).ok()?)?;
-            Some(network + isize::from(first & 15) * 4)
-        };
-        let header_ends = headers[1].filter(|_| keeps_to_header).and_then(ends);
-        View { start, length: bytes.len(), headers, header_ends }
-    }
-
-    fn of_input(input: &Input, keeps_to_header: bool) -> View {
-        View::new(&input.bytes, HEADROOM, input.headers, keeps_to_header)
-    }
-
-    /// Positions in the slot that a field covers.
-    fn positions(&self, field: &Field) -> Range<usize> {
-        let from_start = |from: isize, to: isize| {
-            let place = |offset: isize| (offset + self.start as isize).max(0) as usize;
-            place(from)..place(to)
-        };
-        match field {
-            Field::Payload => 0..self.start + self.length,
-            Field::Bytes { base, offset, length } => {
-                let origin = match base {
-                    Base::Data => Some(0),
-                    Base::Mac => self.headers[0],
-                    Base::Network => self.headers[1],
-                    Base::Transport => self.headers[2],
-                };
-                let Some(origin) = origin else { return 0..0 };
-                let from = origin + *offset as isize;
-                let to = from + *length as isize;
-                match self.header_ends {
-                    Some(end) if *base == Base::Network => from_start(from, to.min(end.max(origin + 20))),
-                    _ => from_start(from, to),
-                }
-            }
-            _ => 0..0,
-        }
-    }
-}
-
-fn covers(fields: &[Field], position: usize, views: &[View]) -> bool {
-    fields.iter().any(|field| views.iter().any(|view| view.positions(field).contains(&position)))
-}
-
-#[test]
-fn who_keeps_to_a_header_leaves_alone_what_is_behind() {
-    let mut bytes = vec![0; 80];
-    bytes[14] = 0x47;
-    let options = [Field::Bytes { base: Base::Network, offset: 20, length: 40 }];
-    let covered = |keeps_to_header| {
-        let view = [View::new(&bytes, HEADROOM, [Some(0), Some(14), None], keeps_to_header)];
-        (0..80).filter(|place| covers(&options, HEADROOM + place, &view)).collect::<Vec<_>>()
-    };
-    assert_eq!(covered(false), (34..74).collect::<Vec<_>>());
-    assert_eq!(covered(true), (34..42).collect::<Vec<_>>());
-}
-
-fn annotation_covered(fields: &[Field], place: usize) -> bool {
-    fields.iter().any(|field| match *field {
-        Field::Annotation { offset, length } => {
-            (offset as usize..offset as usize + length as usize).contains(&place)
-        }
-        _ => false,
-    })
-}
-
-/// What a packet that came out has of its input, and where it differs without being declared.
-fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<String> {
-    let writes = &effects.writes();
-    let keeps = effects.keeps_to_header;
-    let views = [View::of_input(input, keeps), View::new(&seen.bytes, seen.start, seen.headers, keeps)];
-    let has = |field: &Field| writes.contains(field);
-    if seen.start != HEADROOM && !has(&Field::HeaderOffset(Base::Data)) {
-        return Some(format!("start moved to {}", seen.start));
-    }
-    let (end, was) = (seen.start + seen.bytes.len(), HEADROOM + input.bytes.len());
-    if end != was && !has(&Field::Length) {
-        return Some(format!("end moved from {was} to {end}"));
-    }
-    for position in HEADROOM.max(seen.start)..end.min(was) {
-        let (before, after) = (input.bytes[position - HEADROOM], seen.bytes[position - seen.start]);
-        if before != after && !covers(writes, position, &views) {
-            return Some(format!(
-                "byte {} was {before:#x} and is {after:#x}",
-                position as isize - HEADROOM as isize
-            ));
-        }
-    }
-    if seen.time != input.time && !has(&Field::TimeStamp) {
-        return Some("the time stamp".into());
-    }
-    for place in 0..48 {
-        if seen.annotations[place] != input.annotations[place] && !annotation_covered(writes, place) {
-            return Some(format!("annotation byte {place}"));
-        }
-    }
-    for (i, base) in [Base::Mac, Base::Network, Base::Transport].into_iter().enumerate() {
-        let absolute = |start: usize, offset: Option<isize>| offset.map(|o| o + start as isize);
-        let moved = absolute(HEADROOM, input.headers[i]) != absolute(seen.start, seen.headers[i]);
-        if moved && !has(&Field::HeaderOffset(base)) {
-            return Some(format!("the {base:?} header offset"));
-        }
-    }
-    None
+    check("order is kept as declared");
 }
 
 #[test]
 fn nothing_changes_that_is_not_declared_as_written() {
-    for_each_sample(writes_what_it_declares);
-}
-
-fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    let inputs = inputs_and_headers_for(sample, 1);
-    let (_, seen) = sample.run(Run::default(), inputs.clone())?;
-    for packet in seen.iter().filter(|packet| packet.id > 0) {
-        let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
-        let input = &inputs[number][place];
-        if let Some(what) = undeclared_change(input, packet, effects) {
-            return Err(format!("packet {place}: {what} changed; declared: {:?}", effects.writes()));
-        }
-    }
-    Ok(())
-}
-
-/// Changes something in a packet that the element says it does not read.
-fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
-    let reads = &effects.reads();
-    let views = [View::of_input(input, effects.keeps_to_header)];
-    for _ in 0..4 {
-        if input.bytes.is_empty() {
-            break;
-        }
-        let place = random.usize(0..input.bytes.len());
-        if !covers(reads, HEADROOM + place, &views) {
-            input.bytes[place] ^= 1 << random.u32(0..8);
-        }
-    }
-    let place = random.usize(0..48);
-    if !annotation_covered(reads, place) {
-        input.annotations[place] ^= 1 << random.u32(0..8);
-    }
-    if !reads.contains(&Field::TimeStamp) {
-        input.time.0 += random.i64(1..1_000);
-    }
+    check("nothing changes that is not declared as written");
 }
 
 #[test]
 fn nothing_depends_on_what_is_not_declared_as_read() {
-    for_each_sample(reads_what_it_declares);
-}
-
-fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    // Copies of several outputs of the same packet are told apart by their order.
-    if effects.opaque.is_some() || sample.shape.0 == 0 {
-        return Ok(());
-    }
-    // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
-    let inputs = inputs_for(sample, 1);
-    let (_, plain) = sample.run(Run::default(), inputs.clone())?;
-    let mut random = fastrand::Rng::with_seed(7);
-    for _ in 0..8 {
-        let mut disturbed = inputs.clone();
-        disturbed.iter_mut().flatten().for_each(|input| disturb(input, effects, &mut random));
-        let (_, seen) = sample.run(Run::default(), disturbed.clone())?;
-        let fate = |s: &Seen| (s.sink, s.id, s.start, s.bytes.len(), s.headers);
-        if !seen.iter().map(fate).eq(plain.iter().map(fate)) {
-            let first = seen.iter().zip(&plain).find(|(a, b)| fate(a) != fate(b));
-            return Err(format!("other fate or shape: {first:?}; declared reads: {:?}", effects.reads()));
-        }
-        for packet in seen.iter().filter(|packet| packet.id > 0) {
-            let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
-            let input = &disturbed[number][place];
-            if let Some(what) = undeclared_change(input, packet, effects) {
-                return Err(format!("packet {place}, disturbed: {what} changed"));
-            }
-        }
-        // What it writes must not depend on the disturbance either.
-        for (a, b) in seen.iter().zip(&plain).filter(|(a, _)| a.id > 0) {
-            let place = (a.id - 1) as usize % 100_000;
-            let input = &inputs[(a.id - 1) as usize / 100_000][place];
-            let other = &disturbed[(a.id - 1) as usize / 100_000][place];
-            for i in 0..a.bytes.len() {
-                let at = (a.start + i).checked_sub(HEADROOM);
-                let was = at.and_then(|at| Some((input.bytes.get(at)?, other.bytes.get(at)?)));
-                let passed_on = was.is_some_and(|(x, y)| a.bytes[i] == *y && b.bytes[i] == *x);
-                if a.bytes[i] != b.bytes[i] && !passed_on {
-                    return Err(format!("packet {place}: byte {i} was written from something not declared"));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// True if only the element can tell for which packets a filter holds.
-fn is_own(filter: &Filter) -> bool {
-    match filter {
-        Filter::Opaque { .. } | Filter::State { .. } => true,
-        Filter::Not(inner) => is_own(inner),
-        Filter::All(parts) | Filter::One(parts) => parts.iter().any(is_own),
-        _ => false,
-    }
+    check("nothing depends on what is not declared as read");
 }
 
 #[test]
 fn no_decision_is_declared_twice() {
-    for_each_sample(|_, effects| {
-        for (number, case) in effects.cases.iter().enumerate() {
-            let is_same = |before: &Case| {
-                before.when == case.when && before.input.is_none_or(|input| case.input == Some(input))
-            };
-            if is_own(&case.when) && effects.cases[..number].iter().any(is_same) {
-                return Err(format!("case {number} never holds: one before it is about the same"));
-            }
-        }
-        Ok(())
-    });
+    check("no decision is declared twice");
 }
 
 #[test]
-fn lies_are_noticed() {
-    let sample = |class| Sample(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
-    let honest = sample(classes().into_iter().find(|class| class.name == "Null").unwrap());
-    let [writer, reader, sorter] = [0, 1, 2].map(|i| sample(tidegate_testkit::liars::CLASSES[i]));
-    let pass = Effects::pass();
-    for check in [keeps_order, writes_what_it_declares, reads_what_it_declares] {
-        assert_eq!(check(&honest, &pass), Ok(()));
+fn each_check_has_its_test() {
+    let source = include_str!("generic.rs");
+    for check in CHECKS {
+        assert!(source.contains(&format!("check(\"{}\");", check.name)), "{}", check.name);
     }
-    assert!(writes_what_it_declares(&writer, &pass).unwrap_err().contains("byte 20"));
-    assert!(reads_what_it_declares(&reader, &pass).is_err());
-    assert!(keeps_order(&sorter, &pass).is_err());
+}
+
+/// As another crate would call it.
+#[test]
+fn classes_that_lie_are_told_with_their_name() {
+    let failures = generic::check(tidegate_testkit::liars::CLASSES).unwrap_err();
+    for said in [
+        "nothing changes that is not declared as written",
+        "UndeclaredWriter",
+        "UndeclaredReader",
+        "UndeclaredSorter",
+    ] {
+        assert!(failures.contains(said), "{said}: {failures}");
+    }
 }

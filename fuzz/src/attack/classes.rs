@@ -81,7 +81,7 @@ impl Catalogue {
                 }
                 let element =
                     Element { class: class.name.into(), config: sample.config.clone(), inputs, outputs };
-                let Ok(effects) = testkit::samples::Sample(sample).effects() else { continue };
+                let Ok(effects) = testkit::samples::Sample::new(sample).effects() else { continue };
                 let belongs = effects.sliced != element::effects::Sliced::default()
                     || effects.depends.contains(&Depends::Worker)
                     || effects.hold == Hold::Replay

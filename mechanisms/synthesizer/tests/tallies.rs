@@ -262,7 +262,8 @@ fn lies_are_noticed() {
     let liars = testkit::liars::CLASSES.iter().copied().filter(|class| class.name.ends_with("Counter"));
     let mut noticed = 0;
     for class in liars {
-        let sample = Sample(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
+        let sample =
+            Sample::new(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
         let effects = sample.effects().unwrap();
         assert!(may_be_passed(class, &effects));
         let difference = compare(&sample, &effects).unwrap_err();

@@ -70,7 +70,7 @@ pub(crate) struct Manifest {
     pub(crate) package: String,
     /// The last part of the folder: what other crates call it.
     pub(crate) short: String,
-    /// Whether it inherits the workspace's lints.
+    /// True if it inherits the workspace's lints, or, as an example that can be copied, denies unsafe code itself.
     pub(crate) lints: bool,
     /// Full names of the packages that it uses directly.
     pub(crate) dependencies: Vec<(String, Kind)>,
@@ -110,13 +110,29 @@ fn manifest(folder: &str, shared: &Table) -> Manifest {
     for target in table.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values) {
         collect(target.as_table().unwrap(), folder, shared, &mut dependencies);
     }
+    let lints = table.get("lints");
+    let inherits = lints.and_then(|lints| lints.get("workspace")) == Some(&Value::Boolean(true));
+    let denies = lints.and_then(|lints| lints.get("rust")?.get("unsafe_code")?.as_str()) == Some("deny");
     Manifest {
         folder: folder.into(),
         package: table["package"]["name"].as_str().unwrap().into(),
         short: folder.rsplit('/').next().unwrap_or_default().into(),
-        lints: table.get("lints").and_then(|lints| lints.get("workspace")) == Some(&Value::Boolean(true)),
+        lints: inherits || (is_example(folder) && denies),
         dependencies,
     }
+}
+
+/// True for a folder whose manifest takes nothing from the workspace, so that it can be copied.
+fn is_example(folder: &str) -> bool {
+    folder.starts_with("examples/")
+}
+
+/// True if a dependency of an example is what the workspace has: the same version, or the same package at the same place.
+fn is_the_same(own: &Value, shared: &Value) -> bool {
+    let path = |value: &Value| value.get("path").and_then(Value::as_str).map(String::from);
+    let is_there = path(own) == path(shared).map(|path| format!("../../{path}"));
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(String::from);
+    is_there && text(own, "package") == text(shared, "package") && own.as_str() == shared.as_str()
 }
 
 fn collect(table: &Table, folder: &str, shared: &Table, into: &mut Vec<(String, Kind)>) {
@@ -127,11 +143,11 @@ fn collect(table: &Table, folder: &str, shared: &Table, into: &mut Vec<(String, 
     ];
     for (section, kind) in sections {
         for (name, value) in table.get(section).and_then(Value::as_table).into_iter().flatten() {
-            assert_eq!(
-                value.get("workspace"),
-                Some(&Value::Boolean(true)),
-                "{folder}: {name} has to take its version from the workspace"
-            );
+            let is_shared = match is_example(folder) {
+                true => shared.get(name).is_some_and(|shared| is_the_same(value, shared)),
+                false => value.get("workspace") == Some(&Value::Boolean(true)),
+            };
+            assert!(is_shared, "{folder}: {name} has to take its version from the workspace");
             let package = shared.get(name).and_then(|shared| shared.get("package")).and_then(Value::as_str);
             into.push((package.unwrap_or(name).into(), kind));
         }
