@@ -182,7 +182,7 @@ fn the_example_can_be_copied() {
             .unwrap();
     }
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--offline", "--format-version", "1"])
+        .args(["tree", "--offline", "--depth", "1"])
         .current_dir(folder.path())
         .output()
         .unwrap();
