@@ -122,7 +122,7 @@ impl FlowDelay {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        if self.under_way.len() >= self.capacity {
+        if self.under_way.len() >= self.capacity || !self.under_way.has_memory_for_another() {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }

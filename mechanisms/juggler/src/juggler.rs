@@ -376,8 +376,12 @@ impl Juggler {
                     add(cx, out, packet);
                 }
             }
-            Some(flow) => self.flows.take_unordered(flow, piece, now),
-            None => self.flows.released.push((Run::new(piece, now), Reason::NoFlow)),
+            Some(flow) => {
+                if let Some(packet) = self.flows.take_unordered(flow, piece, now) {
+                    self.pass(cx, out, packet, Reason::NoFlow);
+                }
+            }
+            None => self.pass(cx, out, piece.packet, Reason::NoFlow),
         }
     }
 

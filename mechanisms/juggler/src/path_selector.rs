@@ -255,6 +255,11 @@ impl PathSelector {
         self.table.touch(id, now);
         let place = id.index() as usize;
         if place >= self.blocks.len() {
+            if self.blocks.try_reserve(place + 1 - self.blocks.len()).is_err() {
+                self.table.remove(id);
+                self.overflows += 1;
+                return self.output_by(hash);
+            }
             self.blocks.resize(place + 1, Block::default());
         }
         if is_new || paused || !self.blocks[place].goes_on(packet, self.most) {

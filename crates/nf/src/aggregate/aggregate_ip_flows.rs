@@ -316,7 +316,10 @@ impl AggregateIpFlows {
         let id = self.table.insert(key, hash, *time).ok()?.id();
         let place = id.index() as usize;
         if self.flows.len() <= place {
-            // There is room for as many as the table has.
+            if self.flows.try_reserve(place + 1 - self.flows.len()).is_err() {
+                self.table.remove(id);
+                return None;
+            }
             self.flows.resize_with(place + 1, || None);
         }
         let fresh = self.fresh(cx, id, arrival);
@@ -557,7 +560,10 @@ impl Element for AggregateIpFlows {
                 Fate::Emit | Fate::Leave(_) => {}
                 Fate::Wait(pair, id, is_fragment, flow) => {
                     self.second = packet.time().parts().0;
-                    self.waiting.push(pair, Waiting { packet, id, is_fragment, flow });
+                    let waiting = Waiting { packet, id, is_fragment, flow };
+                    if let Err(packet) = self.waiting.push(pair, waiting) {
+                        cx.emit_one(1, packet, DropReason::QueueFull);
+                    }
                     self.release(cx, pair, self.second - self.limits.fragment);
                     self.reap(cx);
                     continue;

@@ -493,8 +493,8 @@ impl Element for ArpQuerier {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let waiting = std::mem::take(&mut self.desk.waiting);
         let mut opened = self.home.open();
-        for address in waiting.addresses(opened.table()) {
-            opened.table().released(address, waiting.len_of(address));
+        for (address, packets) in waiting.lengths() {
+            opened.table().released(address, packets);
         }
         let table = match opened {
             Opened::Own(table) => Some(Box::new(table.take())),

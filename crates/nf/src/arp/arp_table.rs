@@ -134,7 +134,8 @@ impl Change {
     /// Makes the change.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            Change::Insert(address, mac) => table.insert(address, mac, now, waiters),
+            // Without memory for another one, the oldest entry has given way, or there is none.
+            Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }
     }

@@ -276,7 +276,12 @@ impl Ip6NdSolicitor {
             self.ask_all(cx, address, packet.time());
         }
         match self.known.table.ticket(address).filter(|_| admission.waits) {
-            Some(ticket) => self.known.waiting.push(address, ticket, packet, cx.now()),
+            Some(ticket) => {
+                if let Err(packet) = self.known.waiting.push(address, ticket, packet, cx.now()) {
+                    self.known.table.gave_up(address, 1);
+                    cx.drop(packet, DropReason::QueueFull);
+                }
+            }
             None => cx.drop(packet, DropReason::QueueFull),
         }
     }
@@ -295,6 +300,10 @@ impl Ip6NdSolicitor {
         // Those that have given way to others are not worth remembering.
         if asked.len() >= 2 * table.len() + UNTIDY {
             asked.retain(|asked| asked.counts(table, now));
+        }
+        // Without memory, the entry goes only when others need its place, or when it is too old.
+        if asked.try_reserve(1).is_err() {
+            return;
         }
         if asked.is_empty() {
             set_timer(cx, due);
@@ -478,7 +487,7 @@ impl Element for Ip6NdSolicitor {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        for address in self.known.waiting.addresses(&self.known.table) {
+        while let Some(address) = self.known.waiting.oldest(&self.known.table) {
             while let Some(packet) = self.known.release(address) {
                 cx.drop(packet, DropReason::Stop);
             }
@@ -526,7 +535,7 @@ impl Element for Ip6NdSolicitor {
             return Ok(());
         }
         // What another host has learnt is of no use here.
-        for address in kept.known.waiting.addresses(&kept.known.table) {
+        while let Some(address) = kept.known.waiting.oldest(&kept.known.table) {
             while let Some(packet) = kept.known.release(address) {
                 self.refuse(cx, packet, DropReason::Reset);
             }
