@@ -262,6 +262,7 @@ impl FromIpSummaryDump {
             let parsed = match self.read_piece() {
                 Ok(false) => return Next::End,
                 Err(error) => {
+                    self.dump = None;
                     self.complain(cx, reason(&error));
                     self.fault =
                         Some(format!("{}: only the packets before the fault were read", self.filename));

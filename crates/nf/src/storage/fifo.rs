@@ -173,7 +173,7 @@ impl Fifo {
             }
         }
         // What there is memory for is as much as fits.
-        if self.packets.try_reserve(1).is_err() {
+        if self.packets.len() == self.packets.capacity() && self.packets.try_reserve(1).is_err() {
             return self.overflow(cx, packet);
         }
         match front {
