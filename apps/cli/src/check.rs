@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use engine::Problem;
 
 use crate::load::{Input, Loaded};
+use crate::memory::{self, parse_size};
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
-use crate::run::parse_size;
 use crate::{FAILURE, explain, print, reasoning};
 
 /// Arguments of `check`.
@@ -27,9 +27,10 @@ pub(crate) struct CheckArgs {
     /// Seconds after which looking at packets is given up
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=MOST_SECONDS))]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    memory: usize,
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
+    /// [default: 1G, or half of what the machine has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<usize>,
 }
 
 /// Arguments of commands that print a configuration in another form.
@@ -76,7 +77,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let graph = &loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());
     let end = Instant::now() + Duration::from_secs(args.seconds);
-    let findings = explain::find(&reasoned, end, args.memory);
+    let findings = explain::find(&reasoned, end, args.memory.unwrap_or_else(memory::for_diagrams));
     let (mut found, more) = explain::idle(&reasoned, &findings, args.all);
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
     let is_right = built.is_some() && refused.is_empty();
