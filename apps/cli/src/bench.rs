@@ -2,15 +2,19 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bench::{ALL, Benchmark, Settings, table};
+use bench::{ALL, Benchmark, Progress, Settings, table};
 use indicatif::ProgressBar;
 
 use crate::{FAILURE, print};
 
+const STATUS: &str = "Exit status: 0 if all was measured, 4 if `soak` finds memory that grows, 1 for errors.";
+
 /// Arguments of `bench`.
 #[derive(clap::Args)]
+#[command(after_help = STATUS)]
 pub(crate) struct Args {
     /// Benchmarks to run; all of them if none is named. `list` lists them
     #[arg(value_name = "NAME")]
@@ -29,6 +33,18 @@ pub(crate) struct Args {
     /// captures of its packets into a folder
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
+    /// For `soak`: minutes in all, beside what filling the tables takes
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = parse_minutes)]
+    minutes: f64,
+    /// For `soak`: the capacity of all tables, in the place of that which each has by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    capacity: Option<u64>,
+    /// One case of `soak` alone, with JSON on standard output: what the program asks of itself
+    #[arg(long, hide = true, requires = "milliseconds")]
+    case: Option<usize>,
+    /// The time for it
+    #[arg(long, hide = true)]
+    milliseconds: Option<u64>,
     /// Measure more often, for figures to be quoted
     #[arg(long, conflicts_with = "small")]
     full: bool,
@@ -37,7 +53,25 @@ pub(crate) struct Args {
     small: bool,
 }
 
+/// Memory grows that should not: the exit status.
+const GROWS: u8 = 4;
+
+/// A number of minutes, of which parts count too.
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|&minutes| minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0);
+    minutes.ok_or_else(|| "give a number of minutes, such as 10 or 0.5".into())
+}
+
 pub(crate) fn main(args: &Args) -> ExitCode {
+    if let (Some(case), Some(milliseconds)) = (args.case, args.milliseconds) {
+        return match bench::soak::one(case, milliseconds, args.capacity) {
+            Ok(text) => print(&format!("{text}\n")),
+            Err(error) => {
+                crate::tell(format_args!("{error}"));
+                ExitCode::from(FAILURE)
+            }
+        };
+    }
     if args.names == ["list"] {
         let lines = ALL.iter().map(|b| format!("{:14} {}\n", b.name, b.about));
         return print(&lines.collect::<String>());
@@ -61,11 +95,21 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         _ => Settings::USUAL,
     };
     let (rules, routes, asked) = (args.rules.clone(), args.routes.clone(), args.asked.clone());
-    let settings = Settings { rules, routes, asked, ..amount };
-    let mut rows = Vec::new();
     // Only drawn on a terminal.
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(250));
+    let shown = progress.clone();
+    let soak = Duration::from_secs_f64(args.minutes * 60.0);
+    let settings = Settings {
+        rules,
+        routes,
+        asked,
+        soak: if args.small { amount.soak } else { soak },
+        capacity: args.capacity,
+        progress: Progress(Some(Arc::new(move |text: &str| shown.set_message(text.to_string())))),
+        ..amount
+    };
+    let mut rows = Vec::new();
     for (i, benchmark) in chosen.iter().enumerate() {
         progress.set_message(format!("{} ({} of {})", benchmark.name, i + 1, chosen.len()));
         match (benchmark.run)(&settings) {
@@ -82,7 +126,9 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if !json_to_output {
         print(&table(&rows));
     }
-    let Some(path) = &args.json else { return ExitCode::SUCCESS };
+    let grows = rows.iter().filter_map(|row| row.soak.as_ref()).any(|soaked| soaked.grows);
+    let done = if grows { ExitCode::from(GROWS) } else { ExitCode::SUCCESS };
+    let Some(path) = &args.json else { return done };
     let text = match serde_json::to_string_pretty(&rows) {
         Ok(text) => text + "\n",
         Err(error) => {
@@ -91,10 +137,11 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
     };
     if json_to_output {
-        return print(&text);
+        let printed = print(&text);
+        return if printed == ExitCode::SUCCESS { done } else { printed };
     }
     match std::fs::write(path, text) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => done,
         Err(error) => {
             crate::tell(format_args!("{}: {error}", path.display()));
             ExitCode::from(FAILURE)

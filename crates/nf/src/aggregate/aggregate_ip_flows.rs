@@ -29,9 +29,10 @@
 //! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output. On a live run, what is written is in
 //!   the file within a second.
 //! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` say where packets come from, for TRACEINFO.
-//! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 200 bytes each) when they come. Packets
-//!   of further flows belong to none.
-//! - `FRAGMENT_CAPACITY`: most packets that wait; others that would have to wait belong to no flow.
+//! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 140 bytes each) when they come.
+//!   Packets of further flows belong to none.
+//! - `FRAGMENT_CAPACITY`: most packets that wait, in about 560 bytes each beside its slot of the packet memory; others
+//!   that would have to wait belong to no flow.
 //!
 //! ## Handlers
 //! - `clear`: ends all flows.

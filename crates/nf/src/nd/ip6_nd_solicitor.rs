@@ -20,9 +20,10 @@
 //! ## Arguments
 //! - `IP`: this host's address.
 //! - `ETH`: this host's Ethernet address.
-//! - `CAPACITY`: most packets that wait; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries; 0 for no bound. Without one, whoever sends to all addresses of a network fills the memory
-//!   (RFC 6583). The oldest one without an answer gives way first, so that who is known stays; then the oldest one.
+//! - `CAPACITY`: most packets that wait, each in its slot of the packet memory; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries, in about 350 bytes each; 0 for no bound. Without one, whoever sends to all
+//!   addresses of a network fills the memory (RFC 6583). The oldest one without an answer gives way first, so that who
+//!   is known stays; then the oldest one.
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; the last ones stay; 0 for no bound.
 //! - `TIMEOUT`: how long an address holds after the last answer; 0 for ever.
 //! - `POLL_TIMEOUT`: how long after the last answer solicitations start to ask whether an address still holds; 0 for never.

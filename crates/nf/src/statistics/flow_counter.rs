@@ -21,7 +21,8 @@
 //! `FlowCounter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: how many flows there can be at a time.
+//! - `CAPACITY`: how many flows there can be at a time, in about 145 bytes each from the time when they come. Packets
+//!   of further ones are counted as `overflows`.
 //! - `TIMEOUT`: seconds after which an idle flow ends; 0 for never.
 //! - `BIDIRECTIONAL`: whether the two directions are one flow.
 //! - `FILE`: a file for every flow: when it ends, or at the end of the run; `-` is standard output.
