@@ -74,9 +74,12 @@ pub struct Settings {
     pub progress: Progress,
 }
 
-/// Somebody who shows what is being measured, if anybody does.
+/// Shows what is being measured.
+pub type Show = dyn Fn(&str) + Send + Sync;
+
+/// Somebody who does so, if anybody does.
 #[derive(Clone, Default)]
-pub struct Progress(pub Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Progress(pub Option<Arc<Show>>);
 
 impl Progress {
     fn tell(&self, text: &str) {

@@ -59,7 +59,7 @@ impl Keys {
     }
 
     fn address6(&self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(self.all) + 0x100)
+        Ipv6Addr::from_bits((0x2001_0db8 << 96) + u128::from(self.all) + 0x100)
     }
 
     fn port(&self) -> u16 {
