@@ -29,8 +29,8 @@
 //! `Juggler([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `FLOWS`: flows that are known at a time, in 2 to 3 KB each with what waits beside the packets; others give way to
-//!   a new one. 8 suffice where each packet takes its own path, 64 for delays that differ by a millisecond.
+//! - `FLOWS`: flows that are known at a time, in about 2,900 bytes each with what waits beside packets; others give way
+//!   to a new one. 8 suffice where each packet takes its own path, 64 for delays that differ by a millisecond.
 //! - `LINE_RATE`: bandwidth of the network, from which INSEQ_TIMEOUT follows.
 //! - `INSEQ_TIMEOUT`: the time for which segments in sequence wait for more; a bare number is microseconds. `auto` is an
 //!   eighth more than the 45 full frames of a large segment take at the line rate, with preamble, check sequence and
