@@ -16,8 +16,8 @@ use crate::lifetimes::Traffic;
 use crate::serde_params::Param;
 use crate::synthesis::Form;
 use crate::{
-    Pair, Row, Settings, classify, evaluation, juggling, lifetimes, locality, sessions, source, spraying,
-    synthesis, timers,
+    Pair, Row, Settings, classify, evaluation, juggling, lifetimes, locality, sessions, soak, source,
+    spraying, synthesis, timers,
 };
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
@@ -383,32 +383,46 @@ pub(crate) fn configured_spread(
     workers: usize,
     spreading: Option<&Arc<dyn Spreading>>,
 ) -> Result<(Arc<Plan>, Vec<Configured>), String> {
+    configured_of(text, workers, spreading, &registry())
+}
+
+/// The same of these classes.
+pub(crate) fn configured_of(
+    text: String,
+    workers: usize,
+    spreading: Option<&Arc<dyn Spreading>>,
+    registry: &Registry,
+) -> Result<(Arc<Plan>, Vec<Configured>), String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
     if let Some(diagnostic) = diagnostics.first() {
         return Err(diagnostic.render(&sources));
     }
-    let registry = Registry::new()
+    let first = |problems: Vec<engine::Problem>| {
+        problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
+    };
+    let plan = Arc::new(Plan::new(graph, registry).map_err(first)?);
+    let copies = plan.configure_all(None, workers, spreading).map_err(first)?;
+    Ok((plan, copies))
+}
+
+/// All classes of the product, and those of benchmarks.
+pub(crate) fn registry() -> Registry {
+    Registry::new()
         .with(nf::CLASSES)
         .with(device::CLASSES)
         .with(reframer::CLASSES)
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
         .with(synthesizer::CLASSES)
-        .with(&[&FRAMES, &EXIT, &TEN_ROUTERS, &sessions::FLOWS, &lifetimes::SKIP])
+        .with(&[&FRAMES, &EXIT, &TEN_ROUTERS, &sessions::FLOWS, &lifetimes::SKIP, &soak::FLOOD])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)
         .with(timers::CLASSES)
         .with(classify::CLASSES)
-        .with(evaluation::CLASSES);
-    let first = |problems: Vec<engine::Problem>| {
-        problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
-    };
-    let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
-    let copies = plan.configure_all(None, workers, spreading).map_err(first)?;
-    Ok((plan, copies))
+        .with(evaluation::CLASSES)
 }
 
 /// Drives the worker until at least `packets` more packets have been replayed; nanoseconds per packet.

@@ -20,6 +20,7 @@ mod lpm;
 pub mod origin;
 mod sessions;
 mod slicing;
+pub mod soak;
 mod source;
 mod spraying;
 mod synthesis;
@@ -27,8 +28,9 @@ mod timers;
 mod workers;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -75,6 +77,33 @@ pub struct Settings {
     pub window: Duration,
     /// and for how long there may be rounds, from the second one on.
     pub time: Duration,
+    /// The time for `soak`,
+    pub soak: Duration,
+    /// and the capacity of its tables, in the place of that which they have by default.
+    pub capacity: Option<u64>,
+    /// Hears what is being measured.
+    pub progress: Progress,
+}
+
+/// Shows what is being measured.
+pub type Show = dyn Fn(&str) + Send + Sync;
+
+/// Somebody who does so, if anybody does.
+#[derive(Clone, Default)]
+pub struct Progress(pub Option<Arc<Show>>);
+
+impl Progress {
+    fn tell(&self, text: &str) {
+        if let Some(show) = &self.0 {
+            show(text);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress" } else { "no Progress" })
+    }
 }
 
 impl Settings {
@@ -89,6 +118,9 @@ impl Settings {
         rounds: 3,
         window: Duration::from_millis(400),
         time: Duration::from_secs(110),
+        soak: Duration::from_secs(60),
+        capacity: None,
+        progress: Progress(None),
     };
     /// More, for figures that go into the documentation.
     pub const FULL: Settings = Settings {
@@ -105,6 +137,7 @@ impl Settings {
         per_run: 100_000,
         rounds: 1,
         window: Duration::from_millis(100),
+        soak: Duration::from_secs(1),
         ..Settings::USUAL
     };
 }
@@ -167,6 +200,9 @@ pub struct Row {
     /// Times for which packets were held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<Holding>,
+    /// Memory of a table under a flood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soak: Option<soak::Soaked>,
 }
 
 /// Values of parameters.
@@ -306,6 +342,11 @@ pub const ALL: &[Benchmark] = &[
         about: "how long packets are held for 64 us: idle, at several rates, and beside a busy source",
         run: timers::run,
     },
+    Benchmark {
+        name: "soak",
+        about: "memory of each element with a table, full and under a flood (--minutes N, --capacity N)",
+        run: soak::run,
+    },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
@@ -349,6 +390,7 @@ impl Row {
             crossing: None,
             merged: None,
             holding: None,
+            soak: None,
         }
     }
 
@@ -387,15 +429,15 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     }
 }
 
-/// Rows as text: those of `sprayer` as the tables of docs/sprayer.md, all others in one table.
+/// Rows as text: those of `sprayer` as the tables of docs/sprayer.md, those of `soak` in a table of their own, all others in one.
 pub fn table(rows: &[Row]) -> String {
-    let (spraying, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| spraying::is_one_of(row));
+    let (soaked, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.soak.is_some());
+    let (spraying, others): (Vec<&Row>, Vec<&Row>) =
+        others.into_iter().partition(|row| spraying::is_one_of(row));
     let lines = if others.is_empty() { String::new() } else { lines(&others) };
-    let text = match spraying.is_empty() {
-        true => lines,
-        false => format!("{lines}{}", spraying::tables(&spraying)),
-    };
-    text + &unsteady(rows).unwrap_or_default()
+    let spraying = if spraying.is_empty() { String::new() } else { spraying::tables(&spraying) };
+    let warning = unsteady(rows).unwrap_or_default();
+    format!("{lines}{spraying}{}{warning}", soak::table(&soaked))
 }
 
 /// A warning about the rows that must not be quoted, if there are any.
@@ -483,7 +525,7 @@ mod tests {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
         // These run the program itself, which tests of the program do.
         for benchmark in ALL.iter().filter(|benchmark| {
-            !["devices", "connections", "reordering", "boundary"].contains(&benchmark.name)
+            !["devices", "connections", "reordering", "boundary", "soak"].contains(&benchmark.name)
         }) {
             let rows = (benchmark.run)(&settings).unwrap();
             assert!(!rows.is_empty(), "{}", benchmark.name);

@@ -7,6 +7,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
 use engine::{ClockKind, Options, Worker};
 
 use crate::graph::running;
+use crate::soak::resident;
 use crate::source;
 
 /// Ports of the pattern: with so many flows to a server, every one of them is used.
@@ -64,21 +65,14 @@ fn phase(worker: &mut Worker, name: &'static str, since: Instant) -> Result<Phas
         text.trim().parse().map_err(|_| format!("{handler}: {text}"))
     };
     let (sessions, failures) = (number("size")?, number("mapping_failures")?);
-    Ok(Phase { name, sessions, failures, seconds: since.elapsed().as_secs_f64(), resident: resident() })
+    let resident = (resident() >> 20) as usize;
+    Ok(Phase { name, sessions, failures, seconds: since.elapsed().as_secs_f64(), resident })
 }
 
 fn call(worker: &mut Worker, handler: &str) -> Result<(), String> {
     let (element, handler) = handler.split_once('.').ok_or("no handler")?;
     let id = worker.plan().graph.find(element);
     worker.write(id, handler, "")
-}
-
-/// Memory of this process in MiB, where Linux tells.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
-    kib.unwrap_or(0) / 1024
 }
 
 /// Sends one packet of each flow when told to, so many flows to each of so many servers.

@@ -2,20 +2,23 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bench::{ALL, Benchmark, Row, Settings, table, unsteady};
+use bench::{ALL, Benchmark, Progress, Row, Settings, table, unsteady};
 use indicatif::ProgressBar;
 
 use crate::analyze::{can_write, is_stream, save};
 use crate::origin::{self, UNSTEADY};
 use crate::{FAILURE, print};
 
+const STATUS: &str = "\
+Exit status: 0, or 4 if figures must not be quoted because the machine was busy (marked !) or if `soak` finds memory that \
+grows, 1 for errors, 2 for wrong usage.";
+
 /// Arguments of `bench`.
 #[derive(clap::Args)]
-#[command(after_help = "\
-Exit status: 0, or 4 if the machine was so busy that rows must not be quoted (marked !), 1 if something failed, 2 for wrong \
-usage.")]
+#[command(after_help = STATUS)]
 pub(crate) struct Args {
     /// Benchmarks to run; all of them if none is named. `list` lists them
     #[arg(value_name = "NAME")]
@@ -34,6 +37,18 @@ pub(crate) struct Args {
     /// captures of its packets into a folder
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
+    /// For `soak`: minutes in all, beside what filling the tables takes
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = parse_minutes)]
+    minutes: f64,
+    /// For `soak`: the capacity of all tables, in the place of that which each has by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    capacity: Option<u64>,
+    /// One case of `soak` alone, with JSON on standard output: what the program asks of itself
+    #[arg(long, hide = true, requires = "milliseconds")]
+    case: Option<usize>,
+    /// The time for it
+    #[arg(long, hide = true)]
+    milliseconds: Option<u64>,
     /// Measure more often, for figures to be quoted
     #[arg(long, conflicts_with = "small")]
     full: bool,
@@ -42,7 +57,22 @@ pub(crate) struct Args {
     small: bool,
 }
 
+/// A number of minutes, of which parts count too.
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|&minutes| minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0);
+    minutes.ok_or_else(|| "give a number of minutes, such as 10 or 0.5".into())
+}
+
 pub(crate) fn main(args: &Args) -> ExitCode {
+    if let (Some(case), Some(milliseconds)) = (args.case, args.milliseconds) {
+        return match bench::soak::one(case, milliseconds, args.capacity) {
+            Ok(text) => print(&format!("{text}\n")),
+            Err(error) => {
+                crate::tell(format_args!("{error}"));
+                ExitCode::from(FAILURE)
+            }
+        };
+    }
     if args.names == ["list"] {
         let lines = ALL.iter().map(|b| format!("{:14} {}\n", b.name, b.about));
         return print(&lines.collect::<String>());
@@ -77,12 +107,22 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         _ => Settings::USUAL,
     };
     let (rules, routes, asked) = (args.rules.clone(), args.routes.clone(), args.asked.clone());
-    let settings = Settings { rules, routes, asked, ..amount };
     let begun = origin::begin(None);
-    let mut rows = Vec::new();
     // Only drawn on a terminal.
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(250));
+    let shown = progress.clone();
+    let soak = Duration::from_secs_f64(args.minutes * 60.0);
+    let settings = Settings {
+        rules,
+        routes,
+        asked,
+        soak: if args.small { amount.soak } else { soak },
+        capacity: args.capacity,
+        progress: Progress(Some(Arc::new(move |text: &str| shown.set_message(text.to_string())))),
+        ..amount
+    };
+    let mut rows = Vec::new();
     for (i, benchmark) in chosen.iter().enumerate() {
         progress.set_message(format!("{} ({} of {})", benchmark.name, i + 1, chosen.len()));
         match (benchmark.run)(&settings) {
@@ -99,15 +139,12 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if !json_to_output {
         print(&table(&rows));
     }
-    let code = match unsteady(&rows) {
-        Some(text) => {
-            if json_to_output {
-                crate::tell(format_args!("{}", text.trim_end()));
-            }
-            ExitCode::from(UNSTEADY)
-        }
-        None => ExitCode::SUCCESS,
-    };
+    let grows = rows.iter().filter_map(|row| row.soak.as_ref()).any(|soaked| soaked.grows);
+    let unsteady = unsteady(&rows);
+    if let Some(text) = unsteady.as_ref().filter(|_| json_to_output) {
+        crate::tell(format_args!("{}", text.trim_end()));
+    }
+    let code = if grows || unsteady.is_some() { ExitCode::from(UNSTEADY) } else { ExitCode::SUCCESS };
     let Some(path) = &args.json else { return code };
     let origin = origin::made_of(&begun, args.rules.iter().chain(&args.routes));
     let written = origin::json(&Rows { rows }, &origin).and_then(|text| match json_to_output {

@@ -9,10 +9,10 @@ use engine::Problem;
 
 use crate::analyze::can_write;
 use crate::load::{Input, Loaded};
+use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
-use crate::run::parse_size;
 use crate::{FAILURE, explain, print, reasoning};
 
 /// Arguments of `check`.
@@ -32,9 +32,10 @@ pub(crate) struct CheckArgs {
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    memory: usize,
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
+    /// [default: 1G, or half of what the machine has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<usize>,
 }
 
 /// Arguments of commands that print a configuration in another form.
@@ -84,7 +85,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let graph = &loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());
     let end = Instant::now() + Duration::from_secs(args.seconds);
-    let findings = explain::find(&reasoned, end, args.memory);
+    let findings = explain::find(&reasoned, end, args.memory.unwrap_or_else(memory::for_diagrams));
     let (mut found, more) = explain::idle(&reasoned, &findings, args.all);
     let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
     let is_right = built.is_some() && !loaded.has_errors() && refused.is_empty();

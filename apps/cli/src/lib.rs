@@ -22,6 +22,7 @@ mod generate;
 mod handlers;
 mod interrupt;
 mod load;
+mod memory;
 mod multiply;
 mod numbers;
 mod origin;

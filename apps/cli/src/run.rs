@@ -14,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::analyze::{can_write, is_stream, save};
 use crate::load::{Input, start_dpdk};
+use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::origin;
 use crate::steering::{Steering, parse_time};
@@ -62,9 +63,11 @@ pub(crate) struct Args {
     /// Write the final report as JSON; `-` for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Address space for packets, such as 512M or 8G
-    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
-    memory: usize,
+    /// Memory for packets that are under way or held, such as 512M or 8G, of all workers together; tables of elements come on
+    /// top, with bounds of their own. It is taken as it is needed; where it is full, nothing is received. More than the machine
+    /// has is refused [default: 4G, or half of what the machine has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<usize>,
     /// Seed of random numbers
     #[arg(
         long, value_name = "N", default_value_t = 1,
@@ -96,18 +99,6 @@ enum Clock {
     Real,
     /// The captures' time stamps: same capture, same result
     Trace,
-}
-
-/// A size in bytes, with K, M or G for powers of 1024.
-pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
-    let (number, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let size = number.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
-    size.ok_or_else(|| "give a number of bytes, such as 512M or 8G".into())
 }
 
 /// Shows on a terminal how many packets have been read, once a run takes longer than a moment.
@@ -210,7 +201,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         },
         burst,
         text: loaded.text.clone(),
-        memory: args.memory,
+        memory: args.memory.unwrap_or_else(memory::for_packets),
         seed: args.seed,
         busy_poll: args.busy_poll,
         spin: args.spin,

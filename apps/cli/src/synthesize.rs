@@ -17,11 +17,11 @@ use synthesizer::standard::standard;
 use crate::analyze::can_write;
 use crate::check::print_or_write;
 use crate::load::{Input, Loaded};
+use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::proofs::Proofs;
 use crate::prove::{self, Allowed, Finding, MOST_SECONDS, Split, Unproven};
 use crate::reasoning::{Reasoned, Unread, of, read};
-use crate::run::parse_size;
 use crate::{FAILURE, switch};
 
 /// Arguments of `synthesize`.
@@ -64,9 +64,10 @@ pub(crate) struct Args {
     /// Seconds that proofs may take in all; with 0, only proofs that are kept count [default: 120, with --prove 3600]
     #[arg(long, value_name = "N", value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true)]
     seconds: Option<u64>,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    memory: usize,
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
+    /// [default: 1G, or half of what the machine has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<usize>,
     #[command(flatten)]
     switch: switch::Switch,
 }
@@ -121,7 +122,10 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let limits = Limits { classes, leases, least: all.then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let by_default = if args.prove { SECONDS_TO_PROVE } else { SECONDS };
-    let allowed = Allowed { seconds: args.seconds.unwrap_or(by_default), memory: args.memory };
+    let allowed = Allowed {
+        seconds: args.seconds.unwrap_or(by_default),
+        memory: args.memory.unwrap_or_else(memory::for_diagrams),
+    };
     let end = Instant::now() + allowed.time();
     let proofs = Proofs::of_user();
     if args.prove
@@ -236,9 +240,6 @@ fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
 /// Seconds that proofs may take before a run.
 const BEFORE_RUN: u64 = 20;
 
-/// Bytes that decision diagrams may take before a run.
-const MEMORY: usize = 1 << 30;
-
 /// Elements of a stretch that becomes a program whatever it costs.
 const LEAST: usize = 4;
 
@@ -273,7 +274,7 @@ pub(crate) fn put_in(loaded: &mut Loaded, which: Which) -> Result<PutIn, String>
     let limits = Limits { least: (which == Which::All).then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let proofs = Proofs::of_user();
-    let allowed = Allowed { seconds: BEFORE_RUN, memory: MEMORY };
+    let allowed = Allowed { seconds: BEFORE_RUN, memory: memory::for_diagrams() };
     let Split { proven, unproven, .. } = prove::split(&reasoned, &synthesis, allowed, &proofs);
     loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
     let passed = proven.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied());

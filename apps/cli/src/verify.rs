@@ -16,10 +16,10 @@ use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 
 use crate::example::{Ran, run};
 use crate::load::{Input, check_values};
+use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::{Reasoned, Unread, of};
-use crate::run::parse_size;
 use crate::{packets, print};
 
 /// Arguments of `verify`.
@@ -49,9 +49,10 @@ pub(crate) struct Args {
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    memory: usize,
+    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
+    /// [default: 1G, or half of what the machine has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<usize>,
 }
 
 /// An error in a configuration, or anything else that stops the comparison.
@@ -68,7 +69,11 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
     };
     let pair = [&a, &b];
-    let outcome = compare(pair, args.reasons, Limit::of(args.seconds, args.memory));
+    let outcome = compare(
+        pair,
+        args.reasons,
+        Limit::of(args.seconds, args.memory.unwrap_or_else(memory::for_diagrams)),
+    );
     let mut text = String::new();
     let status = describe(&mut text, pair, &outcome.verdict);
     for reasoned in pair {

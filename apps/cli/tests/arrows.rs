@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "juggler",
             "slicer",
             "synthesizer",
+            "trace",
         ],
     ),
 ];

@@ -46,7 +46,7 @@ pub use content::{Content, content};
 pub use error::{Error, ErrorKind};
 pub use reader::{Reader, Record};
 pub use wire::LinkType;
-pub use writer::{Writer, WriterOptions, create};
+pub use writer::{Writer, WriterOptions, buffer as writer_buffer, create};
 
 /// The largest number of captured bytes of one packet, 256 KiB; as in libpcap.
 pub const MAX_CAPTURED: usize = 262_144;

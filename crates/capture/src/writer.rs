@@ -25,6 +25,19 @@ pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
 /// Records are collected up to this many bytes before they are written.
 const BUFFER: usize = 256 * 1024;
 
+/// Bytes of a buffer: no record is longer than what the limit leaves.
+const ROOM: usize = BUFFER + MAX_CAPTURED + 16;
+
+/// A buffer for [`Writer::with_buffer`], so that writing asks for no memory.
+///
+/// # Errors
+/// Where there is no memory for it.
+pub fn buffer() -> Result<Vec<u8>, std::collections::TryReserveError> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(ROOM)?;
+    Ok(buffer)
+}
+
 /// What the file's header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterOptions {
@@ -62,12 +75,17 @@ pub struct Writer<W: Write> {
 impl<W: Write> Writer<W> {
     /// Starts a file: its header is written with the first packets or by [`Writer::flush`].
     pub fn new(inner: W, options: WriterOptions) -> Self {
+        Writer::with_buffer(inner, options, Vec::new())
+    }
+
+    /// The same with a [`buffer`] that was had before.
+    pub fn with_buffer(inner: W, options: WriterOptions, mut buffer: Vec<u8>) -> Self {
         let snap_length = match options.snap_length {
             0 => MAX_CAPTURED as u32,
             length => length.min(MAX_CAPTURED as u32),
         };
         let magic = if options.nanoseconds { NANOSECONDS } else { MICROSECONDS };
-        let mut buffer = Vec::with_capacity(BUFFER + MAX_CAPTURED + 16);
+        buffer.reserve_exact(ROOM);
         // Version 2.4 in two halves; time zone and accuracy are always zero.
         for word in [magic, 2 | 4 << 16, 0, 0, snap_length, options.link.number().into()] {
             buffer.extend_from_slice(&word.to_le_bytes());

@@ -155,6 +155,9 @@ pub static CLASS: Class = Class {
 /// Lines that say nothing of a packet, read per turn at most.
 const MOST_SKIPPED: usize = 1024;
 
+/// Most bytes of a line or record: with more, a damaged file would fill the memory.
+const MOST_BYTES: usize = 1 << 20;
+
 struct FromIpSummaryDump {
     filename: String,
     data: Option<Vec<u8>>,
@@ -223,7 +226,10 @@ impl FromIpSummaryDump {
         self.line.clear();
         self.place += 1;
         if !self.binary {
-            let read = dump.read_until(b'\n', &mut self.line)?;
+            let read = dump.take(MOST_BYTES as u64 + 1).read_until(b'\n', &mut self.line)?;
+            if read > MOST_BYTES {
+                return Err(io::Error::other("a line of more than 1 MiB; this is no IP summary dump"));
+            }
             self.position += read as u64;
             return Ok(read > 0);
         }
@@ -237,6 +243,9 @@ impl FromIpSummaryDump {
         let Some(rest) = (word & 0x7fff_ffff).checked_sub(4) else {
             return Err(io::Error::other("binary record too short"));
         };
+        if rest as usize > MOST_BYTES {
+            return Err(io::Error::other("a binary record of more than 1 MiB"));
+        }
         let is_text = word >> 31 == 1;
         let read = dump.take(rest.into()).read_to_end(&mut self.line)?;
         self.position += read as u64 + 4;
@@ -253,6 +262,7 @@ impl FromIpSummaryDump {
             let parsed = match self.read_piece() {
                 Ok(false) => return Next::End,
                 Err(error) => {
+                    self.dump = None;
                     self.complain(cx, reason(&error));
                     self.fault =
                         Some(format!("{}: only the packets before the fault were read", self.filename));

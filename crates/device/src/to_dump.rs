@@ -108,6 +108,7 @@ pub static CLASS: Class = Class {
             passes_on: args.outputs() > 0,
             is_given: false,
             file: None,
+            buffer: Vec::new(),
             writer: None,
             timer: WriteTimer::default(),
             left_out: 0,
@@ -141,6 +142,8 @@ struct ToDump {
     passes_on: bool,
     /// Opened at the start; becomes the writer's with the first packet, which may say what packets start with.
     file: Option<Stream>,
+    /// The writer's from then on.
+    buffer: Vec<u8>,
     writer: Option<Writer<Stream>>,
     timer: WriteTimer,
     /// The number of packets that start with another link header than those of the file.
@@ -157,7 +160,8 @@ impl ToDump {
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
         self.link = Some(link);
-        self.writer = self.file.take().map(|file| Writer::new(file, options));
+        let buffer = std::mem::take(&mut self.buffer);
+        self.writer = self.file.take().map(|file| Writer::with_buffer(file, options, buffer));
     }
 
     /// The link type of a packet, if it is not that of the file.
@@ -293,6 +297,7 @@ impl Element for ToDump {
             "-" => Box::new(io::stdout()),
             path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
         });
+        self.buffer = capture::writer_buffer().map_err(|error| format!("no memory for a buffer: {error}"))?;
         self.start(cx, self.passes_on);
         Ok(())
     }

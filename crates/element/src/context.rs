@@ -61,11 +61,20 @@ impl Counters {
         self.drop(reason, 1);
     }
 
+    /// The first drop for a reason. Without memory for it, packets count as dropped for the last one.
+    #[cold]
+    fn drop_first(&mut self, reason: DropReason, n: u64) {
+        match self.drops.try_reserve(1) {
+            Ok(()) => self.drops.push((reason, n)),
+            Err(_) => self.drops.last_mut().into_iter().for_each(|(_, count)| *count += n),
+        }
+    }
+
     #[inline]
     fn drop(&mut self, reason: DropReason, n: u64) {
         match self.drops.iter_mut().find(|(r, _)| *r == reason) {
             Some((_, count)) => *count += n,
-            None => self.drops.push((reason, n)),
+            None => self.drop_first(reason, n),
         }
     }
 }
@@ -161,7 +170,9 @@ pub fn secret() -> u64 {
 impl PerGraph {
     /// The state of a graph whose elements have these numbers of outputs.
     pub fn new(outputs: Vec<u32>, facts: Facts) -> PerGraph {
-        let counters = vec![Counters::default(); outputs.len()];
+        // There is always room for a reason to drop packets for.
+        let fresh = || Counters { drops: Vec::with_capacity(2), ..Counters::default() };
+        let counters = outputs.iter().map(|_| fresh()).collect();
         // Room for what one call emits, so that nothing grows while packets flow.
         PerGraph { emitted: Vec::with_capacity(64), counters, outputs, facts }
     }

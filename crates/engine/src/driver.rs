@@ -132,6 +132,7 @@ impl Worker {
     /// Drains every element, those that packets come to first before those that they go on to, and again for as long
     /// as something is held and still moves. Under the trace clock time goes on in between.
     pub(crate) fn drain(&mut self) {
+        drop(std::mem::take(&mut self.reserve));
         let mut order = self.inner.plan.order();
         order.retain(|&id| self.inner.placement.is_at(id, self.inner.worker()));
         let mut timers = MOST_LAST_TIMERS;

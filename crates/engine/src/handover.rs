@@ -326,7 +326,9 @@ impl Links {
                 true => lane.ring.slots().min(lane.staged.len()),
                 false => 0,
             };
-            let kept = if self.waits { lane.staged.len() } else { room };
+            // Without memory to wait in, packets are lost as where nothing waits.
+            let may_wait = self.waits && lane.waiting.try_reserve(lane.staged.len()).is_ok();
+            let kept = if may_wait { lane.staged.len() } else { room };
             self.handed += kept as u64;
             if let Some(order) = &mut self.order {
                 let last = kept.checked_sub(1).map(|last| &lane.staged[last].packet);
@@ -343,7 +345,7 @@ impl Links {
             if let Ok(places) = lane.ring.write_chunk_uninit(room) {
                 places.fill_from_iter(lane.staged.drain(..room));
             }
-            match self.waits {
+            match may_wait {
                 true => lane.waiting.extend(lane.staged.drain(..)),
                 false => lane.staged.drain(..).for_each(|handed| lost(handed.packet)),
             }

@@ -404,7 +404,12 @@ impl Window {
         if lane.is_empty() {
             lane.since = now;
         }
-        if lane.waiting.len() <= place {
+        // Without memory to wait in, it goes on at once.
+        let more = (place + 1).saturating_sub(lane.waiting.len());
+        if lane.waiting.try_reserve(more).is_err() || lane.copies.try_reserve(1).is_err() {
+            return Comes::Freely(packet);
+        }
+        if more > 0 {
             lane.waiting.resize_with(place + 1, || None);
         }
         let held = Held { end, packet };

@@ -127,7 +127,13 @@ pub struct Worker {
     pub(crate) has_worked: bool,
     /// The lateness of sleeps so far.
     pub(crate) lateness: Lateness,
+    /// Memory that is given back when the run ends, so that it can be closed and reported also where packets have left none.
+    pub(crate) reserve: Vec<u8>,
 }
+
+/// Bytes of that memory, and more for each element.
+const RESERVE: usize = 64 << 10;
+const RESERVE_EACH: usize = 256;
 
 impl Worker {
     /// Gives configured elements a pool, a clock and a place to write to.
@@ -143,6 +149,7 @@ impl Worker {
         let mut pool = Pool::new(options.memory)?;
         pool.use_annotations(configured.facts.annotations_used);
         let captures = captures(&plan);
+        let reserve = Vec::with_capacity(RESERVE + RESERVE_EACH * plan.len());
         let worker = configured.setup.worker;
         let text = std::mem::take(&mut options.text);
         let (mut inner, graph) = Inner::new(plan, configured, sink, text);
@@ -172,6 +179,7 @@ impl Worker {
             links: None,
             has_worked: false,
             lateness: Lateness::default(),
+            reserve,
         };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),

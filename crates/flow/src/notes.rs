@@ -25,13 +25,18 @@ impl<T: Copy + Default> Notes<T> {
         (upper == (mark.get() >> 32) as u32).then_some(note)
     }
 
-    /// Notes something of a flow. There is memory for as many flows as whoever marks them has; it grows by doubling.
+    /// Notes something of a flow, if there is memory for it. There is none for more flows than whoever marks them has; it grows
+    /// by doubling.
     #[inline]
     pub fn set(&mut self, mark: NonZeroU64, note: T) {
         let place = mark.get() as u32 as usize;
         if place >= self.notes.len() {
             // No mark's upper half is zero.
-            self.notes.resize((place + 1).next_power_of_two().max(64), (0, T::default()));
+            let length = (place + 1).next_power_of_two().max(64);
+            if self.notes.try_reserve_exact(length - self.notes.len()).is_err() {
+                return;
+            }
+            self.notes.resize(length, (0, T::default()));
         }
         self.notes[place] = ((mark.get() >> 32) as u32, note);
     }

@@ -207,6 +207,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             self.see(id, now);
             return Ok(Opened::Present(id));
         }
+        if !self.has_memory_for_another() {
+            return Err(InsertError::Full);
+        }
         let of = &self.all[self.me];
         let index = match self.free.last() {
             Some(&index) => index,
@@ -269,6 +272,14 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             });
         }
         state
+    }
+
+    /// True if there is memory for another state. Each can end and be taken out without asking for memory then.
+    fn has_memory_for_another(&mut self) -> bool {
+        let most = self.own.len() + 1;
+        self.own.try_reserve(1).is_ok()
+            && self.free.try_reserve(most.saturating_sub(self.free.len())).is_ok()
+            && self.ending.try_reserve(most.saturating_sub(self.ending.len())).is_ok()
     }
 
     /// Notes that a connection of this core was closed: its state stays readable for [`LINGER`].

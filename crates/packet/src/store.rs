@@ -159,6 +159,12 @@ impl Store {
             pool.free(packet);
             return false;
         }
+        let length = packet.own_bytes().len();
+        let reach = self.reach(&packet.meta().values).min(length);
+        if !self.has_memory_for_another(length, reach) {
+            pool.free(packet);
+            return false;
+        }
         // Stripped bytes can be asked for again, so they are kept like the rest.
         let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {
@@ -183,6 +189,22 @@ impl Store {
         packet.meta().owner.store(mark, Ordering::Relaxed);
         self.packets.push(packet);
         true
+    }
+
+    /// True if there is memory for what is kept of another packet of so many bytes, of which headers reach so far.
+    fn has_memory_for_another(&mut self, length: usize, reach: usize) -> bool {
+        // One block of annotations stands for those of all packets while these are the same.
+        let annotations = if self.annotations.len() == 1 { self.images.len() + 1 } else { 1 };
+        let before = (self.longest, self.farthest);
+        (self.longest, self.farthest) = (self.longest.max(length), self.farthest.max(reach));
+        let pieces = (self.pieces_behind() * (self.images.len() + 1)).saturating_sub(self.behind.len());
+        (self.longest, self.farthest) = before;
+        self.bytes.as_mut().is_none_or(|bytes| bytes.try_reserve(length).is_ok())
+            && self.starts.try_reserve(1).is_ok()
+            && self.images.try_reserve(1).is_ok()
+            && self.packets.try_reserve(1).is_ok()
+            && self.behind.try_reserve(pieces).is_ok()
+            && self.annotations.try_reserve(annotations).is_ok()
     }
 
     /// Lends the packets of a range, in order, into a batch, as they were when they were stored. Stops where the
@@ -321,7 +343,8 @@ impl Store {
             if first.bytes() == annotations.bytes() {
                 return;
             }
-            self.annotations = vec![first.clone(); self.images.len() - 1];
+            let first = first.clone();
+            self.annotations.resize(self.images.len() - 1, first);
         }
         self.annotations.push(annotations.clone());
     }
@@ -411,11 +434,15 @@ impl Store {
     #[cold]
     fn cut_again(&mut self) {
         let pieces = self.pieces_behind();
+        // There is room for them all.
+        let mut behind = std::mem::take(&mut self.behind);
+        behind.clear();
         let of_one = |number| {
             let own = self.kept(number).unwrap_or_default();
             (1..=pieces).map(move |number| piece(own, number))
         };
-        self.behind = (0..self.images.len()).flat_map(of_one).collect();
+        behind.extend((0..self.images.len()).flat_map(of_one));
+        self.behind = behind;
     }
 
     /// Puts back everything: bytes and annotations.

@@ -19,6 +19,24 @@ fn text(configuration: &str) -> String {
     String::from_utf8(once).unwrap()
 }
 
+/// A file without ends of lines, or with a record that claims as much, would else be read into memory as a whole.
+#[test]
+fn lines_and_records_have_a_bound() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config =
+        format!("FromIPSummaryDump({}, STOP true) -> c :: Counter -> Discard", file.path().display());
+    let banner = "!IPSummaryDump 1.3\n!data timestamp src dst\n1.5 1.0.0.1 2.0.0.2\n".as_bytes();
+    let endless = vec![b'#'; 2 << 20];
+    std::fs::write(file.path(), [banner, &endless, b"\n1.6 1.0.0.1 2.0.0.2\n"].concat()).unwrap();
+    let outcome = Run::default().text(&config, &["c.count"]).unwrap();
+    assert!(outcome.messages.contains("line of more than 1 MiB"), "{}", outcome.messages);
+    assert_eq!(outcome.values[0].as_deref(), Ok("1"));
+    let binary = [banner, b"!binary\n", &(3u32 << 20).to_be_bytes(), &endless].concat();
+    std::fs::write(file.path(), binary).unwrap();
+    let outcome = Run::default().text(&config, &[]).unwrap();
+    assert!(outcome.messages.contains("record of more than 1 MiB"), "{}", outcome.messages);
+}
+
 #[test]
 fn what_is_read_is_written() {
     let written = text(

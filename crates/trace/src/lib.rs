@@ -15,12 +15,14 @@
 //! | [`text`] | the results for people: `Report` is `Display` |
 //! | [`html`] | the results as a page with plots |
 //! | [`generate`] | [`generate::Generator`]: traces made to measure |
+//! | [`flood`] | [`flood::Flood`]: frames that fill tables |
 //! | [`multiply`](mod@multiply) | [`multiply()`]: several parts of a capture at the same time |
 //! | `packet`, `flows`, `filter` | what is looked at in a packet; flows by number; which packets count |
 //! | [`histogram`] | distributions in constant memory |
 
 pub mod analysis;
 mod filter;
+pub mod flood;
 mod flows;
 pub mod generate;
 pub mod histogram;

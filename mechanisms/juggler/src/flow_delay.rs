@@ -15,7 +15,8 @@
 //! ## Arguments
 //! - `DELAY`: how long packets are under way; up to 1048576 s.
 //! - `SPREAD`: by how much a flow's delay is more or less than that; no more than DELAY.
-//! - `CAPACITY`: most packets under way; those that find no room are dropped.
+//! - `CAPACITY`: most packets under way, in about 50 bytes each beside its slot of the packet memory; those that find
+//!   no room are dropped.
 //! - `SEED`: chooses the hash: with another one, flows have other delays. Without it, delays are others in each run, but under the
 //!   trace clock.
 //!
@@ -122,7 +123,7 @@ impl FlowDelay {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        if self.under_way.len() >= self.capacity {
+        if self.under_way.len() >= self.capacity || !self.under_way.has_memory_for_another() {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }

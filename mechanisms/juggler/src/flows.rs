@@ -188,6 +188,9 @@ impl Flows {
             self.counts.evictions[list as usize] += 1;
             self.evict(self.lists[list as usize].0, now);
         }
+        if !self.has_memory_for_another() {
+            return None;
+        }
         let id = self.table.insert(key, hash, now).ok()?.id();
         let index = id.index();
         if self.flows.len() <= index as usize {
@@ -216,6 +219,21 @@ impl Flows {
         };
         self.link(index, if is_tcp { List::Active } else { List::Datagrams });
         Some(index)
+    }
+
+    /// True if there is memory for another flow, and for the times and looks of all.
+    fn has_memory_for_another(&mut self) -> bool {
+        let most = self.flows.len() + 1;
+        self.flows.try_reserve(1).is_ok()
+            && self.due.try_reserve((2 * most).saturating_sub(self.due.len())).is_ok()
+            && self.ready.try_reserve(most.saturating_sub(self.ready.len())).is_ok()
+    }
+
+    /// True if there is memory for a run in a flow's queue, and for all that waits to be released together.
+    #[inline]
+    fn has_memory_for_run(&mut self, index: u32) -> bool {
+        self.released.try_reserve(self.held + 2).is_ok()
+            && self.flows[index as usize].queue.has_memory_for_another()
     }
 
     /// The list whose first flow gives way: one of which nothing has been seen for so long that no loss is mended any more,
@@ -265,7 +283,7 @@ impl Flows {
         }
     }
 
-    /// A segment of TCP. What is given back goes on at once, behind what is released.
+    /// A segment of TCP. What is given back goes on at once, behind what is released; so does what there is no memory for.
     #[inline]
     pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
         let flow = &mut self.flows[index as usize];
@@ -299,6 +317,9 @@ impl Flows {
                     Err(refused) => piece = refused,
                 }
             }
+        }
+        if !self.has_memory_for_run(index) {
+            return Some(piece.packet);
         }
         self.take_closely(index, Run::new(piece, now), now);
         None
@@ -355,14 +376,18 @@ impl Flows {
         }
     }
 
-    /// A datagram: behind those that came before.
+    /// A datagram: behind those that came before. One that there is no memory for is given back, and goes on at once.
     #[inline]
-    pub fn take_unordered(&mut self, index: u32, piece: Piece<'_>, now: Timestamp) {
+    pub fn take_unordered(&mut self, index: u32, piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
+        if !self.has_memory_for_run(index) {
+            return Some(piece.packet);
+        }
         let mut run = Run::new(piece, now);
         let flow = &self.flows[index as usize];
         run.start = flow.queue.back().map_or(flow.next, |last| last.end);
         run.end = run.start.wrapping_add(run.length);
         self.add(index, run, now);
+        None
     }
 
     /// Puts a run into the queue and lets go what is complete by that.

@@ -29,8 +29,8 @@
 //! `Juggler([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `FLOWS`: flows that are known at a time. 8 suffice where each packet takes its own path, 64 for delays that differ by a
-//!   millisecond.
+//! - `FLOWS`: flows that are known at a time, in about 2,900 bytes each with what waits beside packets; others give way
+//!   to a new one. 8 suffice where each packet takes its own path, 64 for delays that differ by a millisecond.
 //! - `LINE_RATE`: bandwidth of the network, from which INSEQ_TIMEOUT follows.
 //! - `INSEQ_TIMEOUT`: the time for which segments in sequence wait for more; a bare number is microseconds. `auto` is an
 //!   eighth more than the 45 full frames of a large segment take at the line rate, with preamble, check sequence and
@@ -376,8 +376,12 @@ impl Juggler {
                     add(cx, out, packet);
                 }
             }
-            Some(flow) => self.flows.take_unordered(flow, piece, now),
-            None => self.flows.released.push((Run::new(piece, now), Reason::NoFlow)),
+            Some(flow) => {
+                if let Some(packet) = self.flows.take_unordered(flow, piece, now) {
+                    self.pass(cx, out, packet, Reason::NoFlow);
+                }
+            }
+            None => self.pass(cx, out, piece.packet, Reason::NoFlow),
         }
     }
 

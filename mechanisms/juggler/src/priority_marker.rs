@@ -19,7 +19,8 @@
 //! - `ALPHA`: how much of the difference p follows at a time.
 //! - `INTERVAL`: the least time between two measurements, each at an ACK; 0 for one at each ACK. ACKs come in bursts, and
 //!   within one the rate is high: it should be no less than the round-trip time.
-//! - `FLOWS`: most connections whose ACKs are known at a time; those without an ACK for ten seconds make room.
+//! - `FLOWS`: most connections whose ACKs are known at a time, in about 80 bytes each; those without an ACK for ten
+//!   seconds make room.
 //! - `ANNO`: the annotation to paint, by name or offset.
 //!
 //! ## Handlers

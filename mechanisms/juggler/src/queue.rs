@@ -251,6 +251,12 @@ impl Queue {
         self.runs.iter()
     }
 
+    /// True if there is memory for another one.
+    #[inline]
+    pub fn has_memory_for_another(&mut self) -> bool {
+        self.runs.try_reserve(1).is_ok()
+    }
+
     /// Takes the first one out.
     #[inline]
     pub fn pop(&mut self) -> Option<Run> {

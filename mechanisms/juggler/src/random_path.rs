@@ -166,7 +166,7 @@ impl RandomPath {
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let chosen = self.path_of(cx.random().u64(..self.total));
         let path = &mut self.paths[chosen];
-        if path.waiting >= self.capacity {
+        if path.waiting >= self.capacity || !self.under_way.has_memory_for_another() {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }

@@ -159,7 +159,8 @@ impl StrictPriority {
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let urgency = usize::from(packet.annotations().u8(self.place)).min(self.queues.len() - 1);
         let queue = &mut self.queues[urgency];
-        if self.sent.is_some() && queue.waiting.len() >= self.capacity {
+        let is_full = self.sent.is_some() && queue.waiting.len() >= self.capacity;
+        if is_full || queue.waiting.try_reserve(1).is_err() {
             queue.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }

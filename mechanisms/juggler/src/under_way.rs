@@ -62,6 +62,11 @@ impl UnderWay {
         self.waiting.iter().map(|Reverse(waiting)| (waiting.path, waiting.leaves))
     }
 
+    /// True if there is memory for another packet.
+    pub(crate) fn has_memory_for_another(&mut self) -> bool {
+        self.waiting.try_reserve(1).is_ok()
+    }
+
     /// Takes a packet that is to leave at a time. It is on one of several paths, if whoever takes it tells them apart.
     pub(crate) fn add(&mut self, packet: Packet, path: u32, leaves: Timestamp) {
         self.waiting.push(Reverse(Waiting { leaves, number: self.arrivals, path, packet }));

@@ -123,6 +123,13 @@ impl Element for Batcher {
             if self.waiting.is_empty() {
                 self.since = cx.now();
             }
+            if self.waiting.try_reserve(1).is_err() {
+                self.let_go(cx);
+            }
+            if self.waiting.try_reserve(1).is_err() {
+                cx.drop(packet, DropReason::QueueFull);
+                continue;
+            }
             self.waiting.push(packet);
             if self.waiting.len() >= self.burst {
                 self.let_go(cx);

@@ -35,9 +35,10 @@
 //! - `SLO`: steers the delay of each flow in place of DELAY, so that waiting adds less than this: packets wait up to
 //!   seven eighths of it if the flow's packets have come that close to each other so far, and else not at all. `off`
 //!   holds all for DELAY.
-//! - `CAPACITY`: flows that are known at a time.
-//! - `MAX_HELD`: packets that are held at a time. A flow leaves early, too, when 65,536 packets and four times as many
-//!   as are held have come since its first one.
+//! - `CAPACITY`: flows that are known at a time, in about 110 bytes each. Packets of further ones pass at once, and are
+//!   counted as `overflows`.
+//! - `MAX_HELD`: packets that are held at a time, each in its slot of the packet memory. A flow leaves early, too, when
+//!   65,536 packets and four times as many as are held have come since its first one.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.

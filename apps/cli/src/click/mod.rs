@@ -13,7 +13,7 @@ use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
 use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
-use crate::{FAILURE, handlers, interrupt, print};
+use crate::{FAILURE, handlers, interrupt, memory, print};
 use options::{Item, host_and_port};
 
 const HELP: &str = "\
@@ -41,6 +41,7 @@ Options:
   -w, --no-warnings             Do not print the driver's warnings.
       --simtime[=SECONDS]       Run in simulated time.
       --simtick N               Nanoseconds that pass with each look at it.
+      --memory SIZE             Memory for packets, such as 512M or 8G (usually 4G).
       --dpdk ARGUMENT... --     Start DPDK with these arguments.
   -C, --clickpath PATH          Look for libraries in these folders, not in those
                                 of CLICKPATH.
@@ -62,6 +63,8 @@ struct Asked {
     quiet: bool,
     simulated: Option<Timestamp>,
     tick: i64,
+    /// Bytes for packets.
+    memory: Option<usize>,
     ports: Vec<String>,
     sockets: Vec<String>,
     /// Folders of libraries, in place of those of CLICKPATH.
@@ -177,6 +180,11 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             let tick = element::args::parse_integer(&value).ok().and_then(|n| i64::try_from(n).ok());
             asked.tick = tick.unwrap_or(asked.tick);
         }
+        "memory" => {
+            let size =
+                memory::parse_size(&value).map_err(|told| usage(&format!("--memory {value}: {told}")))?;
+            asked.memory = Some(size);
+        }
         "version" => {
             return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
         }
@@ -245,6 +253,7 @@ fn start(mut asked: Asked) -> ExitCode {
     let options = Options {
         clock,
         burst: 1,
+        memory: asked.memory.unwrap_or_else(memory::for_packets),
         text: loaded.text.clone(),
         ends_when_idle: false,
         interrupt: Arc::clone(&interrupt),

@@ -43,6 +43,7 @@ pub(super) const OPTIONS: &[Spec] = &[
     spec("file", Some('f'), Takes::Text),
     spec("handler", Some('h'), Takes::Text),
     spec("help", None, Takes::Nothing),
+    spec("memory", None, Takes::Text),
     spec("output", Some('o'), Takes::Text),
     spec("port", Some('p'), Takes::Port),
     spec("quit", Some('q'), Takes::Nothing),

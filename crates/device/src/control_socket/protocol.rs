@@ -78,6 +78,8 @@ impl Session {
     /// Takes in what has come; nothing means that nothing will come any more.
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
         self.ended |= bytes.is_empty();
+        // Without memory for what it says, a client is of no use.
+        self.quits |= self.input.try_reserve(bytes.len()).is_err();
         if !self.quits {
             self.input.extend_from_slice(bytes);
         }

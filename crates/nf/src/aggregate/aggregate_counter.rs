@@ -19,7 +19,8 @@
 //! - `AGGREGATE_STOP`, `COUNT_STOP`: stop the driver instead.
 //! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: call a write handler instead.
 //! - `BANNER`: text for the head of files.
-//! - `CAPACITY`: most aggregates; memory for them is reserved at the start. Packets of further ones are not counted.
+//! - `CAPACITY`: most aggregates, in about 17 bytes each; memory for them is reserved at the start. Packets of further
+//!   ones are not counted.
 //!
 //! ## Handlers
 //! - `write_text_file`, `write_ascii_file`: writes counts to a file as text; `-` is standard output.

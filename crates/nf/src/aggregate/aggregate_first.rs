@@ -8,8 +8,8 @@
 //!
 //! ## Arguments
 //! - `NOTIFIER`: an element that says when aggregates end, such as AggregateIPFlows; these are forgotten.
-//! - `CAPACITY`: most aggregates that are remembered; memory for them is reserved at the start. Packets of further ones go to
-//!   output 1, or are dropped.
+//! - `CAPACITY`: most aggregates that are remembered, in about 8 bytes each; memory for them is reserved at the start.
+//!   Packets of further ones go to output 1, or are dropped.
 //!
 //! ## Example
 //! ```click

@@ -29,9 +29,10 @@
 //! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output. On a live run, what is written is in
 //!   the file within a second.
 //! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` say where packets come from, for TRACEINFO.
-//! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 200 bytes each) when they come. Packets
-//!   of further flows belong to none.
-//! - `FRAGMENT_CAPACITY`: most packets that wait; others that would have to wait belong to no flow.
+//! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 140 bytes each) when they come.
+//!   Packets of further flows belong to none.
+//! - `FRAGMENT_CAPACITY`: most packets that wait, in about 560 bytes each beside its slot of the packet memory; others
+//!   that would have to wait belong to no flow.
 //!
 //! ## Handlers
 //! - `clear`: ends all flows.
@@ -316,7 +317,10 @@ impl AggregateIpFlows {
         let id = self.table.insert(key, hash, *time).ok()?.id();
         let place = id.index() as usize;
         if self.flows.len() <= place {
-            // There is room for as many as the table has.
+            if self.flows.try_reserve(place + 1 - self.flows.len()).is_err() {
+                self.table.remove(id);
+                return None;
+            }
             self.flows.resize_with(place + 1, || None);
         }
         let fresh = self.fresh(cx, id, arrival);
@@ -557,7 +561,10 @@ impl Element for AggregateIpFlows {
                 Fate::Emit | Fate::Leave(_) => {}
                 Fate::Wait(pair, id, is_fragment, flow) => {
                     self.second = packet.time().parts().0;
-                    self.waiting.push(pair, Waiting { packet, id, is_fragment, flow });
+                    let waiting = Waiting { packet, id, is_fragment, flow };
+                    if let Err(packet) = self.waiting.push(pair, waiting) {
+                        cx.emit_one(1, packet, DropReason::QueueFull);
+                    }
                     self.release(cx, pair, self.second - self.limits.fragment);
                     self.reap(cx);
                     continue;

@@ -10,8 +10,8 @@
 //! ## Arguments
 //! - `NOTIFIER`: accepted; aggregates are never forgotten.
 //! - `ANNO`: the annotation with the packet's number, or `NONE` to number the packets of an aggregate by their order.
-//! - `CAPACITY`: most numbers of packets in all aggregates together, or most aggregates with ANNO `NONE`; memory for them is
-//!   reserved at the start. Packets for which there is no room are not counted.
+//! - `CAPACITY`: most numbers of packets in all aggregates together, or most aggregates with ANNO `NONE`; memory for
+//!   them, about 28 bytes each, is reserved at the start. Packets for which there is no room are not counted.
 //!
 //! ## Handlers
 //! - `clear`: forgets everything.

@@ -1,9 +1,12 @@
 //! Fragments that wait until it is known which flow they belong to.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
 
 use element::Packet;
 use flow::FiveTupleKey;
+
+use crate::memory::reserved;
 
 /// Two hosts and a protocol: packets between them wait together, so that they keep their order.
 pub(super) type Pair = (u8, u32, u32);
@@ -40,13 +43,31 @@ impl Fragments {
         self.packets > 0 && self.pairs.contains_key(&pair)
     }
 
-    pub(super) fn push(&mut self, pair: Pair, waiting: Waiting) {
-        self.packets += 1;
-        if !self.pairs.contains_key(&pair) {
-            self.due.push_back((waiting.packet.time().parts().0, pair));
+    /// Lets a packet wait.
+    ///
+    /// # Errors
+    /// The packet, where there is no memory for it.
+    pub(super) fn push(&mut self, pair: Pair, waiting: Waiting) -> Result<(), Packet> {
+        let (spare, due) = (&mut self.spare, &mut self.due);
+        let has_memory = self.pairs.try_reserve(1).is_ok() && due.try_reserve(1).is_ok();
+        let list = match self.pairs.entry(pair) {
+            _ if !has_memory => return Err(waiting.packet),
+            Entry::Occupied(list) => list.into_mut(),
+            Entry::Vacant(place) => {
+                let mut list = spare.pop().unwrap_or_default();
+                if list.try_reserve(1).is_err() {
+                    return Err(waiting.packet);
+                }
+                due.push_back((waiting.packet.time().parts().0, pair));
+                place.insert(list)
+            }
+        };
+        if list.try_reserve(1).is_err() {
+            return Err(waiting.packet);
         }
-        let spare = &mut self.spare;
-        self.pairs.entry(pair).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(waiting);
+        list.push_back(waiting);
+        self.packets += 1;
+        Ok(())
     }
 
     /// Takes the first packet of a list if it is no fragment or was there before `second`. What it and others of its
@@ -62,7 +83,8 @@ impl Fragments {
         }
         self.packets -= 1;
         if list.is_empty() {
-            self.spare.extend(self.pairs.remove(&pair));
+            let list = self.pairs.remove(&pair).filter(|_| self.spare.try_reserve(1).is_ok());
+            self.spare.extend(list);
         }
         Some(first)
     }
@@ -80,9 +102,10 @@ impl Fragments {
         }
     }
 
-    /// Who has packets waiting, in an order that does not depend on chance.
+    /// Who has packets waiting, in an order that does not depend on chance; nobody where there is no memory for the list.
     pub(super) fn pairs(&self) -> Vec<Pair> {
-        let mut pairs: Vec<Pair> = self.pairs.keys().copied().collect();
+        let Ok(mut pairs) = reserved(self.pairs.len()) else { return Vec::new() };
+        pairs.extend(self.pairs.keys().copied());
         pairs.sort_unstable();
         pairs
     }

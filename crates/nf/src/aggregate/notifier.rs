@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use element::args::ElementRef;
 use element::{Args, ElementId};
 
+/// Numbers that wait for a listener. One that gets no packets does not look, and keeps what it has of aggregates beyond.
+const MOST: usize = 1 << 20;
+
 /// Published by elements that number packets and know when a number will not be used again.
 #[derive(Default)]
 pub(super) struct Notifier {
@@ -34,7 +37,11 @@ impl Notifier {
     /// Tells everybody that an aggregate has ended.
     pub(super) fn ended(&self, aggregate: u32) {
         for listener in lock(&self.listeners).iter() {
-            lock(&listener.numbers).push(aggregate);
+            let mut numbers = lock(&listener.numbers);
+            if numbers.len() < MOST && numbers.try_reserve(1).is_ok() {
+                numbers.push(aggregate);
+            }
+            drop(numbers);
             listener.some.store(true, Ordering::Relaxed);
         }
     }

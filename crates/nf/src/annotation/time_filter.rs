@@ -288,7 +288,12 @@ impl Element for TimeFilter {
         if !called && batch.iter().all(|packet| self.judge(packet.time()) == Verdict::Passes) {
             return Some(batch);
         }
-        self.waiting.extend(batch.drain());
+        for packet in batch.drain() {
+            match self.waiting.try_reserve(1) {
+                Ok(()) => self.waiting.push_back(packet),
+                Err(_) => cx.drop(packet, DropReason::QueueFull),
+            }
+        }
         cx.recycle(batch);
         if !called {
             self.end_before = Timestamp(i64::MIN);

@@ -29,9 +29,10 @@
 //! - `IP`: this host's address, or address and prefix.
 //! - `ETH`: this host's Ethernet address.
 //! - `TABLE`: an ARPTable to use instead of one of its own; the arguments below up to TIMEOUT then count for nothing.
-//! - `CAPACITY`: most packets that wait; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries; 0 for no bound. The oldest one without an answer gives way first, so that who is known
-//!   stays; then the oldest one. A reply that nobody has asked for makes nobody give way.
+//! - `CAPACITY`: most packets that wait, each in its slot of the packet memory; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries, in about 140 bytes each; 0 for no bound. The oldest one without an answer gives
+//!   way first, so that who is known stays; then the oldest one. A reply that nobody has asked for makes nobody give
+//!   way.
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound. The first ones stay, although RFC
 //!   1122 (section 2.3.2.2) would rather have the last.
 //! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
@@ -495,8 +496,8 @@ impl Element for ArpQuerier {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let waiting = std::mem::take(&mut self.desk.waiting);
         let mut opened = self.home.open();
-        for address in waiting.addresses(opened.table()) {
-            opened.table().released(address, waiting.len_of(address));
+        for (address, packets) in waiting.lengths() {
+            opened.table().released(address, packets);
         }
         let table = match opened {
             Opened::Own(table) => Some(Box::new(table.take())),

@@ -9,8 +9,9 @@
 //!
 //! ## Arguments
 //! - `CAPACITY`: most packets that wait for addresses; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries; 0 for no bound. The oldest one without an answer gives way first, so that who is known
-//!   stays; then the oldest one. A reply that nobody has asked for makes nobody give way.
+//! - `ENTRY_CAPACITY`: most entries, in about 120 bytes each; 0 for no bound. The oldest one without an answer gives
+//!   way first, so that who is known stays; then the oldest one. A reply that nobody has asked for makes nobody give
+//!   way.
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address in one ARPQuerier; 0 for no bound. The first ones
 //!   stay.
 //! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
@@ -134,7 +135,8 @@ impl Change {
     /// Makes the change.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            Change::Insert(address, mac) => table.insert(address, mac, now, waiters),
+            // Without memory for another one, the oldest entry has given way, or there is none.
+            Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }
     }

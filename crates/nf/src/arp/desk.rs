@@ -126,7 +126,10 @@ impl Desk {
         }
         match table.ticket(address).filter(|_| admission.waits) {
             Some(ticket) => {
-                self.waiting.push(address, ticket, packet, cx.now());
+                if let Err(packet) = self.waiting.push(address, ticket, packet, cx.now()) {
+                    table.gave_up(address, 1);
+                    cx.drop(packet, DropReason::QueueFull);
+                }
             }
             None => cx.drop(packet, DropReason::QueueFull),
         }
@@ -204,7 +207,11 @@ impl Desk {
 
     /// The same for all addresses.
     pub(super) fn follow_all(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        for address in self.waiting.addresses(table) {
+        let Some(addresses) = self.waiting.addresses(table) else {
+            self.give_up_all(cx, table, DropReason::QueueFull);
+            return;
+        };
+        for (_, address) in addresses {
             self.follow(cx, table, address, table.last_reason());
         }
     }
@@ -243,7 +250,14 @@ impl Desk {
 
     /// Counts what has waited in an earlier element, and drops what has not waited for this table.
     fn take_over(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        for address in self.waiting.addresses(table) {
+        let addresses = self.waiting.addresses(table);
+        if addresses.is_none() {
+            table.dropped(self.waiting.len());
+            while let Some(address) = self.waiting.oldest(table) {
+                Dropping { cx, waiting: &mut self.waiting }.give_up(address, DropReason::QueueFull);
+            }
+        }
+        for (_, address) in addresses.unwrap_or_default() {
             let packets = self.waiting.len_of(address);
             if self.waiting.ticket(address).map(|ticket| ticket.id)
                 == table.ticket(address).map(|entry| entry.id)
@@ -258,7 +272,7 @@ impl Desk {
 
     /// Drops everything that waits.
     pub(super) fn give_up_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, reason: DropReason) {
-        for address in self.waiting.addresses(table) {
+        while let Some(address) = self.waiting.oldest(table) {
             table.released(address, self.waiting.len_of(address));
             Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
         }

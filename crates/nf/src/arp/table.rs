@@ -414,7 +414,9 @@ impl<A: Address> Table<A> {
             // What nobody has asked for takes no place from others.
             return false;
         }
-        self.insert(address, mac, now, waiters);
+        if !self.insert(address, mac, now, waiters) {
+            return false;
+        }
         let place = self.places.get(&address).copied();
         if let Some(entry) = place.and_then(|place| self.entry(place)) {
             entry.is_asked = is_asked;
@@ -534,7 +536,10 @@ impl<A: Address> Table<A> {
             all.retain(|&(address, number)| self.is_unanswered(address, number));
             self.unanswered = all;
         }
-        self.unanswered.push_back((address, number));
+        // Without memory, the entry gives way later than others.
+        if self.unanswered.try_reserve(1).is_ok() {
+            self.unanswered.push_back((address, number));
+        }
     }
 
     /// Does what a timer would have done by now.
@@ -553,13 +558,28 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// The entry of an address, made if there is none.
-    fn ensure(&mut self, address: A, now: i64, waiters: &mut dyn Waiters<A>) -> u32 {
+    /// True if there is memory for another entry. Each entry can be removed without asking for memory then.
+    fn has_memory_for_another(&mut self) -> bool {
+        let has_place = !self.free.is_empty() || self.entries.try_reserve(1).is_ok();
+        let removed = self.entries.len() + 1 - self.free.len();
+        has_place && self.free.try_reserve(removed).is_ok() && self.places.try_reserve(1).is_ok()
+    }
+
+    /// The entry of an address, made if there is none; `None` where there is no memory for it.
+    fn ensure(&mut self, address: A, now: i64, waiters: &mut dyn Waiters<A>) -> Option<u32> {
         if let Some(&place) = self.places.get(&address) {
-            return place;
+            return Some(place);
         }
         if self.limits.entries > 0 && self.len() >= self.limits.entries {
             self.slim(now, 1, waiters);
+        }
+        if !self.has_memory_for_another() {
+            // What there is memory for is as much as there can be.
+            let oldest = self.first_without_answer().or(self.oldest)?;
+            self.remove(oldest, DropReason::QueueFull, waiters);
+            if !self.has_memory_for_another() {
+                return None;
+            }
         }
         let number = self.next_number();
         let entry = Entry {
@@ -589,7 +609,7 @@ impl<A: Address> Table<A> {
         self.places.insert(address, place);
         self.link(place, None);
         self.note_unanswered(address, number);
-        place
+        Some(place)
     }
 
     /// Asks whether a packet may wait for an address, of whose packets `queued` are waiting in the same element.
@@ -600,7 +620,10 @@ impl<A: Address> Table<A> {
         queued: usize,
         waiters: &mut dyn Waiters<A>,
     ) -> Admission {
-        let place = self.ensure(address, now, waiters);
+        let Some(place) = self.ensure(address, now, waiters) else {
+            self.drops += 1;
+            return Admission { waits: false, query: false };
+        };
         self.refresh(place, now, waiters);
         // The bound of one entry only keeps further packets out, so that lost queries are still repeated.
         let Limits { packets, packets_per_entry, pace, .. } = self.limits;
@@ -648,9 +671,15 @@ impl<A: Address> Table<A> {
         self.link(place, self.oldest);
     }
 
-    /// Notes an address. The broadcast address stands for none.
-    pub(crate) fn insert(&mut self, address: A, mac: MacAddr, now: i64, waiters: &mut dyn Waiters<A>) {
-        let place = self.ensure(address, now, waiters);
+    /// Notes an address; false where there is no memory for it. The broadcast address stands for none.
+    pub(crate) fn insert(
+        &mut self,
+        address: A,
+        mac: MacAddr,
+        now: i64,
+        waiters: &mut dyn Waiters<A>,
+    ) -> bool {
+        let Some(place) = self.ensure(address, now, waiters) else { return false };
         self.unlink(place);
         self.link(place, None);
         self.note(address, DropReason::Reset);
@@ -663,6 +692,7 @@ impl<A: Address> Table<A> {
             entry.is_doubtful = false;
             (entry.live, entry.queries, entry.queried) = (now, 0, now - LONG_AGO);
         }
+        true
     }
 
     /// Forgets everything.

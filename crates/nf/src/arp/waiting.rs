@@ -78,8 +78,31 @@ impl<A: Address> Waiting<A> {
         Some(self.queues.get(&address)?.ticket)
     }
 
+    /// True if there is memory for another packet. Each packet can be taken out without asking for memory then.
+    fn has_memory_for_another(&mut self) -> bool {
+        let has_place = !self.free.is_empty() || self.nodes.try_reserve(1).is_ok();
+        let taken = self.nodes.len() + 1 - self.free.len();
+        has_place
+            && self.free.try_reserve(taken).is_ok()
+            && self.queues.try_reserve(1).is_ok()
+            && self.ages.try_reserve(1).is_ok()
+            && self.dues.try_reserve(1).is_ok()
+    }
+
     /// Adds a packet behind those that wait for the same address.
-    pub(crate) fn push(&mut self, address: A, ticket: Ticket, packet: Packet, now: Timestamp) {
+    ///
+    /// # Errors
+    /// The packet, where there is no memory for it.
+    pub(crate) fn push(
+        &mut self,
+        address: A,
+        ticket: Ticket,
+        packet: Packet,
+        now: Timestamp,
+    ) -> Result<(), Packet> {
+        if !self.has_memory_for_another() {
+            return Err(packet);
+        }
         let node = Node { packet: Some(packet), since: now, next: usize::MAX };
         let place = self.free.pop().unwrap_or(self.nodes.len());
         match self.nodes.get_mut(place) {
@@ -104,6 +127,7 @@ impl<A: Address> Waiting<A> {
                 }
             }
         }
+        Ok(())
     }
 
     fn note_dues(&mut self) {
@@ -164,7 +188,7 @@ impl<A: Address> Waiting<A> {
     }
 
     /// The address with the oldest entry.
-    fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
+    pub(crate) fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
         while let Some(&Reverse((rank, address))) = self.ages.peek() {
             let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);
             let now = queue.as_ref().and_then(|_| ranks.rank(address)).unwrap_or(rank);
@@ -182,13 +206,19 @@ impl<A: Address> Waiting<A> {
         None
     }
 
-    /// The addresses, those with the oldest entries first.
-    pub(crate) fn addresses(&self, ranks: &dyn Ranks<A>) -> Vec<A> {
+    /// How many packets wait for each address, in any order.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = (A, usize)> {
+        self.queues.iter().map(|(&address, queue)| (address, queue.length))
+    }
+
+    /// The addresses, those with the oldest entries first; `None` where there is no memory for the list.
+    pub(crate) fn addresses(&self, ranks: &dyn Ranks<A>) -> Option<Vec<(u64, A)>> {
         let aged =
             |(&address, queue): (&A, &Queue)| (ranks.rank(address).unwrap_or(queue.ticket.rank), address);
-        let mut aged: Vec<(u64, A)> = self.queues.iter().map(aged).collect();
-        aged.sort_unstable();
-        aged.into_iter().map(|(_, address)| address).collect()
+        let mut all = crate::memory::reserved(self.queues.len()).ok()?;
+        all.extend(self.queues.iter().map(aged));
+        all.sort_unstable();
+        Some(all)
     }
 }
 

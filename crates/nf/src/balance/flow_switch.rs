@@ -24,7 +24,8 @@
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
-//! - `CAPACITY`: how many flows are remembered.
+//! - `CAPACITY`: how many flows are remembered, each in about 85 bytes from the time when it comes. Packets of further
+//!   flows are balanced, too, each for itself, and counted as `overflows`.
 //!
 //! ## Handlers
 //! - `nb_total_servers`: how many outputs there are.

@@ -1,11 +1,12 @@
 //! # EtherSwitch
 //! A learning Ethernet switch: each input and the output of the same number are one LAN.
 //!
-//! The source address of each frame is noted with the LAN that it came from. A frame for a noted address leaves for that
-//! LAN only, or is dropped if it came from there; others leave for all LANs but their own, that of the last port first.
-//! Time is that of the frames' time stamps: each frame has two addresses looked at, and forgotten if their time is over, so that
-//! none stays for long whether or not frames go to it. When CAPACITY addresses are noted, others are not noted until one is
-//! forgotten, and frames for them leave for all LANs. An address takes 80 bytes of memory from the time when it is noted.
+//! The source address of each frame is noted with the LAN that it came from. A frame for a noted address leaves for
+//! that LAN only, or is dropped if it came from there; others leave for all LANs but their own, that of the last port
+//! first. Time is that of the frames' time stamps: each frame has two addresses looked at, and forgotten if their time
+//! is over, so that none stays for long whether or not frames go to it. When CAPACITY addresses are noted, others are
+//! not noted until one is forgotten, and frames for them leave for all LANs. An address takes 75 bytes of memory from
+//! the time when it is noted.
 //!
 //! ## Usage
 //! `EtherSwitch([KEYWORDS])`
@@ -13,7 +14,7 @@
 //! ## Arguments
 //! - `TIMEOUT`: how long an address is remembered after its last frame, in whole seconds (rounded, as in
 //!   Click); with 0, and so with less than half a second, nothing is learnt, as in a hub.
-//! - `CAPACITY`: most addresses. Address space for them is reserved at the start.
+//! - `CAPACITY`: most addresses, in about 75 bytes each. Address space for them is reserved at the start.
 //!
 //! ## Handlers
 //! - `table`: a line per address: the address, the number of its LAN.

@@ -42,7 +42,8 @@
 //! `IPReassembler([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `HIMEM`: most bytes of memory for fragments.
+//! - `HIMEM`: most bytes of memory for fragments, of all datagrams together; where they are used up, others give way as
+//!   said above.
 //! - `MAX_MTU_ANNO`: the annotation, two bytes, that gets the length of the longest fragment.
 //! - `MAX_OPEN`: most packets from one address to another one that are begun and not complete; the oldest one is given up for
 //!   another one.

@@ -504,7 +504,7 @@ impl Store {
                 return Err(DropReason::TableFull);
             }
         }
-        if !self.has_memory_for_another() {
+        if !self.has_memory_for_another() || !self.reserve_seat((space >> 8) as u16, from.source) {
             return Err(DropReason::TableFull);
         }
         // Whoever has the reply's tuple so far gives way, as in Click.
@@ -582,7 +582,7 @@ impl Store {
     /// True if there is memory for another mapping beside its keys. Vectors grow here by as much as a push would make them grow.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
-            && self.turns.try_reserve()
+            && self.turns.try_reserve(self.size + 1)
             && self.used.try_reserve()
             && self.endpoints.try_reserve()
     }

@@ -36,8 +36,9 @@
 //! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
 //!   they end when they are over, where Click's end up to so many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
-//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes about 310
-//!   bytes, from the time when it is needed on; packets for which there is no memory are treated as above this number.
+//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes
+//!   about 270 bytes, from the time when it is needed on; packets for which there is no memory are treated as above
+//!   this number.
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
 //! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.

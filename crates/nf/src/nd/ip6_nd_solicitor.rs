@@ -20,9 +20,10 @@
 //! ## Arguments
 //! - `IP`: this host's address.
 //! - `ETH`: this host's Ethernet address.
-//! - `CAPACITY`: most packets that wait; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries; 0 for no bound. Without one, whoever sends to all addresses of a network fills the memory
-//!   (RFC 6583). The oldest one without an answer gives way first, so that who is known stays; then the oldest one.
+//! - `CAPACITY`: most packets that wait, each in its slot of the packet memory; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries, in about 350 bytes each; 0 for no bound. Without one, whoever sends to all
+//!   addresses of a network fills the memory (RFC 6583). The oldest one without an answer gives way first, so that who
+//!   is known stays; then the oldest one.
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; the last ones stay; 0 for no bound.
 //! - `TIMEOUT`: how long an address holds after the last answer; 0 for ever.
 //! - `POLL_TIMEOUT`: how long after the last answer solicitations start to ask whether an address still holds; 0 for never.
@@ -273,7 +274,12 @@ impl Ip6NdSolicitor {
             self.ask_all(cx, address, packet.time());
         }
         match self.known.table.ticket(address).filter(|_| admission.waits) {
-            Some(ticket) => self.known.waiting.push(address, ticket, packet, cx.now()),
+            Some(ticket) => {
+                if let Err(packet) = self.known.waiting.push(address, ticket, packet, cx.now()) {
+                    self.known.table.gave_up(address, 1);
+                    cx.drop(packet, DropReason::QueueFull);
+                }
+            }
             None => cx.drop(packet, DropReason::QueueFull),
         }
     }
@@ -292,6 +298,10 @@ impl Ip6NdSolicitor {
         // Those that have given way to others are not worth remembering.
         if asked.len() >= 2 * table.len() + UNTIDY {
             asked.retain(|asked| asked.counts(table, now));
+        }
+        // Without memory, the entry goes only when others need its place, or when it is too old.
+        if asked.try_reserve(1).is_err() {
+            return;
         }
         if asked.is_empty() {
             set_timer(cx, due);
@@ -475,7 +485,7 @@ impl Element for Ip6NdSolicitor {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        for address in self.known.waiting.addresses(&self.known.table) {
+        while let Some(address) = self.known.waiting.oldest(&self.known.table) {
             while let Some(packet) = self.known.release(address) {
                 cx.drop(packet, DropReason::Stop);
             }
@@ -523,7 +533,7 @@ impl Element for Ip6NdSolicitor {
             return Ok(());
         }
         // What another host has learnt is of no use here.
-        for address in kept.known.waiting.addresses(&kept.known.table) {
+        while let Some(address) = kept.known.waiting.oldest(&kept.known.table) {
             while let Some(packet) = kept.known.release(address) {
                 self.refuse(cx, packet, DropReason::Reset);
             }

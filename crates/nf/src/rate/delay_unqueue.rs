@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
 };
 
 /// Packets after which others have a turn.
-const MOST_PER_TURN: usize = 4096;
+const MOST_PER_TURN: usize = 256;
 
 /// Both delaying elements.
 pub(super) struct Delay {

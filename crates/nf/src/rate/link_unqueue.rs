@@ -95,7 +95,8 @@ impl LinkUnqueue {
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let through = cx.now() + self.latency;
         let mut worked = false;
-        while self.link.back().is_none_or(|last| last.time() <= through) {
+        // Without memory for another one, packets stay where they are.
+        while self.link.back().is_none_or(|last| last.time() <= through) && self.link.try_reserve(1).is_ok() {
             let Some(mut packet) = pull_one(cx, 0) else {
                 self.back_to_back = false;
                 break;
@@ -124,7 +125,7 @@ impl LinkUnqueue {
 }
 
 /// Packets on the link after which others have a turn before more are pulled.
-const MOST_PER_TURN: usize = 4096;
+const MOST_PER_TURN: usize = 256;
 
 impl Element for LinkUnqueue {
     fn effects(&self) -> Effects {

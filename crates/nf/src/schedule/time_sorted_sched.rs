@@ -118,7 +118,10 @@ impl TimeSortedSched {
                 continue;
             }
             active = true;
-            while let Some(packet) = pull_one(cx, input) {
+            // Without memory for another one, packets stay where they are.
+            while self.heap.try_reserve(1).is_ok()
+                && let Some(packet) = pull_one(cx, input)
+            {
                 self.insert(packet, input);
                 self.space[input] -= 1;
                 if self.space[input] == 0 {

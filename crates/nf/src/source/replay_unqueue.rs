@@ -40,6 +40,7 @@ use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual
 use packet::{BATCH_CAPACITY, Store};
 
 use super::limit_of;
+use crate::memory::reserved;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -129,6 +130,10 @@ impl ReplayUnqueue {
         let mut dry = true;
         for input in 0..self.incoming.len() {
             loop {
+                // Without memory nothing more can come: what there is has to do.
+                if self.incoming[input].try_reserve(BATCH_CAPACITY).is_err() {
+                    break;
+                }
                 let have: usize = self.incoming.iter().map(Vec::len).sum();
                 let room = self.most.saturating_sub(have as u64).min(BATCH_CAPACITY as u64) as usize;
                 if room == 0 {
@@ -151,17 +156,29 @@ impl ReplayUnqueue {
     /// Merges the inputs by time stamp and moves everything into the store.
     fn fill_store(&mut self, cx: &mut Cx<'_>) {
         let mut store = cx.store();
-        let mut all: Vec<(Timestamp, usize, Packet)> = Vec::new();
-        for (input, packets) in self.incoming.iter_mut().enumerate() {
-            all.extend(packets.drain(..).map(|packet| (packet.time(), input, packet)));
-        }
-        if self.incoming.len() > 1 {
-            all.sort_by_key(|&(time, ..)| time);
-            self.outputs = all.iter().map(|&(_, input, _)| input as u32).collect();
-        }
-        self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
-        for (_, _, packet) in all {
-            cx.keep(&mut store, packet);
+        let count: usize = self.incoming.iter().map(Vec::len).sum();
+        if let [packets] = &mut self.incoming[..] {
+            self.first_time = packets.first().map_or(Timestamp::ZERO, Packet::time);
+            packets.drain(..).for_each(|packet| cx.keep(&mut store, packet));
+        } else if let (Ok(mut all), Ok(outputs)) = (reserved(count), reserved(count)) {
+            self.outputs = outputs;
+            for (input, packets) in self.incoming.iter_mut().enumerate() {
+                all.extend(
+                    packets
+                        .drain(..)
+                        .enumerate()
+                        .map(|(place, packet)| (packet.time(), input, place, packet)),
+                );
+            }
+            all.sort_unstable_by_key(|&(time, input, place, _)| (time, input, place));
+            self.outputs.extend(all.iter().map(|&(_, input, ..)| input as u32));
+            self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
+            all.into_iter().for_each(|(.., packet)| cx.keep(&mut store, packet));
+        } else {
+            // There is no memory to put them in order.
+            for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
         }
         self.store = Some(Box::new(store));
         self.next = 0;

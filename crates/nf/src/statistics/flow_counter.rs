@@ -21,7 +21,8 @@
 //! `FlowCounter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: how many flows there can be at a time.
+//! - `CAPACITY`: how many flows there can be at a time, in about 145 bytes each from the time when they come. Packets
+//!   of further ones are counted as `overflows`.
 //! - `TIMEOUT`: seconds after which an idle flow ends; 0 for never.
 //! - `BIDIRECTIONAL`: whether the two directions are one flow.
 //! - `FILE`: a file for every flow: when it ends, or at the end of the run; `-` is standard output.
@@ -302,23 +303,33 @@ impl FlowCounter {
         }
     }
 
-    /// Ends all flows for which `is_over` holds, of the time when they were last seen, in the order in which they began.
+    /// Ends all flows for which `is_over` holds, of the time when they were last seen, in the order in which they began; without
+    /// memory for a list of them, in the order of the table.
     fn end_where(&mut self, is_over: impl Fn(Timestamp) -> bool) -> u64 {
-        let mut over: Vec<(u64, FlowId)> = Vec::new();
-        for record in &self.book.records {
-            if let Some(id) = record.id
-                && self.flows.table.last_seen(id).is_some_and(&is_over)
-            {
-                over.push((record.number, id));
+        let (book, table) = (&mut self.book, &mut self.flows.table);
+        let count = table.stats().entries;
+        let mut over: Vec<(u64, FlowId)> = reserved(count).unwrap_or_default();
+        let has_room = over.capacity() >= count;
+        let mut ended = 0;
+        for place in 0..book.records.len() {
+            let Record { id: Some(id), number, .. } = book.records[place] else { continue };
+            if !table.last_seen(id).is_some_and(&is_over) {
+                continue;
+            }
+            ended += 1;
+            if has_room {
+                over.push((number, id));
+            } else if let Some(key) = table.remove(id) {
+                book.end(id, &key);
             }
         }
         over.sort_unstable_by_key(|&(number, _)| number);
-        for &(_, id) in &over {
-            if let Some(key) = self.flows.table.remove(id) {
-                self.book.end(id, &key);
+        for (_, id) in over {
+            if let Some(key) = table.remove(id) {
+                book.end(id, &key);
             }
         }
-        over.len() as u64
+        ended
     }
 
     /// Ends all flows that are due.

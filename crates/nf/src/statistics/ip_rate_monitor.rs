@@ -15,7 +15,7 @@
 //! - `RATIO`: part of the packets that are counted, between 0 and 1.
 //! - `THRESH`: packets or bytes per second above which a network is split, as if RATIO were 1.
 //! - `MEMORY`: kilobytes for counters, 100 at least; 0 for no limit. Counted as Click does, 40 bytes for a counter and 2080 for
-//!   a network that is split; up to twice as much is used.
+//!   a network that is split; up to twice as much is used. Where it is used up, addresses are told apart less closely.
 //! - `ANNO`: whether packets get both rates per second as annotations: FWD_RATE from, REV_RATE to their addresses.
 //!
 //! ## Handlers

@@ -171,6 +171,10 @@ impl Fifo {
                 None => return self.overflow(cx, packet),
             }
         }
+        // What there is memory for is as much as fits.
+        if self.packets.len() == self.packets.capacity() && self.packets.try_reserve(1).is_err() {
+            return self.overflow(cx, packet);
+        }
         match front {
             true => self.packets.push_front(packet),
             false => self.packets.push_back(packet),

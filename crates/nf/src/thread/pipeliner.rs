@@ -103,7 +103,7 @@ impl Element for Pipeliner {
             return Some(batch);
         }
         for packet in batch.drain() {
-            if self.ring.len() < self.capacity {
+            if self.ring.len() < self.capacity && self.ring.try_reserve(1).is_ok() {
                 self.ring.push_back(packet);
                 self.count += 1;
             } else {

@@ -226,6 +226,10 @@ fn close<S: flow::Plain>(
     let mut set = |flow: FlowId, value| {
         let place = flow.index() as usize;
         if finished.len() <= place {
+            // Without memory for it, the connection ends by its time-out.
+            if finished.try_reserve(place + 1 - finished.len()).is_err() {
+                return;
+            }
             finished.resize(place + 1, None);
         }
         finished[place] = value;

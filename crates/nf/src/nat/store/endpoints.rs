@@ -3,7 +3,7 @@
 //! With endpoint-independent mapping (RFC 4787, section 4.1), an address and port inside has one address and port outside,
 //! wherever its packets go. It keeps them for as long as it has any mapping.
 
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 
 use super::{Claim, Store, tuple};
 use crate::nat::tuple::Tuple;
@@ -176,6 +176,24 @@ impl Store {
     fn mappings_of(&self, owner: u16, address: u32) -> usize {
         let subscriber = self.endpoints.subscribers.get(&(owner, address));
         subscriber.map_or(0, |subscriber| subscriber.sessions.len())
+    }
+
+    /// Makes room for a mapping in the list of an address, if there is memory for it and there are such lists.
+    pub(super) fn reserve_seat(&mut self, owner: u16, address: u32) -> bool {
+        if self.owners.get(usize::from(owner)).is_none_or(|owner| owner.most_of_one == 0) {
+            return true;
+        }
+        match self.endpoints.subscribers.entry((owner, address)) {
+            Entry::Occupied(mut subscriber) => subscriber.get_mut().sessions.try_reserve(1).is_ok(),
+            Entry::Vacant(place) => {
+                let mut subscriber = Subscriber::default();
+                let has_memory = subscriber.sessions.try_reserve(1).is_ok();
+                if has_memory {
+                    place.insert(subscriber);
+                }
+                has_memory
+            }
+        }
     }
 
     /// An address has one mapping more.

@@ -27,6 +27,7 @@ impl Store {
         if is_over || !change.state.is_final(session.kind) || self.leases.contains_key(&id) {
             return None;
         }
+        self.leases.try_reserve(1).ok()?;
         self.leases.insert(id, lease);
         Some((id, change))
     }

@@ -26,6 +26,9 @@ impl Store {
     /// Puts other bytes in the place of some that a direction of a connection sends. False, and nothing done, where that is
     /// not possible.
     pub(in crate::nat) fn edit(&mut self, change: &Change, start: u32, length: usize, new: &[u8]) -> bool {
+        if self.shifts.try_reserve(1).is_err() {
+            return false;
+        }
         let shifts = self.shifts.entry(change.session).or_default();
         let is_done = shifts.of_mut(change.is_reply).add(start, length, new);
         self.mark_shifted(change.session);

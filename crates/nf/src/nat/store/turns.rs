@@ -24,8 +24,10 @@ pub(super) enum Queue {
     Open,
 }
 
-/// Out-of-date turns that are always borne.
+/// Out-of-date turns that are borne where there is room for them.
 const FEW: usize = 1024;
+/// The number of them that there is always room for.
+const BESIDE: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Turns {
@@ -43,9 +45,13 @@ impl Turns {
         }
     }
 
-    /// Makes room for another turn in each queue, if there is memory for it.
-    pub(super) fn try_reserve(&mut self) -> bool {
-        self.guaranteed.try_reserve(1).is_ok() && self.open.try_reserve(1).is_ok()
+    /// Makes room in each queue for a turn of each of so many sessions, and for some that are out of date beside them, if there
+    /// is memory for it. Sessions can take turns without asking for memory then.
+    pub(super) fn try_reserve(&mut self, sessions: usize) -> bool {
+        let most = sessions + sessions / 8 + BESIDE;
+        let reserve =
+            |queue: &mut BinaryHeap<_>| queue.try_reserve(most.saturating_sub(queue.len()).max(1)).is_ok();
+        reserve(&mut self.guaranteed) && reserve(&mut self.open)
     }
 
     pub(super) fn push(&mut self, queue: Queue, turn: Turn) {
@@ -72,7 +78,9 @@ impl Turns {
     /// A turn somewhere no longer counts.
     pub(super) fn forget(&mut self, counts: impl Fn(&Turn) -> bool) {
         self.stale += 1;
-        if self.stale > FEW && self.stale > self.len() / 2 {
+        let is_full = |queue: &BinaryHeap<_>| queue.len() >= queue.capacity();
+        let has_no_room = is_full(&self.guaranteed) || is_full(&self.open);
+        if has_no_room || self.stale > FEW && self.stale > self.len() / 2 {
             self.guaranteed.retain(|Reverse(turn)| counts(turn));
             self.open.retain(|Reverse(turn)| counts(turn));
             self.stale = 0;

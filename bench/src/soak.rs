@@ -1,0 +1,245 @@
+//! Memory under floods: each element with a table gets packets of which every one makes it remember something new, until the
+//! table is full and for a while longer. Memory must not grow then.
+//!
+//! Each case runs in a process of its own, whose resident memory is that of this one table: the program calls itself.
+
+mod cases;
+mod source;
+
+use std::fmt::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use element::Class;
+use element::steering::Spreading;
+use engine::{Options, Workers};
+use serde::{Deserialize, Serialize};
+use sprayer::Settings as Spray;
+
+use crate::graph::{Silence, configured_of, registry};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings};
+pub use cases::{CASES, Case};
+pub(crate) use source::{FLOOD, resident};
+
+/// Frames for each entry that there can be, before memory is looked at. What is full goes on changing: queues of those that are to
+/// give way have entries that are out of date, up to half as many as there are others.
+const FILL: u64 = 3;
+/// Further ones, so that lists of what happened have come round once, and all of their memory has been touched; of large tables
+/// these are a part.
+const ROUND: u64 = 8;
+const MOST_ROUND: u64 = 600_000;
+/// Fewest frames before that, so that batches and queues have their size.
+const WARM_UP: u64 = 20_000;
+/// Bytes of which an entry takes some at least, where a bound is one of bytes.
+const SMALL_ENTRY: u64 = 64;
+/// Fewest bytes of such a bound that elements take.
+const LEAST: u64 = 128 << 10;
+/// Memory for packets of each worker. Where one worker sends more than another takes, all of it is filled.
+const POOL: usize = 192 << 20;
+/// Bytes that a packet takes there.
+const PACKET: usize = 2368;
+/// Packets that memory is touched for before it is looked at, because they are no part of the table.
+const UNDER_WAY: usize = 4096;
+/// Growth that is none: pages that the allocator has touched for the first time, and a part of what the table has.
+const SLACK: u64 = 1 << 20;
+const SLACK_PART: u64 = 32;
+
+/// What came of one case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Soaked {
+    /// The argument that bounds the table.
+    pub bound: String,
+    /// Its value.
+    pub capacity: u64,
+    /// Frames sent.
+    pub packets: u64,
+    /// Frames sent in the time that counts, and how long that was in seconds.
+    pub counted: (u64, f64),
+    /// Entries at the end, where the element tells.
+    pub entries: Option<u64>,
+    /// Resident memory in bytes: at the start, and with a full table after 10, 50 and 100 percent of the time.
+    pub resident: [u64; 4],
+    /// Bytes that an entry takes.
+    pub bytes_per_entry: Option<f64>,
+    /// Whether memory goes on growing.
+    pub grows: bool,
+}
+
+impl Soaked {
+    /// The word for it.
+    pub fn verdict(&self) -> &'static str {
+        if self.grows { "grows" } else { "bounded" }
+    }
+
+    /// Memory of the table at the end, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.resident[3].saturating_sub(self.resident[0])
+    }
+}
+
+/// True if memory grows between a tenth of the time and its end.
+fn grows([start, first, _, last]: [u64; 4]) -> bool {
+    last > first + SLACK + first.saturating_sub(start) / SLACK_PART
+}
+
+/// What a class has for an argument where a user says nothing; zero where that is no number.
+pub fn default_of(class: &Class, bound: &str) -> u64 {
+    class.arg(bound).and_then(|arg| arg.default.parse().ok()).unwrap_or(0)
+}
+
+/// A bound for so many entries.
+fn bound_of(case: &Case, entries: u64) -> u64 {
+    match case.bytes {
+        0 => entries,
+        bytes => (entries * SMALL_ENTRY).max(LEAST) / bytes,
+    }
+}
+
+/// Entries of a table whose size depends on the memory for packets (`auto`), as far as a flood is to fill it.
+const AUTOMATIC: u64 = 1 << 20;
+
+/// Runs a case in this process for so many milliseconds with a full table, and with a table of so many entries, if that is said.
+/// Classes beside those of the product may be given.
+///
+/// # Errors
+/// What is wrong with its configuration, or that it has not run to its end.
+pub fn measure(
+    case: &Case,
+    milliseconds: u64,
+    capacity: Option<u64>,
+    classes: &[&'static Class],
+) -> Result<Soaked, String> {
+    let registry = registry().with(classes);
+    let class = registry.get(case.class).ok_or_else(|| format!("no class {}", case.class))?;
+    let most = capacity.map_or(default_of(class, case.bound), |entries| bound_of(case, entries));
+    let entries = match (most, case.bytes) {
+        (0, _) => AUTOMATIC,
+        (most, 0) => most,
+        (most, bytes) => most * bytes / SMALL_ENTRY,
+    };
+    let fill = (entries * FILL + (entries * ROUND).min(MOST_ROUND)).max(WARM_UP);
+    let text = text(case, fill, milliseconds, capacity.map(|_| most));
+    let options = Options { memory: case.workers * POOL, ..Options::default() };
+    let (plan, copies) = configured_of(text, case.workers, spreading(case).as_ref(), &registry)?;
+    let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
+    workers.initialize().map_err(|problem| problem.diagnostic.message)?;
+    workers.run();
+    let seen = workers.read(plan.graph.find("flood"), "seen", "")?;
+    let mut told = None;
+    if let Some((element, handler)) = case.entries.split_once('.') {
+        let text = workers.read(plan.graph.find(element), handler, "")?;
+        told = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    }
+    workers.finish().map_err(|errors| errors.join("; "))?;
+    let figures: Vec<u64> = seen.split(' ').filter_map(|figure| figure.parse().ok()).collect();
+    let [packets, counted, resident @ ..] = &figures[..] else { return Err("the flood says nothing".into()) };
+    let resident: [u64; 4] = resident.try_into().map_err(|_| "the flood has not run to its end")?;
+    let mut soaked = Soaked {
+        bound: case.bound.into(),
+        capacity: most,
+        packets: *packets,
+        counted: (*counted, milliseconds as f64 / 1000.0),
+        entries: told,
+        resident,
+        bytes_per_entry: None,
+        grows: grows(resident),
+    };
+    let entries = told.or((most > 0 && case.bytes == 0).then_some(most)).filter(|&entries| entries > 0);
+    soaked.bytes_per_entry = entries.map(|entries| soaked.memory() as f64 / entries as f64);
+    Ok(soaked)
+}
+
+/// The configuration of a case.
+fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> String {
+    let bound = capacity.map_or(String::new(), |capacity| format!(", {} {capacity}", case.bound));
+    let kind = trace::flood::Flood::ALL.iter().position(|&flood| flood == case.flood).unwrap_or(0);
+    let chain = case.chain.replace("$bound", &bound).replace("(, ", "(");
+    let under_way = if case.workers > 1 { POOL / PACKET } else { UNDER_WAY };
+    format!("flood :: BenchmarkFlood({kind}, {fill}, {milliseconds}, {under_way}) {chain}")
+}
+
+/// How packets are spread over a case's workers, if they are.
+pub(crate) fn spreading(case: &Case) -> Option<Arc<dyn Spreading>> {
+    (case.workers > 1).then(|| Spray::default().spreading())
+}
+
+/// All cases, each in a process of its own, with equal parts of the time.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let milliseconds = (settings.soak.as_millis() as u64 / CASES.len() as u64).max(1);
+    let mut rows = Vec::new();
+    for (number, case) in CASES.iter().enumerate() {
+        settings.progress.tell(&format!("soak: {}, {} of {}", case.class, number + 1, CASES.len()));
+        let mut command = Command::new(&program);
+        command.args(["bench", "soak", "--case", &number.to_string()]);
+        command.args(["--milliseconds", &milliseconds.to_string()]);
+        if let Some(capacity) = settings.capacity {
+            command.args(["--capacity", &capacity.to_string()]);
+        }
+        let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(format!("{} under {}: {}: {told}", case.class, case.flood.name(), output.status));
+        }
+        let soaked = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {told}"))?;
+        rows.push(row(case, soaked));
+    }
+    Ok(rows)
+}
+
+/// One case by its number, as JSON, for the process that asked for it.
+///
+/// # Errors
+/// Those of [`measure`].
+pub fn one(number: usize, milliseconds: u64, capacity: Option<u64>) -> Result<String, String> {
+    let case = CASES.get(number).ok_or("no such case")?;
+    let soaked = measure(case, milliseconds, capacity, &[])?;
+    serde_json::to_string(&soaked).map_err(|error| error.to_string())
+}
+
+fn row(case: &Case, soaked: Soaked) -> Row {
+    let params = [
+        ("class", Param::Word(case.class)),
+        ("flood", Param::Word(case.flood.name())),
+        ("threads", Param::Number(case.workers as u64)),
+    ];
+    let (packets, seconds) = soaked.counted;
+    let cost = seconds * 1e9 / packets.max(1) as f64;
+    // There is no floor: making a frame of a flood costs more than most elements.
+    let row = Row::new("soak", &params, &[Pair { cost, floor: cost }]);
+    Row { excludes_floor: true, soak: Some(soaked), ..row }
+}
+
+/// The rows of this benchmark as a table; nothing where there are none.
+pub(crate) fn table(rows: &[&Row]) -> String {
+    let mut text = String::new();
+    if rows.is_empty() {
+        return text;
+    }
+    let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+    let _ = writeln!(
+        text,
+        "{:22} {:16} {:>7} {:>11} {:>10} {:>10} {:>8} {:>8} {:>8} {:>7}  verdict",
+        "class", "flood", "workers", "packets", "entries", "capacity", "10 %", "50 %", "100 %", "B/entry"
+    );
+    for row in rows {
+        let Some(soaked) = &row.soak else { continue };
+        let param = |name| row.params.get(name).map(ToString::to_string).unwrap_or_default();
+        let number = |number: Option<u64>| number.map_or("-".into(), |number| number.to_string());
+        let [_, first, half, last] = soaked.resident.map(mebibytes);
+        let _ = writeln!(
+            text,
+            "{:22} {:16} {:>7} {:>11} {:>10} {:>10} {first:>8} {half:>8} {last:>8} {:>7}  {}",
+            param("class"),
+            param("flood"),
+            param("threads"),
+            soaked.packets,
+            number(soaked.entries),
+            number(Some(soaked.capacity).filter(|&capacity| capacity > 0)),
+            number(soaked.bytes_per_entry.map(|bytes| bytes.round() as u64)),
+            soaked.verdict(),
+        );
+    }
+    text + "Resident memory is in MiB, of a process for each row.\n"
+}

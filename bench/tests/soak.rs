@@ -1,0 +1,118 @@
+//! Tables under floods: those of the product are bounded, and one that is not is found.
+
+use std::collections::HashMap;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::manual::Page;
+use element::{Batch, Class, Cx, Effects, Element};
+use tidegate_bench::soak::{CASES, Case, measure};
+
+/// Remembers each packet for ever.
+static LEAK: Class = Class {
+    name: "Leak",
+    args: &[ArgInfo::keyword("CAPACITY", "unsigned", "100")],
+    handlers: &[HandlerInfo::read("count")],
+    build: |args| {
+        args.or("CAPACITY", 100u32);
+        args.finish()?;
+        Ok(Box::new(Leak(HashMap::new())))
+    },
+    ..Class::DEFAULT
+};
+
+struct Leak(HashMap<u64, [u64; 32]>);
+
+impl Element for Leak {
+    fn effects(&self) -> Effects {
+        Effects { opaque: Some("it is a test"), ..Effects::pass() }
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for _ in batch.iter() {
+            let number = self.0.len() as u64;
+            self.0.insert(number, [number; 32]);
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.0.len().to_string())
+    }
+}
+
+#[test]
+fn a_table_without_a_bound_is_found() {
+    let chain = "-> e :: Leak($bound) -> Discard";
+    let leak = Case {
+        class: "Leak",
+        bound: "CAPACITY",
+        entries: "e.count",
+        chain,
+        bytes: 0,
+        workers: 1,
+        ..CASES[0]
+    };
+    let soaked = measure(&leak, 500, None, &[&LEAK]).unwrap();
+    assert!(soaked.grows && soaked.verdict() == "grows", "{soaked:?}");
+    assert_eq!(soaked.entries, Some(soaked.packets));
+}
+
+#[test]
+fn a_bound_that_is_no_argument_is_refused() {
+    let wrong = Case { bound: "NONSENSE", ..CASES[0] };
+    assert!(measure(&wrong, 1, Some(10), &[]).is_err());
+}
+
+/// Classes with an argument that bounds what they keep, and why no flood is for them.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("SFMaker", "is a Reframer with FastClick's arguments"),
+    ("PayloadTable", "is filled by Slice; Slicer has one"),
+    ("PriorityMarker", "keeps connections in a table of fixed size, of which none grows"),
+    ("RandomPath", "holds packets in one array, as FlowDelay does"),
+    ("StrictPriority", "holds packets in queues"),
+    ("Pipeliner", "holds packets in a queue"),
+    ("TimeSortedSched", "holds so many packets of each input"),
+];
+
+fn is_bound(argument: &str) -> bool {
+    let word = argument.rsplit('_').next().unwrap_or_default();
+    ["CAPACITY", "HIMEM", "MEMORY", "ENTRIES", "FLOWS", "BUFFER"].contains(&word)
+}
+
+fn classes() -> impl Iterator<Item = &'static Class> {
+    let groups = [nf::CLASSES, device::CLASSES, reframer::CLASSES, juggler::CLASSES, slicer::CLASSES];
+    // No packets come to sources.
+    let is_source = |class: &Class| class.ports.starts_with("0/") && class.ports != "0/0";
+    groups.into_iter().flatten().copied().filter(move |class| !is_source(class))
+}
+
+#[test]
+fn each_class_with_a_bound_has_a_flood_or_a_reason() {
+    let has_flood = |name| CASES.iter().any(|case| case.class == name);
+    let has_reason = |name| LEFT_OUT.iter().any(|&(class, _)| class == name);
+    // Queues hold packets, which have their memory.
+    let is_queue = |class: &Class| class.name.ends_with("Queue");
+    let forgotten: Vec<_> = classes()
+        .filter(|class| class.args.iter().any(|arg| is_bound(arg.name)) && !is_queue(class))
+        .filter(|class| has_flood(class.name) == has_reason(class.name))
+        .map(|class| class.name)
+        .collect();
+    assert!(forgotten.is_empty(), "{forgotten:?}");
+}
+
+/// The table of docs/memory.md has each class, with what it has by default; and so does its manual.
+#[test]
+fn documents_say_what_is_there_by_default() {
+    let document = include_str!("../../docs/memory.md");
+    for case in CASES {
+        let class = classes().find(|class| class.name == case.class).unwrap();
+        let default = class.arg(case.bound).unwrap().default;
+        let row = format!("| {} | {} | {default} |", case.class, case.bound);
+        assert!(document.contains(&row), "docs/memory.md has no row\n{row}");
+        let arguments = Page::parse(class.manual).items("Arguments");
+        let said =
+            arguments.iter().find(|(name, _)| name.contains(case.bound)).map(|(_, text)| text.as_str());
+        let said = said.unwrap_or_default();
+        let says = ["bytes", "slot", "as PayloadTable", "as in EtherSwitch"];
+        assert!(says.iter().any(|words| said.contains(words)), "{} {}: {said}", case.class, case.bound);
+    }
+}

@@ -1,0 +1,205 @@
+//! Memory that ends while packets come: no element ends the process. Whatever cannot be remembered then is refused, with every
+//! packet counted.
+//!
+//! Each element that keeps something gets floods of packets while the address space of the process has no room but a little,
+//! in a process of its own, because one that aborts is what is looked for.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use element::effects::Hold;
+use element::{Class, Timestamp};
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
+use packet::Annotations;
+use tidegate_testkit::elements::{Input, collect, offer};
+use tidegate_testkit::samples::{Sample, all};
+use tidegate_testkit::{Run, classes, workers};
+use trace::flood::Flood;
+
+/// Packets for each input, of all floods in turn.
+const PACKETS: u64 = 12 * 1500;
+/// Bytes that are left when the first packet comes.
+const ROOM: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// Most pieces of what is taken away before.
+const PIECES: usize = 1 << 20;
+/// The first sample that a process is to run, and how far apart its samples are.
+const FROM: &str = "TIDEGATE_EXHAUSTION_FROM";
+const PROCESSES: usize = 2;
+
+/// Arguments that say how much an element may keep.
+fn is_bound(name: &str) -> bool {
+    let words = ["CAPACITY", "HIMEM", "MEMORY", "ENTRIES", "FLOWS", "MAX_OPEN", "MAX_HELD", "BUFFER"];
+    words.iter().any(|word| name.contains(word))
+}
+
+/// Why an element is left out, if it is.
+fn left_out(sample: &Sample) -> Option<&'static str> {
+    if sample.shape.0 == 0 {
+        return Some("no packets come to it");
+    }
+    let Ok(effects) = sample.effects() else { return Some("not without others beside it") };
+    let keeps = !effects.state.is_empty()
+        || effects.hold != Hold::None
+        || sample.class.args.iter().any(|arg| is_bound(arg.name));
+    (!keeps).then_some("keeps nothing, by its declaration")
+}
+
+/// All samples, those with a bound also without, so that they have what they have by default.
+fn samples() -> Vec<Sample> {
+    let folder = std::env::temp_dir();
+    let classes: Vec<&'static Class> = classes().collect();
+    let mut samples = all(&classes, &folder);
+    let unbound = |sample: &Sample| {
+        let args = lang::args::split(&sample.config);
+        let rest: Vec<_> = args
+            .iter()
+            .map(|arg| arg.text.as_str())
+            .filter(|text| !text.split_whitespace().next().is_some_and(is_bound))
+            .collect();
+        (rest.len() < args.len()).then(|| {
+            let config = lang::args::join(rest);
+            Sample(element::Sample { config, ..sample.0.clone() })
+        })
+    };
+    samples.extend(samples.clone().iter().filter_map(unbound));
+    samples
+}
+
+/// The packets of one input: whole frames, and those without the Ethernet header.
+fn flood(input: usize) -> Vec<Input> {
+    let packet = |n: u64| {
+        let kinds = Flood::ALL.len() as u64;
+        let (kind, number) = (Flood::ALL[(n % kinds) as usize], n / kinds);
+        let mut bytes = kind.frame(input as u64, number);
+        let is_cut = number % 4 == 3;
+        let length = if bytes[12] == 8 { 20 } else { 40 };
+        let mut headers = [Some(0), Some(14), Some(14 + length)];
+        if is_cut {
+            bytes.drain(..14);
+            headers = [Some(-14), Some(0), Some(length)];
+        }
+        let mut annotations = [0; Annotations::SIZE];
+        annotations.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&(n as u32).to_be_bytes()));
+        match kind.receiver(input as u64, number) {
+            std::net::IpAddr::V4(address) => annotations[..4].copy_from_slice(&address.octets()),
+            std::net::IpAddr::V6(address) => annotations[..16].copy_from_slice(&address.octets()),
+        }
+        annotations[Annotations::PAINT] = 0;
+        annotations[Annotations::AGGREGATE..][..4].copy_from_slice(&(n as u32).to_ne_bytes());
+        Input { bytes, time: Timestamp(1_000_000_000 + 1000 * n as i64), annotations, headers }
+    };
+    (0..PACKETS).map(packet).collect()
+}
+
+/// Takes all memory that the process can have, but for so much.
+fn take_all_but(room: usize) -> Vec<Vec<u8>> {
+    let mut taken = Vec::with_capacity(PIECES);
+    let left: Vec<u8> = Vec::with_capacity(room);
+    // No address space beyond that of now.
+    setrlimit(Resource::RLIMIT_AS, 0, RLIM_INFINITY).unwrap();
+    for size in [1 << 20, 1 << 16, 1 << 12, 1 << 8, 1 << 5] {
+        while taken.len() < PIECES {
+            let mut piece = Vec::new();
+            if piece.try_reserve_exact(size).is_err() {
+                break;
+            }
+            taken.push(piece);
+        }
+    }
+    drop(left);
+    taken
+}
+
+struct Silence;
+
+impl engine::Sink for Silence {
+    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+
+    fn flush(&mut self) {}
+}
+
+/// Runs a sample with so much room, and says what is wrong.
+fn run(sample: &Sample, room: usize, inputs: &[Vec<Input>]) -> Result<(), String> {
+    let number = offer(inputs.to_vec());
+    let mut workers = workers(&sample.text(number, 1, false), Run::default(), Box::new(Silence))?;
+    let taken = take_all_but(room);
+    workers.run();
+    let errors = workers.finish().err();
+    setrlimit(Resource::RLIMIT_AS, RLIM_INFINITY, RLIM_INFINITY).unwrap();
+    drop(taken);
+    let report = workers.report();
+    collect(number);
+    if !report.balances() {
+        return Err(format!("{report:?}"));
+    }
+    errors.map_or(Ok(()), |errors| Err(errors.join("; ")))
+}
+
+/// What a process of its own does: some of the samples, each named before it runs.
+#[test]
+fn child() {
+    let Some(from) = std::env::var(FROM).ok().and_then(|from| from.parse::<usize>().ok()) else { return };
+    let inputs: Vec<_> = (0..4).map(flood).collect();
+    for (place, sample) in samples().iter().enumerate().skip(from).step_by(PROCESSES) {
+        if left_out(sample).is_some() {
+            continue;
+        }
+        for room in ROOM {
+            println!("\n@{place}");
+            let inputs: Vec<_> = (0..sample.shape.0).map(|i| inputs[i % inputs.len()].clone()).collect();
+            if let Err(reason) = run(sample, room, &inputs) {
+                println!("\n!{sample}, {room} bytes: {}", reason.replace('\n', " "));
+            }
+        }
+    }
+    println!("\n@{}", usize::MAX);
+}
+
+/// Runs the samples from one on, and in a new process those behind each one that ends the process.
+fn parent(first: usize, samples: &[Sample], failures: &Mutex<Vec<String>>) {
+    let mut from = first;
+    while from < samples.len() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture", "--test-threads", "1"]);
+        // Where threads have arenas of their own, these are address space that is there beforehand.
+        command
+            .env(FROM, from.to_string())
+            .env("MALLOC_ARENA_MAX", "1")
+            .env("RUST_BACKTRACE", "0")
+            .stderr(Stdio::piped());
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let wrong = text.lines().filter_map(|line| line.strip_prefix('!')).map(str::to_string);
+        let mut failures = failures.lock().unwrap();
+        failures.extend(wrong);
+        let last = text.lines().rev().find_map(|line| line.strip_prefix('@')?.parse::<usize>().ok());
+        let Some(last) = last else { panic!("{text}{}", String::from_utf8_lossy(&output.stderr)) };
+        if last < usize::MAX {
+            let told = String::from_utf8_lossy(&output.stderr);
+            let told = told.lines().find(|line| line.contains("memory allocation")).unwrap_or_default();
+            let end = output.status.signal().map_or("a panic".into(), |signal| format!("signal {signal}"));
+            failures.push(format!("{}: ends with {end}: {told}", samples[last]));
+        }
+        from = last.saturating_add(PROCESSES);
+    }
+}
+
+#[test]
+fn no_element_ends_the_process_where_memory_ends() {
+    let samples = samples();
+    for sample in &samples {
+        if let Some(reason) = left_out(sample) {
+            println!("left out: {sample}: {reason}");
+        }
+    }
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for first in 0..PROCESSES {
+            let (samples, failures) = (&samples, &failures);
+            scope.spawn(move || parent(first, samples, failures));
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
