@@ -167,7 +167,7 @@ fn a_run_whose_socket_never_opens_has_failed() {
         let messages = String::from_utf8(output.stderr).unwrap();
         let reason =
             format!("bind: Address already in use: another process or element listens on {}", path.display());
-        assert!(messages.contains(&format!("ControlSocket: warning: {reason} (1 try left)\n")), "{messages}");
+        assert!(messages.contains(&format!("ControlSocket: {reason} (1 try left)\n")), "{messages}");
         assert!(messages.contains(&format!("{reason}\n")), "{messages}");
     }
     assert!(path.exists(), "the file is the other one's");
