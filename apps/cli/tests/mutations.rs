@@ -108,23 +108,11 @@ fn damaged_text(random: &mut Rng, texts: &[String]) -> String {
             }
             _ => text.insert(
                 from,
-                *random.choice(['(', ')', '[', ']', ',', ';', '"', '$', '\\', '\0', '{', '|', '>']).unwrap(),
+                random.choice(['(', ')', '[', ']', ',', ';', '"', '$', '\\', '\0', '{', '|', '>']).unwrap(),
             ),
         }
     }
     text.into_iter().collect()
-}
-
-trait Choice {
-    /// One of some, by chance.
-    fn choice<'c, T>(&mut self, of: &'c (impl AsRef<[T]> + ?Sized)) -> Option<&'c T>;
-}
-
-impl Choice for Rng {
-    fn choice<'c, T>(&mut self, of: &'c (impl AsRef<[T]> + ?Sized)) -> Option<&'c T> {
-        let of = of.as_ref();
-        if of.is_empty() { None } else { of.get(self.usize(0..of.len())) }
-    }
 }
 
 /// A capture with some bits turned, words replaced, or its end cut off.
@@ -137,7 +125,7 @@ fn damaged_capture(random: &mut Rng, capture: &[u8]) -> Vec<u8> {
         match random.u32(0..4) {
             0 => bytes.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1 << random.u32(0..8)),
             1 => {
-                let word = *random.choice([0u32, u32::MAX, 1 << 31, 0x7fff_ffff, 65_535]).unwrap();
+                let word = random.choice([0u32, u32::MAX, 1 << 31, 0x7fff_ffff, 65_535]).unwrap();
                 for (byte, new) in bytes.iter_mut().skip(place & !3).zip(word.to_le_bytes()) {
                     *byte = new;
                 }
