@@ -59,7 +59,7 @@ fn samples() -> Vec<Sample> {
             .collect();
         (rest.len() < args.len()).then(|| {
             let config = lang::args::join(rest);
-            Sample(element::Sample { config, ..sample.0.clone() })
+            Sample::new(element::Sample { config, ..element::Sample::clone(sample) })
         })
     };
     samples.extend(samples.clone().iter().filter_map(unbound));
