@@ -9,8 +9,8 @@ mod sprayer;
 
 use super::plot::{Axis, Panel, Point, Series};
 use super::{Figure, Need};
-use crate::Row;
 use crate::serde_params::Param;
+use crate::{Row, median};
 
 /// All figures, in the order in which they are run.
 pub const ALL: &[Figure] = &[
@@ -288,6 +288,38 @@ fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
     all
 }
 
+/// The floor of rows, each where it stands: where there are several, their median.
+fn floor<'r>(rows: impl IntoIterator<Item = (f64, &'r Row)>) -> Series {
+    let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
+    for (x, row) in rows {
+        match places.iter_mut().find(|(place, _)| *place == x) {
+            Some((_, all)) => all.push(row.floor_ns),
+            None => places.push((x, vec![row.floor_ns])),
+        }
+    }
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Series::floor(places.into_iter().map(|(x, all)| (x, median(all))))
+}
+
+/// Series in multiples of something of their own.
+fn relative(all: &[Series], to: impl Fn(&Series) -> f64) -> Vec<Series> {
+    let of = |series: &Series| {
+        let one = to(series);
+        let point = |point: &Point| Point {
+            x: point.x,
+            y: point.y / one,
+            quartiles: point.quartiles.map(|ends| ends.map(|end| end / one)),
+        };
+        Series::new(series.name.clone(), series.points.iter().map(point))
+    };
+    all.iter().map(of).collect()
+}
+
+/// The first value of a series.
+fn first(series: &Series) -> f64 {
+    series.points.first().map_or(f64::NAN, |point| point.y)
+}
+
 /// Panels with the same axis along the bottom, each with its title, its other axis and what is drawn.
 fn panels(
     x: &Axis,
@@ -304,4 +336,18 @@ fn find<'r>(rows: &'r [Row], params: &[(&str, &str)]) -> Result<&'r Row, String>
     rows.iter()
         .find(|row| params.iter().all(|(name, wanted)| word(row, name) == *wanted))
         .ok_or_else(|| format!("no row with {params:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_become_multiples_of_their_first() {
+        let point = |x, y| Point { x, y, quartiles: Some([y - 1.0, y + 1.0]) };
+        let all = relative(&[Series::new("a", [point(1.0, 4.0), point(2.0, 2.0)])], first);
+        assert_eq!((all[0].points[0].y, all[0].points[1].y), (1.0, 0.5));
+        assert_eq!(all[0].points[1].quartiles, Some([0.25, 0.75]));
+        assert!(first(&Series::default()).is_nan());
+    }
 }

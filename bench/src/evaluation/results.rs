@@ -118,9 +118,10 @@ impl Results {
         };
         // The record last: as long as it is not there, nothing is.
         let record = serde_json::to_string_pretty(&record).map_err(|error| error.to_string())? + "\n";
+        let subject = plot::Subject { title: figure.paper, about: figure.about };
         let parts = [
             ("csv", outcome.table.csv()?),
-            ("svg", plot::svg(&outcome.panels, warning.as_deref())?),
+            ("svg", plot::svg(&subject, &outcome.panels, warning.as_deref())?),
             ("json", record),
         ];
         for (extension, text) in parts {
@@ -144,7 +145,8 @@ impl Results {
         let _ = writeln!(
             text,
             "Each figure of the five papers as it comes out here, made by `tidegate evaluate NAME`. Points are medians of runs \
-             that took turns, with their quartiles; what a paper reports is grey. NAME.json has all about program, machine, \
+             that took turns, bars their quartiles; what a paper reports is grey and dashed. Figures whose unit is another machine's are \
+             shown in multiples of one of their own points, where the paper gives numbers. NAME.json has all about program, machine, \
              load and inputs.\n"
         );
         if self.stamp.amount.starts_with(SMALL) {

@@ -1,7 +1,8 @@
 //! NFSlicer: what it saves to leave payloads aside where packets cross something that copies them, as probes beside the load see it.
 
+use super::{first, relative};
 use crate::devices::{Beside, Probed, Probing};
-use crate::evaluation::plot::{Axis, Panel, Point, Scale, Series};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{classify, median, quartiles};
@@ -120,8 +121,14 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     let panel = |title: &str, x, series| Panel {
         title: title.into(),
         x,
-        y: Axis { label: "us", scale: Scale::Log },
+        y: Axis::log("latency, µs").less_is_better(),
         series,
+    };
+    let shares = |title: &str, what, of_paper: [[f64; 2]; 2]| Panel {
+        title: title.into(),
+        x: Axis::linear("bytes per frame"),
+        y: Axis::linear("latency, whole = 1").less_is_better(),
+        series: sliced_of_whole(&series(sizes, of_sizes, what), of_paper),
     };
     let panels = vec![
         panel(
@@ -134,6 +141,8 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
             Axis::linear("bytes per frame"),
             series(sizes, of_sizes, |p| p.p90),
         ),
+        shares("7: median, sliced as a part of whole", |p| p.p50, [[0.038, 0.202], [0.045, 0.188]]),
+        shares("7: 90th percentile, sliced as a part of whole", |p| p.p90, [[0.095, 0.286], [0.056, 0.094]]),
         panel(
             "10: probes, mean, over load (L2 forwarder)",
             Axis::linear("thousand packets per second"),
@@ -150,11 +159,11 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
         place.map_or(f64::NAN, |place| of(&of_sizes[place], what))
     };
     let finding = Finding {
-        paper: "beside 4 Mpps of 1518 bytes probes through an L2 forwarder take 6.0 us (median) and 7.3 (90th percentile), sliced as little as \
+        paper: "beside 4 Mpps of 1518 bytes probes through an L2 forwarder take 6.0 µs (median) and 7.3 (90th percentile), sliced as little as \
                  beside 64 bytes, about 5; the dearer the function, the smaller the difference."
             .into(),
         here: format!(
-            "beside {} thousand packets of 1514 bytes a second probes through an L2 forwarder take {:.0} us (median) and {:.0} (90th percentile), \
+            "beside {} thousand packets of 1514 bytes a second probes through an L2 forwarder take {:.0} µs (median) and {:.0} (90th percentile), \
              sliced {:.0} and {:.0}; through firewall and NAT {:.0}, sliced {:.0}.",
             RATE / 1000,
             at("L2 forwarder, whole", |p| p.p50),
@@ -167,6 +176,27 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
         bound: BOUND.into(),
     };
     Ok(Outcome { table: table(&["function_or_load", "x"], &cells, &all), panels, finding })
+}
+
+/// The latency of each function with sliced packets, where that with whole ones is 1; in the paper an L2 forwarder, and
+/// firewall and NAT, save these parts with the least and the largest packets.
+fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
+    let mut shares = Vec::new();
+    for series in all {
+        let Some(name) = series.name.strip_suffix(", sliced") else { continue };
+        let whole = all.iter().find(|other| other.name == format!("{name}, whole"));
+        let at = |x: f64| whole.and_then(|whole| whole.points.iter().find(|point| point.x == x));
+        let point = |point: &Point| {
+            let y = point.y / at(point.x).map_or(f64::NAN, |whole| whole.y);
+            Point { x: point.x, y, quartiles: None }
+        };
+        shares.push(Series::new(name, series.points.iter().map(point)));
+    }
+    for (name, saved) in ["L2 forwarder", "firewall, NAT"].into_iter().zip(of_paper) {
+        let points = [512.0, 1518.0].into_iter().zip(saved.map(|saved| 1.0 - saved));
+        shares.push(Series::of_paper(format!("NFSlicer paper, {name}"), points));
+    }
+    shares
 }
 
 /// Latency over the part of a payload that is left aside.
@@ -193,16 +223,30 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
         y,
         series,
     };
+    let means = series(&cells, &all, |p| p.mean);
+    let mut shares = relative(&means, first);
+    let saved = [(0.0, 0.0), (11.0, 0.02), (22.0, 0.048), (100.0, 0.17)];
+    let of_paper = saved.map(|(part, saved)| (part, 1.0 - saved));
+    shares.push(Series::of_paper("NFSlicer paper, L2 forwarder", of_paper));
     let panels = vec![
-        panel("Probes, mean", Axis::linear("us"), series(&cells, &all, |p| p.mean)),
-        panel("Bytes that cross", Axis::linear("bytes per packet"), series(&cells, &all, |p| p.bytes)),
+        panel("Probes, mean", Axis::linear("latency, µs").less_is_better(), means),
+        panel(
+            "Probes, mean, nothing aside = 1",
+            Axis::linear("latency, nothing aside = 1").less_is_better(),
+            shares,
+        ),
+        panel(
+            "Bytes that cross",
+            Axis::linear("bytes that cross, per packet").less_is_better(),
+            series(&cells, &all, |p| p.bytes),
+        ),
     ];
     let mean = |place: usize| of(&all[place], |p| p.mean);
     let last = parts.len() - 1;
     let finding = Finding {
         paper: "latency falls in proportion to what is left aside: 160 and 320 bytes, as switches park, leave a gap of several times.".into(),
         here: format!(
-            "with all of the payload aside probes through an L2 forwarder take {:.0} us in place of {:.0}, with a ninth {:.0}.",
+            "with all of the payload aside probes through an L2 forwarder take {:.0} µs in place of {:.0}, with a ninth {:.0}.",
             mean(last),
             mean(0),
             mean(1.min(last))
@@ -226,7 +270,7 @@ pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
     let panel = Panel {
         title: "Bytes that cross".into(),
         x: Axis::linear("bytes per frame"),
-        y: Axis::linear("bytes per packet"),
+        y: Axis::linear("bytes that cross, per packet").less_is_better(),
         series: series(&cells, &all, |p| p.bytes),
     };
     let last = all.len() - 1;

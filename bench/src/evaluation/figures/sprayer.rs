@@ -38,7 +38,7 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let cycles = || Axis::linear("cycles of work per packet");
     let connections = || Axis::log("connections");
-    let millions = || Axis::linear("million packets per second");
+    let millions = || Axis::linear("rate, million packets/s").more_is_better();
     let point = |row: &Row, x: &str, y: f64| (steering(row), Point { x: value(row, x), y, quartiles: None });
     let measured_work = with_work(&measured);
     let simulated_work: Vec<Row> =
@@ -47,17 +47,20 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
         with_connections(&simulated).into_iter().filter(|row| value(row, "threads") > 2.0).collect();
     let latency = of("simulated-sprayer-latency");
     let fairness = of("simulated-sprayer-fairness");
+    let mut indices = series(&fairness, |row| point(row, "flows", row.jain.unwrap_or(f64::NAN)));
+    let most = fairness.iter().map(|row| value(row, "flows")).fold(1.0, f64::max);
+    indices.push(Series::of_paper("Sprayer paper, spraying", [(1.0, 1.0), (most, 1.0)]));
     let panels = vec![
         panel(
             "6a: one connection, measured",
             cycles(),
-            Axis::log("million packets per second"),
+            Axis::log("rate, million packets/s").more_is_better(),
             series(&measured_work, |row| rate(row, "cycles")),
         ),
         panel(
             "6a: one connection, simulated",
             cycles(),
-            Axis::log("million packets per second"),
+            Axis::log("rate, million packets/s").more_is_better(),
             series(&simulated_work, |row| rate(row, "cycles")),
         ),
         panel(
@@ -69,20 +72,20 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
         panel(
             "7a: 10,000 cycles, simulated",
             connections(),
-            Axis::log("million packets per second"),
+            Axis::log("rate, million packets/s").more_is_better(),
             series(&simulated_connections, |row| rate(row, "flows")),
         ),
         panel(
             "8: 99th percentile of latency, simulated",
             Axis::linear("load, % of what one worker bears"),
-            Axis::log("us"),
+            Axis::log("latency, µs").less_is_better(),
             series(&latency, |row| point(row, "load", row.latency_us.map_or(f64::NAN, |[_, most]| most))),
         ),
         panel(
             "9: fairness, simulated",
             connections(),
-            Axis::linear("Jain's index"),
-            series(&fairness, |row| point(row, "flows", row.jain.unwrap_or(f64::NAN))),
+            Axis::linear("fairness, Jain's index").more_is_better(),
+            indices,
         ),
     ];
     let of_way = |rows: &[Row], way: &str, threads: f64, column: &str, place: f64| {
@@ -111,7 +114,7 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
             .into(),
         here: format!(
             "with one connection and 10,000 cycles two workers carry {:.2} times as much spread as by RSS (measured), eight {:.1} times \
-             and 64 {:.1} times (simulated); at 70 % load the 99th percentile is {:.0} us in place of {:.0}.",
+             and 64 {:.1} times (simulated); at 70 % load the 99th percentile is {:.0} µs in place of {:.0}.",
             rss.ns_per_packet / two.ns_per_packet,
             spray8? / rss8?,
             spray64? / rss64?,
@@ -149,20 +152,20 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
         all
     };
     let panel = |title: &str, x, y, series| Panel { title: title.into(), x, y, series };
-    let (cores, gap) = (|| Axis::log("workers that share it"), || Axis::linear("pause, us"));
-    let late = || Axis::linear("of 1000 packets");
+    let (cores, gap) = (|| Axis::log("workers that share it"), || Axis::linear("pause, µs"));
+    let late = || Axis::linear("packets out of order, of 1000").less_is_better();
     let panels = vec![
         panel(
             "Rate, simulated",
             cores(),
-            Axis::log("million packets per second"),
+            Axis::log("rate, million packets/s").more_is_better(),
             lines(|p| p.cores, |p| p.mpps),
         ),
         panel("Behind a later one, simulated", cores(), late(), lines(|p| p.cores, |p| p.reordered)),
         panel(
             "Bursts: 99th percentile of latency, simulated",
             gap(),
-            Axis::log("us"),
+            Axis::log("latency, µs").less_is_better(),
             lines(|p| p.gap, |p| p.p99_us),
         ),
         panel("Bursts: behind a later one, simulated", gap(), late(), lines(|p| p.gap, |p| p.reordered)),
@@ -177,8 +180,8 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
         paper: "spreading over a subset of the cores, and flowlets, are future work that should reorder less; neither is measured.".into(),
         here: format!(
             "of 64 workers 1, 4 and all carry {:.2}, {:.2} and {:.1} million packets of one connection per second, of which {:.0}, {:.0} and \
-             {:.0} of 1000 leave behind a later one. At 70 % of what one worker bears, 99 of 100 packets take {:.0} us if each goes to the \
-             next of eight, {:.0} of 1000 out of order, and {:.0} us behind pauses of 20 us, {:.0} out of order.",
+             {:.0} of 1000 leave behind a later one. At 70 % of what one worker bears, 99 of 100 packets take {:.0} µs if each goes to the \
+             next of eight, {:.0} of 1000 out of order, and {:.0} µs behind pauses of 20 µs, {:.0} out of order.",
             one.mpps, four.mpps, all.mpps, one.reordered, four.reordered, all.reordered,
             each.p99_us, each.reordered, bursts.p99_us, bursts.reordered
         ),
@@ -231,7 +234,7 @@ pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
     let panel = |title: &str, x, series: Vec<Series>| Panel {
         title: title.into(),
         x,
-        y: Axis::linear("Gb/s"),
+        y: Axis::linear("throughput, Gb/s").more_is_better(),
         series,
     };
     let panels = vec![

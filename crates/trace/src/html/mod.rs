@@ -21,8 +21,23 @@ figcaption b { color: #222; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; } td, th { padding: 2px 10px 2px 0; text-align: right; }
 td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #e4e4e4; break-inside: avoid; }
 .note { color: #a33; } .origin { font-size: 12px; color: #666; overflow-wrap: anywhere; }
-@media screen and (min-width: 1500px) { body { max-width: 1460px; } .plots { grid-template-columns: 1fr 1fr 1fr; } }
+/* What is alone in the last row has its caption beside it. */
+@media (min-width: 701px) {
+  .plots > :last-child:nth-child(odd) { grid-column: 1 / -1; display: grid; grid-template-columns: 1fr 1fr; }
+  .plots > :last-child { gap: 0 24px; align-items: center; }
+}
+@media screen and (min-width: 1500px) {
+  body { max-width: 1460px; } .plots { grid-template-columns: 1fr 1fr 1fr; }
+  .plots > :last-child:nth-child(3n) { grid-column: auto; display: block; }
+  .plots > :last-child:nth-child(3n+1) { grid-column: 1 / -1; display: grid; grid-template-columns: 1fr 2fr; }
+  .plots > :last-child:nth-child(3n+2) { grid-column: span 2; display: grid; grid-template-columns: 1fr 1fr; }
+}
 @media (max-width: 700px) { .plots { grid-template-columns: 1fr; } }
+/* Plots keep their white ground. */
+@media screen and (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #16181b; } h2 { border-color: #555; } tr { border-color: #3a3d42; }
+  figcaption { color: #bbb; } figcaption b { color: #eee; } .note { color: #f28b82; } .origin { color: #999; }
+}
 @media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
 ";
 
@@ -32,7 +47,8 @@ pub fn page(report: &Report, origin: &str) -> String {
     let title = escape(&names.join(", "));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Traffic of {title}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>Traffic of {title}</title>\
          <style>{STYLE}</style></head>\n<body><h1>Traffic of {title}</h1>\n"
     );
     for note in &report.notes {
@@ -121,22 +137,28 @@ fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
     start.into_iter().chain(steps).collect()
 }
 
-/// A power of ten, as axes have them.
+/// A number, as axes have them.
 fn tick(number: f64) -> String {
     match number {
         n if n < 1e3 => format!("{n:.0}"),
-        n if n < 1e6 => format!("{:.0} k", n / 1e3),
-        n if n < 1e9 => format!("{:.0} M", n / 1e6),
-        n => format!("{:.0} G", n / 1e9),
+        n if n < 1e6 => format!("{} k", short(n / 1e3, 2)),
+        n if n < 1e9 => format!("{} M", short(n / 1e6, 2)),
+        n => format!("{} G", short(n / 1e9, 2)),
     }
 }
 
+/// A number with at most so many digits behind the point.
+fn short(number: f64, digits: usize) -> String {
+    format!("{number:.digits$}").trim_end_matches('0').trim_end_matches('.').into()
+}
+
 fn tick_time(nanoseconds: f64) -> String {
-    span(nanoseconds).replace(".0", "")
+    span(nanoseconds).replace(".0 ", " ").replace("us", "µs")
 }
 
 /// Distributions over one logarithmic axis.
 fn cdf(
+    title: &str,
     all: &[(&'static str, &Distribution)],
     x: &'static str,
     y: &'static str,
@@ -147,7 +169,7 @@ fn cdf(
     let high = used().map(|(_, d)| d.max).max().unwrap_or(10);
     let x = Axis::log(x, 10.0, (low as f64, high as f64), tick);
     let series = used().map(|&(name, d)| Series { name, shape: Shape::Steps(cumulated(d)) }).collect();
-    Plot { x, y: Axis::share(y), series }.svg()
+    Plot { x, y: Axis::share(y), series }.svg(title)
 }
 
 fn flow_sizes(r: &Report) -> Figure {
@@ -163,54 +185,70 @@ fn flow_sizes(r: &Report) -> Figure {
         series: vec![series("flows", |step| step.flows), series("bytes", |step| step.bytes)],
     };
     let caption = "The wider the gap between the two lines, the more of the bytes are in few large flows.";
-    Figure { svg: plot.svg(), title: "Sizes of TCP flows", caption: caption.into() }
+    const TITLE: &str = "Sizes of TCP flows";
+    Figure { svg: plot.svg(TITLE), title: TITLE, caption: caption.into() }
 }
 
 fn packet_sizes(r: &Report) -> Figure {
-    let svg = cdf(&[("packets", &r.packet_bytes)], "bytes on the wire", "packets up to this size", tick);
+    const TITLE: &str = "Packet sizes";
+    let svg =
+        cdf(TITLE, &[("packets", &r.packet_bytes)], "bytes on the wire", "packets up to this size", tick);
     let caption = format!(
         "Steps are sizes that many packets have. Slicing pays for those from 500 bytes: {} of the packets, whose \
          payload is {} of all bytes.",
         percent(r.sliceable.packets),
         percent(r.sliceable.bytes)
     );
-    Figure { svg, title: "Packet sizes", caption }
+    Figure { svg, title: TITLE, caption }
 }
 
 fn concurrency(r: &Report) -> Figure {
     let both =
         [("all TCP flows", &r.concurrent_flows_150us), ("over 10 MB", &r.concurrent_large_flows_150us)];
-    let svg = cdf(&both, "flows active within 150 us", "windows with up to so many", tick);
+    const TITLE: &str = "Concurrent flows";
+    let svg = cdf(TITLE, &both, "flows active within 150 µs", "windows with up to so many", tick);
     let caption = format!(
         "Median {}, 99th percentile {}. Where there are fewer flows than cores, steering by flow leaves cores idle.",
         r.concurrent_flows_150us.p50, r.concurrent_flows_150us.p99
     );
-    Figure { svg, title: "Concurrent flows", caption }
+    Figure { svg, title: TITLE, caption }
 }
 
 fn spatial(r: &Report) -> Figure {
     let d = &r.spatial_distance;
-    let svg =
-        cdf(&[("packets", d)], "packets of other flows in between", "packets up to this distance", tick);
+    const TITLE: &str = "Spatial distance";
+    let svg = cdf(
+        TITLE,
+        &[("packets", d)],
+        "packets of other flows in between",
+        "packets up to this distance",
+        tick,
+    );
     let adjacent = d.bins.first().filter(|bin| bin.to == 0).map_or(0, |bin| bin.count);
     let caption = format!(
         "Distance of a packet from the one before it in its flow. {} follow it directly; the further to the right \
          the line rises, the less a cache still knows of the flow.",
         percent(ratio(adjacent as f64, d.count as f64))
     );
-    Figure { svg, title: "Spatial distance", caption }
+    Figure { svg, title: TITLE, caption }
 }
 
 fn temporal(r: &Report) -> Figure {
     let d = &r.temporal_distance_ns;
-    let svg =
-        cdf(&[("packets", d)], "time since the packet before", "packets up to this distance", tick_time);
+    const TITLE: &str = "Temporal distance";
+    let svg = cdf(
+        TITLE,
+        &[("packets", d)],
+        "time since the packet before",
+        "packets up to this distance",
+        tick_time,
+    );
     let caption = format!(
         "Time between packets of a flow, median {}. Waiting for a time brings those packets together that are left \
          of it.",
-        span(d.p50 as f64)
+        tick_time(d.p50 as f64)
     );
-    Figure { svg, title: "Temporal distance", caption }
+    Figure { svg, title: TITLE, caption }
 }
 
 fn switches(r: &Report) -> Figure {
@@ -226,33 +264,32 @@ fn switches(r: &Report) -> Figure {
     };
     let caption = "How often the flow changes from one packet of a batch to the next. The difference is what \
                    sorting each batch by flow would save.";
-    Figure { svg: bars.svg(), title: "Flow switches", caption: caption.into() }
+    const TITLE: &str = "Flow switches";
+    Figure { svg: bars.svg(TITLE), title: TITLE, caption: caption.into() }
 }
 
-fn windows(rows: &[(u32, BatchSize)], y: &'static str) -> String {
+fn windows(title: &str, rows: &[(u32, BatchSize)], y: &'static str) -> String {
     let top = rows.iter().map(|(_, batch)| (batch.p75 as f64).max(batch.mean)).fold(2.0, f64::max);
     let line = |value: fn(&BatchSize) -> f64| {
         Shape::Line(rows.iter().map(|(window, batch)| (f64::from(*window), value(batch))).collect())
     };
     let band = rows.iter().map(|(window, b)| (f64::from(*window), b.p25 as f64, b.p75 as f64)).collect();
     let plot = Plot {
-        x: Axis::log("window (us)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
+        x: Axis::log("window (µs)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
         // Where little happens, what is above 1 is all there is to see.
-        y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| {
-            format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into()
-        }),
+        y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| short(value, 3)),
         series: vec![
             Series { name: "quartiles", shape: Shape::Band(band) },
             Series { name: "mean", shape: line(|batch| batch.mean) },
             Series { name: "median", shape: line(|batch| batch.p50 as f64) },
         ],
     };
-    plot.svg()
+    plot.svg(title)
 }
 
 fn batch(batches: &BTreeMap<u32, BatchSize>, title: &'static str, caption: &str) -> Figure {
     let rows: Vec<(u32, BatchSize)> = batches.iter().map(|(window, batch)| (*window, *batch)).collect();
-    Figure { svg: windows(&rows, "packets per batch"), title, caption: caption.into() }
+    Figure { svg: windows(title, &rows, "packets per batch"), title, caption: caption.into() }
 }
 
 fn acks(r: &Report) -> Figure {
@@ -261,16 +298,19 @@ fn acks(r: &Report) -> Figure {
     let most = r.ack_coalescing.last_key_value().map(|(_, acks)| *acks).unwrap_or_default();
     let caption = format!(
         "Packets with the ACK flag that a flow has within the window, at most {CAP}. Of {} pure ACKs, up to {} \
-         could be spared with windows of 1024 us.",
+         could be spared with windows of 1024 µs.",
         grouped(most.pure_acks),
         percent(most.removable)
     );
-    Figure { svg: windows(&rows, "packets with ACK per batch"), title: "ACK coalescing", caption }
+    const TITLE: &str = "ACK coalescing";
+    Figure { svg: windows(TITLE, &rows, "packets with ACK per batch"), title: TITLE, caption }
 }
 
 fn reordering(r: &Report) -> Figure {
     let order = &r.tcp_reordering;
+    const TITLE: &str = "Reordered segments";
     let svg = cdf(
+        TITLE,
         &[("reordered segments", &order.delay_ns)],
         "time after the gap was seen",
         "segments up to this time",
@@ -282,7 +322,7 @@ fn reordering(r: &Report) -> Figure {
         grouped(order.reordered),
         grouped(order.late)
     );
-    Figure { svg, title: "Reordered segments", caption }
+    Figure { svg, title: TITLE, caption }
 }
 
 fn addresses(page: &mut String, r: &Report) {
@@ -290,7 +330,7 @@ fn addresses(page: &mut String, r: &Report) {
         return;
     }
     page.push_str("<h2>Addresses with the most TCP flows</h2>\n<table><tr><th>address</th>");
-    for column in ["", "flows", "min", "mean", "median", "max", "16 us", "64 us", "256 us", "1024 us"] {
+    for column in ["", "flows", "min", "mean", "median", "max", "16 µs", "64 µs", "256 µs", "1024 µs"] {
         let _ = write!(page, "<th>{column}</th>");
     }
     page.push_str("</tr>");
@@ -311,4 +351,15 @@ fn addresses(page: &mut String, r: &Report) {
         }
     }
     page.push_str("</table>\n<p>Packets per flow, and mean sizes of per-flow batches for four windows; tx are flows from the address, rx those to it.</p>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_beside_ticks_are_short() {
+        assert_eq!([5.0, 1e3, 1234.0, 2.5e6, 1e9].map(tick), ["5", "1 k", "1.23 k", "2.5 M", "1 G"]);
+        assert_eq!([10.0, 1e3, 1.5e5, 1e7].map(tick_time), ["10 ns", "1 µs", "150 µs", "10 ms"]);
+    }
 }

@@ -7,11 +7,16 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 58.0;
+const LEFT: f64 = 66.0;
 const RIGHT: f64 = 24.0;
 /// The legend, and the label of a bar that reaches to the top.
-const TOP: f64 = 38.0;
-const BOTTOM: f64 = 46.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 48.0;
+/// The size of letters, and the width of one on average.
+const LETTERS: f64 = 12.5;
+const LETTER: f64 = 7.2;
+/// From one place of a line that says its value to the next.
+const APART: f64 = 6.0;
 
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
@@ -31,6 +36,8 @@ pub(super) struct Axis {
     pub(super) range: (f64, f64),
     /// What stands beside a tick.
     pub(super) tick: fn(f64) -> String,
+    /// What is said of a value where it stands.
+    pub(super) value: fn(f64) -> String,
 }
 
 impl Axis {
@@ -40,14 +47,14 @@ impl Axis {
         // Room for two labels, that of 0 and that of 1.
         let low = if values.0 < 1.0 { high.powf(-0.08) } else { base.powf(values.0.log(base).floor()) };
         let high = high.max(low * base);
-        Axis { label, scale: Scale::Log(base), range: (low, high), tick }
+        Axis { label, scale: Scale::Log(base), range: (low, high), tick, value: tick }
     }
 
     /// A linear axis from `low` to a round number that is not below `high`.
     pub(super) fn linear(label: &'static str, low: f64, high: f64, tick: fn(f64) -> String) -> Axis {
         let step = step(high - low);
         let top = low + ((high - low) / step).ceil().max(1.0) * step;
-        Axis { label, scale: Scale::Linear, range: (low, top), tick }
+        Axis { label, scale: Scale::Linear, range: (low, top), tick, value: tick }
     }
 
     /// A share from 0 to 1.
@@ -57,6 +64,7 @@ impl Axis {
             scale: Scale::Linear,
             range: (0.0, 1.0),
             tick: |value| format!("{:.0} %", value * 100.0),
+            value: |value| format!("{:.1} %", value * 100.0),
         }
     }
 
@@ -91,6 +99,20 @@ impl Axis {
                 zero.into_iter().chain(ticks.filter(|&tick| tick <= high * 1.001)).collect()
             }
         }
+    }
+
+    /// What stands along the axis.
+    fn described(&self) -> String {
+        match self.scale {
+            Scale::Linear => self.label.into(),
+            Scale::Log(_) => format!("{} (log)", self.label),
+        }
+    }
+
+    /// The place between 0 and 1 where the axis is broken, if it begins with 0 although it is logarithmic.
+    fn gap(&self) -> Option<f64> {
+        let (low, _) = self.range;
+        (matches!(self.scale, Scale::Log(_)) && low < 1.0).then(|| self.place(low.sqrt()))
     }
 
     fn label_of(&self, tick: f64) -> String {
@@ -133,21 +155,20 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    pub(super) fn svg(&self) -> String {
-        let mut canvas = Canvas::new();
+    /// The plot with its title.
+    pub(super) fn svg(&self, title: &str) -> String {
+        let names: Vec<&str> = self.series.iter().map(|series| series.name).collect();
+        let mut canvas = Canvas::new(title, &about(&self.y, &self.x.described(), &names));
         canvas.grid(&self.x, &self.y);
         let at = |x: f64, y: f64| (LEFT + self.x.place(x) * inner_width(), y_place(&self.y, y));
         for (n, series) in self.series.iter().enumerate() {
             let (colour, dash) = (COLOURS[n % 4], DASHES[n % 4]);
             match &series.shape {
                 Shape::Line(points) => {
-                    let points: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
-                    canvas.path(&points, colour, dash);
-                    for (x, y) in points {
-                        let _ = write!(
-                            canvas.text,
-                            r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.6" fill="{colour}"/>"#
-                        );
+                    let line: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
+                    canvas.path(&line, colour, dash);
+                    for (place, point) in line.into_iter().zip(points) {
+                        canvas.point(place, 3.0, colour, &self.said(series.name, *point));
                     }
                 }
                 Shape::Steps(points) => {
@@ -161,6 +182,15 @@ impl Plot {
                     }
                     path.extend(last.map(|before| (WIDTH - RIGHT, before.1)));
                     canvas.path(&path, colour, dash);
+                    // Steps have no dots, but say their values all the same, where they are not too close.
+                    let mut before = f64::NEG_INFINITY;
+                    for &(x, y) in points {
+                        let place = at(x, y);
+                        if place.0 - before >= APART {
+                            canvas.point(place, APART / 2.0, "transparent", &self.said(series.name, (x, y)));
+                            before = place.0;
+                        }
+                    }
                 }
                 Shape::Band(points) => {
                     let upper = points.iter().map(|&(x, _, high)| at(x, high));
@@ -179,6 +209,17 @@ impl Plot {
         canvas.legend(&keys);
         canvas.finish()
     }
+
+    /// What is said of a point.
+    fn said(&self, name: &str, (x, y): (f64, f64)) -> String {
+        let x = if self.x.gap().is_some() && x < 1.0 { "0".to_string() } else { (self.x.value)(x) };
+        format!("{name}: {}, {x}: {}", self.x.label, (self.y.value)(y))
+    }
+}
+
+/// What is to be seen, for those who hear it.
+fn about(y: &Axis, x: &str, names: &[&str]) -> String {
+    format!("{} over {x}: {}.", y.described(), names.join(", "))
 }
 
 /// Groups of bars.
@@ -191,8 +232,9 @@ pub(super) struct Bars {
 }
 
 impl Bars {
-    pub(super) fn svg(&self) -> String {
-        let mut canvas = Canvas::new();
+    /// The plot with its title.
+    pub(super) fn svg(&self, title: &str) -> String {
+        let mut canvas = Canvas::new(title, &about(&self.y, self.x_label, &self.names));
         canvas.horizontal(&self.y);
         canvas.x_label(self.x_label);
         let slot = inner_width() / self.groups.len().max(1) as f64;
@@ -205,9 +247,11 @@ impl Bars {
                 let (x, y) = (start + k as f64 * width, y_place(&self.y, value));
                 let (height, colour, bar) = (HEIGHT - BOTTOM - y, COLOURS[k % 4], width - 2.0);
                 let opacity = bar_opacity(k);
+                let name = self.names.get(k).copied().unwrap_or_default();
+                let said = escape(&format!("{name}: {}, {label}: {}", self.x_label, (self.y.value)(value)));
                 let _ = write!(
                     canvas.text,
-                    r#"<rect x="{x:.1}" y="{y:.1}" width="{bar:.1}" height="{height:.1}" fill="{colour}" fill-opacity="{opacity}"/>"#
+                    r#"<rect x="{x:.1}" y="{y:.1}" width="{bar:.1}" height="{height:.1}" fill="{colour}" fill-opacity="{opacity}"><title>{said}</title></rect>"#
                 );
                 canvas.words(x + bar / 2.0, y - 3.0, "middle", &(self.y.tick)(value));
             }
@@ -240,11 +284,22 @@ struct Canvas {
 }
 
 impl Canvas {
-    fn new() -> Canvas {
+    /// A white ground, on whatever page it stands, for a plot that is called and described so.
+    fn new(title: &str, about: &str) -> Canvas {
+        let (title, about) = (escape(title), escape(about));
         let text = format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="'DejaVu Sans', Arial, sans-serif" font-size="11" fill="#222">"##
+            r##"<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="'DejaVu Sans', Arial, sans-serif" font-size="{LETTERS}" fill="#222"><title>{title}</title><desc>{about}</desc><rect width="{WIDTH}" height="{HEIGHT}" rx="4" fill="#fff"/>"##
         );
         Canvas { text }
+    }
+
+    /// A dot that says its value.
+    fn point(&mut self, (x, y): (f64, f64), radius: f64, colour: &str, said: &str) {
+        let said = escape(said);
+        let _ = write!(
+            self.text,
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="{colour}"><title>{said}</title></circle>"#
+        );
     }
 
     fn finish(mut self) -> String {
@@ -279,11 +334,25 @@ impl Canvas {
 
     fn grid(&mut self, x: &Axis, y: &Axis) {
         self.horizontal(y);
-        self.x_label(x.label);
+        self.x_label(&x.described());
+        if let Some(gap) = x.gap() {
+            self.gap(LEFT + gap * inner_width());
+        }
         for tick in x.ticks() {
             let place = LEFT + x.place(tick) * inner_width();
             self.line((place, TOP), (place, HEIGHT - BOTTOM));
             self.words(place, HEIGHT - BOTTOM + 15.0, "middle", &x.label_of(tick));
+        }
+    }
+
+    /// Two strokes through the bottom of the frame, where the axis does not go on as it began.
+    fn gap(&mut self, middle: f64) {
+        for x in [middle - 2.0, middle + 2.0] {
+            let (left, right, low, high) = (x - 2.0, x + 2.0, HEIGHT - BOTTOM + 5.0, HEIGHT - BOTTOM - 5.0);
+            let _ = write!(
+                self.text,
+                r##"<line class="gap" x1="{left:.1}" y1="{low:.1}" x2="{right:.1}" y2="{high:.1}" stroke="#666"/>"##
+            );
         }
     }
 
@@ -293,10 +362,10 @@ impl Canvas {
             self.line((LEFT, place), (WIDTH - RIGHT, place));
             self.words(LEFT - 5.0, place + 4.0, "end", &y.label_of(tick));
         }
-        let (middle, label) = (TOP + (HEIGHT - TOP - BOTTOM) / 2.0, escape(y.label));
+        let (middle, label) = (TOP + (HEIGHT - TOP - BOTTOM) / 2.0, escape(&y.described()));
         let _ = write!(
             self.text,
-            r#"<text transform="translate(12 {middle:.1}) rotate(-90)" text-anchor="middle">{label}</text>"#
+            r#"<text transform="translate(14 {middle:.1}) rotate(-90)" text-anchor="middle">{label}</text>"#
         );
     }
 
@@ -306,6 +375,10 @@ impl Canvas {
 
     /// Names with samples of their lines, or of their areas with the opacity that they have, above the plot.
     fn legend(&mut self, names: &[(&str, Option<f64>)]) {
+        // What is alone needs not be told from others.
+        if names.len() < 2 {
+            return;
+        }
         let mut x = LEFT;
         for (n, (name, opacity)) in names.iter().enumerate() {
             let (colour, dash, end) = (COLOURS[n % 4], DASHES[n % 4], x + 22.0);
@@ -320,7 +393,7 @@ impl Canvas {
             };
             self.text.push_str(&sample);
             self.words(end + 4.0, 19.0, "start", name);
-            x = end + 18.0 + 6.2 * name.chars().count() as f64;
+            x = end + 18.0 + LETTER * name.chars().count() as f64;
         }
     }
 }
@@ -364,5 +437,61 @@ mod tests {
     #[test]
     fn names_do_not_become_markup() {
         assert_eq!(escape("a<b> & \"c\""), "a&lt;b&gt; &amp; &quot;c&quot;");
+    }
+
+    fn share_of(name: &'static str) -> Series {
+        Series { name, shape: Shape::Steps(vec![(0.0, 0.25), (1.0, 0.5), (200.0, 1.0)]) }
+    }
+
+    #[test]
+    fn plots_say_what_they_are_and_have_their_own_ground() {
+        let x = Axis::log("distance <", 10.0, (0.0, 200.0), |value| format!("{value:.0}"));
+        let svg =
+            Plot { x, y: Axis::share("packets"), series: vec![share_of("all & more")] }.svg("A \"plot\"");
+        assert!(svg.starts_with("<svg ") && svg.split('>').next().unwrap().contains("role=\"img\""));
+        assert!(svg.contains(
+            "<title>A &quot;plot&quot;</title><desc>packets over distance &lt; (log): all &amp; more.</desc>"
+        ));
+        assert!(svg.contains("</desc><rect width=\"460\" height=\"300\" rx=\"4\" fill=\"#fff\"/>"));
+        assert!(svg.contains(">distance &lt; (log)</text>") && !svg.contains("packets (log)"));
+    }
+
+    #[test]
+    fn a_single_series_has_no_legend() {
+        let x = || Axis::log("distance", 10.0, (0.0, 200.0), |value| format!("{value:.0}"));
+        let names = |names: &[&'static str]| {
+            let series = names.iter().map(|name| share_of(name)).collect();
+            Plot { x: x(), y: Axis::share("packets"), series }.svg("").matches("all</text>").count()
+        };
+        assert_eq!([names(&["all"]), names(&["all", "some"])], [0, 1]);
+    }
+
+    #[test]
+    fn points_and_bars_say_their_values() {
+        let x = Axis::log("window (µs)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}"));
+        let y = || Axis::share("packets");
+        let line = Series { name: "mean", shape: Shape::Line(vec![(1.0, 0.125), (64.0, 0.5)]) };
+        let svg = Plot { x, y: y(), series: vec![line] }.svg("");
+        for said in ["mean: window (µs), 1: 12.5 %", "mean: window (µs), 64: 50.0 %"] {
+            assert!(svg.contains(&format!("<title>{said}</title></circle>")), "{said} is not in {svg}");
+        }
+        let x = Axis::log("distance", 10.0, (0.0, 200.0), |value| format!("{value:.0}"));
+        let svg = Plot { x, y: y(), series: vec![share_of("all")] }.svg("");
+        for said in ["all: distance, 0: 25.0 %", "all: distance, 200: 100.0 %"] {
+            assert!(svg.contains(&format!("<title>{said}</title></circle>")), "{said} is not in {svg}");
+        }
+        let groups = vec![("32".to_string(), vec![0.5, 0.25])];
+        let bars = Bars { x_label: "batch", y: y(), names: vec!["as is", "<ordered>"], groups }.svg("");
+        assert!(bars.contains("<title>&lt;ordered&gt;: batch, 32: 25.0 %</title></rect>"), "{bars}");
+    }
+
+    #[test]
+    fn logarithmic_axes_that_begin_with_0_are_broken() {
+        let broken = |least: f64| {
+            let x = Axis::log("distance", 10.0, (least, 200.0), |value| format!("{value:.0}"));
+            let svg = Plot { x, y: Axis::share("packets"), series: vec![share_of("all")] }.svg("");
+            svg.matches("class=\"gap\"").count()
+        };
+        assert_eq!([0.0, 1.0, 60.0].map(broken), [2, 0, 0]);
     }
 }

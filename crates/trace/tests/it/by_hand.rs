@@ -225,6 +225,18 @@ fn busy_addresses() {
 }
 
 #[test]
+fn the_page_needs_no_script_and_follows_the_screen() {
+    let page = tidegate_trace::html::page(&analyze(&[]), "");
+    assert!(!page.contains("<script") && !page.contains(" us<") && !page.contains("(us)"), "{page}");
+    assert!(page.contains("@media screen and (prefers-color-scheme: dark)"));
+    // What is alone in the last row fills it.
+    assert!(page.contains(".plots > :last-child:nth-child(odd) { grid-column: 1 / -1;"));
+    let plots = page.matches("<svg ").count();
+    assert!(plots >= 8 && page.matches("role=\"img\"").count() == plots, "{plots}");
+    assert!(page.contains("<title>Packet sizes</title><desc>"));
+}
+
+#[test]
 fn nothing_is_no_reason_to_divide_by_zero() {
     let report = analyze(&[]);
     let text = serde_json::to_string(&report).unwrap();

@@ -69,7 +69,7 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "the median latency of calls of 150 bytes is the same with and without Juggler.".into(),
         here: format!(
-            "{:.0} us with the kernel alone, {:.0} us with a Juggler in front of it.",
+            "{:.0} µs with the kernel alone, {:.0} µs with a Juggler in front of it.",
             of(0),
             of(1)
         ),
@@ -79,7 +79,7 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     let panel = Panel {
         title: "Calls of 150 bytes".into(),
         x: Axis::names("", WAYS.map(|(name, _)| name)),
-        y: Axis::linear("us"),
+        y: Axis::linear("latency, µs").less_is_better(),
         series: vec![Series::new("median", half), Series::new("99th percentile", most)],
     };
     Ok(Outcome { table, panels: vec![panel], finding })
@@ -98,7 +98,7 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
                  -> Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {time}us)"
             );
             cases.push((
-                format!("paths differ by {delay} us, OFO_TIMEOUT {time} us"),
+                format!("paths differ by {delay} µs, OFO_TIMEOUT {time} µs"),
                 network,
                 kinds.to_vec(),
             ));
@@ -120,7 +120,7 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
         let figures = three.iter().map(|point| Cell::from(point.y)).chain(counts.map(Cell::from));
         table.push(first.into_iter().chain(figures));
         for (series, point) in series.iter_mut().zip(three) {
-            let name = format!("paths differ by {delay} us");
+            let name = format!("paths differ by {delay} µs");
             match series.iter_mut().find(|series| series.name == name) {
                 Some(series) => series.points.push(point),
                 None => series.push(Series::new(name, [point])),
@@ -133,22 +133,22 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
             [of(series.points.first()), of(series.points.last())]
         };
         let ([a, b], [c, d]) = (ends(p99), ends(p999));
-        format!("{a:.1} and {b:.1} ms with paths that differ by {delay} us (99.9th: {c:.1} and {d:.1})")
+        format!("{a:.1} and {b:.1} ms with paths that differ by {delay} µs (99.9th: {c:.1} and {d:.1})")
     });
     let finding = Finding {
         paper: "the 99th percentile is flat up to an OFO_TIMEOUT of about what paths differ, and grows rapidly behind it.".into(),
         here: format!(
-            "with an OFO_TIMEOUT of 0 and of 2000 us the 99th percentile is {}.",
+            "with an OFO_TIMEOUT of 0 and of 2000 µs the 99th percentile is {}.",
             told.collect::<Vec<_>>().join(", ")
         ),
         bound: "of calls of seven packets each, 7 of 1000 lose one, so that it is the 99.9th percentile which shows what a loss costs.".into(),
     };
     let titles = [
-        ("Half of the calls", Axis::linear("us")),
-        ("99th percentile", Axis::log("us")),
-        ("99.9th percentile", Axis::log("us")),
+        ("Half of the calls", Axis::linear("latency, µs").less_is_better()),
+        ("99th percentile", Axis::log("latency, µs").less_is_better()),
+        ("99.9th percentile", Axis::log("latency, µs").less_is_better()),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::linear("OFO_TIMEOUT, us"), titles, series), finding })
+    Ok(Outcome { table, panels: panels(&Axis::linear("OFO_TIMEOUT, µs"), titles, series), finding })
 }
 
 /// Large calls that load two links, and small ones beside them, with load balanced per flow, per block and per packet.
@@ -222,7 +222,7 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
     let three =
         |panel: usize| format!("{:.1}, {:.1} and {:.1} ms", last(panel, 0), last(panel, 1), last(panel, 2));
     let finding = Finding {
-        paper: "from half of the load on, the tail of short calls is at least two times shorter per packet than per flow, and at 90 % 250 us \
+        paper: "from half of the load on, the tail of short calls is at least two times shorter per packet than per flow, and at 90 % 250 µs \
                 shorter than per block."
             .into(),
         here: format!(
@@ -235,11 +235,24 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: "links of 500 Mb/s, a hundredth of the paper's, because all machines share two cores; times are that much longer.".into(),
     };
-    let titles = [
-        ("Small calls, median", Axis::log("us")),
-        ("Small calls, 99th percentile", Axis::log("us")),
-        ("Calls of 1 MB, median", Axis::log("us")),
-        ("Calls of 1 MB, 99th percentile", Axis::log("us")),
+    let tails: [Vec<(u64, f64)>; 2] =
+        [0, 2].map(|way| series[1][way].points.iter().map(|point| (point.x as u64, point.y)).collect());
+    let gain = tails[0].iter().zip(&tails[1]).filter(|(flow, packet)| flow.0 == packet.0);
+    let gain = gain.map(|(flow, packet)| Point { x: flow.0 as f64, y: flow.1 / packet.1, quartiles: None });
+    let gain = vec![
+        Series::new("measured here", gain),
+        Series::of_paper("Juggler paper, at least", [(50.0, 2.0), (90.0, 2.0)]),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::linear("% of both links"), titles, series), finding })
+    let titles = [
+        ("Small calls, median", Axis::log("latency, µs").less_is_better()),
+        ("Small calls, 99th percentile", Axis::log("latency, µs").less_is_better()),
+        ("Calls of 1 MB, median", Axis::log("latency, µs").less_is_better()),
+        ("Calls of 1 MB, 99th percentile", Axis::log("latency, µs").less_is_better()),
+        (
+            "Small calls, 99th percentile: per flow / per packet",
+            Axis::linear("per packet = 1").more_is_better(),
+        ),
+    ];
+    series.push(gain);
+    Ok(Outcome { table, panels: panels(&Axis::linear("load, % of both links"), titles, series), finding })
 }

@@ -2,7 +2,7 @@
 
 use lab::Flows;
 
-use super::DELAYS;
+use super::{DELAYS, behind_gap_of_paper, throughput_of_paper};
 use crate::devices::{Front, Receiving, Reordering};
 use crate::evaluation::figures::panels;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
@@ -51,15 +51,30 @@ type Told = (&'static str, &'static str, Axis, fn(&Receiving) -> f64);
 
 fn told() -> [Told; 6] {
     [
-        ("gbps", "Throughput", Axis::linear("Gb/s"), |one| one.gbps),
-        ("delivered_per_1000", "Segments that come to TCP", Axis::linear("of 1000"), |one| one.delivered),
-        ("behind_gap_per_1000", "Segments behind a gap", Axis::linear("of 1000"), |one| one.behind_gap),
-        ("acks_per_1000", "ACKs", Axis::linear("of 1000 segments"), |one| one.acks),
-        ("receiver_s_per_gb", "Receiving threads", Axis::linear("s per GB"), |one| one.receiver_s_per_gb),
+        ("gbps", "Throughput", Axis::linear("throughput, Gb/s").more_is_better(), |one| one.gbps),
+        (
+            "delivered_per_1000",
+            "Segments that come to TCP",
+            Axis::linear("segments, of 1000 packets").less_is_better(),
+            |one| one.delivered,
+        ),
+        (
+            "behind_gap_per_1000",
+            "Segments behind a gap",
+            Axis::linear("segments behind a gap, of 1000").less_is_better(),
+            |one| one.behind_gap,
+        ),
+        ("acks_per_1000", "ACKs", Axis::linear("ACKs, of 1000 segments").less_is_better(), |one| one.acks),
+        (
+            "receiver_s_per_gb",
+            "Receiving threads",
+            Axis::linear("time of processors, s per GB").less_is_better(),
+            |one| one.receiver_s_per_gb,
+        ),
         (
             "soft_interrupts_s_per_gb",
             "The whole machine in soft interrupts",
-            Axis::linear("s per GB"),
+            Axis::linear("time of processors, s per GB").less_is_better(),
             |one| one.soft_interrupts_s_per_gb,
         ),
     ]
@@ -110,20 +125,22 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
     let juggler =
         |delay: u64| format!("Juggler(FLOWS 512, LINE_RATE 1Gbps, OFO_TIMEOUT {}us) ->", delay + 50);
     let cases: Vec<Case> =
-        [of("the kernel's GRO, 125 us", true, &|_| String::new()), of("Juggler", false, &juggler)]
+        [of("the kernel's GRO, 125 µs", true, &|_| String::new()), of("Juggler", false, &juggler)]
             .into_iter()
             .flatten()
             .collect();
     let all = in_turns(run, "juggler-10", &Flows::new(count), &cases)?;
     let shown = ["gbps", "delivered_per_1000", "behind_gap_per_1000", "receiver_s_per_gb"];
-    let (table, panels, series) =
-        outcome(("delay_us", Axis::linear("us by which paths differ")), &shown, &cases, &all);
+    let (table, mut panels, series) =
+        outcome(("delay_us", Axis::linear("difference of paths, µs")), &shown, &cases, &all);
     let at = |panel: usize, way: usize, place: usize| series[panel][way].points[place].y;
+    panels[2].series.push(behind_gap_of_paper(&series[0]));
+    panels.insert(1, throughput_of_paper(&series[0]));
     let finding = Finding {
         paper: "with 256 flows as with one: reordered, the kernel loses a third of its throughput and saturates a core, Juggler takes 10 % more of one."
             .into(),
         here: format!(
-            "{count} connections get {:.2} Gb/s in order and {:.2} over paths that differ by 500 us with the kernel's GRO, {:.2} and {:.2} with \
+            "{count} connections get {:.2} Gb/s in order and {:.2} over paths that differ by 500 µs with the kernel's GRO, {:.2} and {:.2} with \
              Juggler; of 1000 segments {:.0} and {:.0} come to TCP, {:.0} and {:.0} with Juggler; receiving takes {:.2} and {:.2} s per GB, {:.2} and {:.2} with Juggler.",
             at(0, 0, 0), at(0, 0, 2), at(0, 1, 0), at(0, 1, 2),
             at(1, 0, 0), at(1, 0, 2), at(1, 1, 0), at(1, 1, 2),
@@ -142,7 +159,7 @@ fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> 
     for delay in DELAYS {
         for time in run.some(times) {
             cases.push(Case {
-                series: format!("paths differ by {delay} us"),
+                series: format!("paths differ by {delay} µs"),
                 x: time as f64,
                 merges: false,
                 elements: elements(delay, time),
@@ -161,16 +178,16 @@ pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
     let all = in_turns(run, "juggler-13-tcp", &Flows::new(1), &cases)?;
     let shown = ["gbps", "behind_gap_per_1000", "acks_per_1000", "receiver_s_per_gb"];
     let (table, panels, series) =
-        outcome(("ofo_timeout_us", Axis::linear("OFO_TIMEOUT, us")), &shown, &cases, &all);
+        outcome(("ofo_timeout_us", Axis::linear("OFO_TIMEOUT, µs")), &shown, &cases, &all);
     let told = series[0].iter().zip(DELAYS).map(|(series, delay)| {
         let most = series.points.iter().map(|point| point.y).fold(0.0, f64::max);
         let enough = series.points.iter().find(|point| point.y >= 0.95 * most);
         let least = series.points.first().map_or(f64::NAN, |point| point.y);
         let enough = enough.map_or(f64::NAN, |point| point.x);
-        format!("{least:.2} of {most:.2} Gb/s at 0 us and 95 % from {enough:.0} us on where paths differ by {delay} us")
+        format!("{least:.2} of {most:.2} Gb/s at 0 µs and 95 % from {enough:.0} µs on where paths differ by {delay} µs")
     });
     let finding = Finding {
-        paper: "throughput falls unless OFO_TIMEOUT is about as long as paths differ, less the 125 us for which the interface gathers packets.".into(),
+        paper: "throughput falls unless OFO_TIMEOUT is about as long as paths differ, less the 125 µs for which the interface gathers packets.".into(),
         here: format!("one connection gets {}.", told.collect::<Vec<_>>().join("; ")),
         bound: "this kernel's TCP puts up with reordering by itself more than the paper's did (RACK-TLP, RFC 8985); the link has 1 Gb/s.".into(),
     };
@@ -185,7 +202,7 @@ pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
     let all = in_turns(run, "juggler-12-tcp", &Flows::new(1), &cases)?;
     let shown = ["gbps", "delivered_per_1000", "receiver_s_per_gb", "soft_interrupts_s_per_gb"];
     let (table, panels, series) =
-        outcome(("inseq_timeout_us", Axis::linear("INSEQ_TIMEOUT, us")), &shown, &cases, &all);
+        outcome(("inseq_timeout_us", Axis::linear("INSEQ_TIMEOUT, µs")), &shown, &cases, &all);
     let of = |panel: usize, time: f64| {
         let point = series[panel][0].points.iter().find(|point| point.x == time);
         point.map_or(f64::NAN, |point| point.y)
@@ -193,8 +210,8 @@ pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "batches and what they save of the processor grow up to the time that 64 KiB take at the line rate, and hardly behind it.".into(),
         here: format!(
-            "with paths that differ by 250 us {:.0} of 1000 segments come to TCP at 0 us, {:.0} at 524 us, which is what 64 KiB take on this link, and {:.0} at \
-             1000 us; receiving takes {:.2}, {:.2} and {:.2} s per GB.",
+            "with paths that differ by 250 µs {:.0} of 1000 segments come to TCP at 0 µs, {:.0} at 524 µs, which is what 64 KiB take on this link, and {:.0} at \
+             1000 µs; receiving takes {:.2}, {:.2} and {:.2} s per GB.",
             of(1, 0.0), of(1, 524.0), of(1, 1000.0), of(2, 0.0), of(2, 524.0), of(2, 1000.0)
         ),
         bound: "the link has 1 Gb/s, a tenth of the paper's, so that the times are ten times as long.".into(),

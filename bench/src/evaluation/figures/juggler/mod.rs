@@ -11,7 +11,7 @@ pub(super) use calls::{alone, balanced, with_losses};
 pub(super) use connections::{many, merging, waiting};
 pub(super) use guarantee::{guarantees, step};
 
-use super::{series, value, word};
+use super::{first, relative, series, value, word};
 use crate::devices::Receiving;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
@@ -23,7 +23,7 @@ const DELAYS: [u64; 3] = [250, 500, 750];
 
 /// One connection of the kernel's own TCP, with each kind of receiver.
 pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
-    run.step("TCP over paths that differ by up to 750 us")?;
+    run.step("TCP over paths that differ by up to 750 µs")?;
     let rows = devices::run_reordering(&run.settings)?;
     let columns = [
         "receiver",
@@ -56,26 +56,39 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     let cubic: Vec<Row> = rows.iter().filter(|row| word(row, "control") == "cubic").cloned().collect();
     let panel = |title: &str, y, of: fn(&Receiving) -> f64| Panel {
         title: title.into(),
-        x: Axis::linear("us by which paths differ"),
+        x: Axis::linear("difference of paths, µs"),
         y,
         series: series(&cubic, |row| {
             let y = row.receiving.as_ref().map_or(f64::NAN, of);
             (word(row, "receiver"), Point { x: value(row, "delay_us"), y, quartiles: None })
         }),
     };
-    let panels = vec![
-        panel("Throughput, cubic", Axis::linear("Gb/s"), |told| told.gbps),
-        panel("Segments that come to TCP", Axis::linear("of 1000"), |told| told.delivered),
-        panel("Segments behind a gap", Axis::linear("of 1000"), |told| told.behind_gap),
-        panel("ACKs", Axis::linear("of 1000 segments"), |told| told.acks),
-        panel("The whole machine in soft interrupts", Axis::linear("s per GB"), |told| {
-            told.soft_interrupts_s_per_gb
-        }),
+    let mut panels = vec![
+        panel("Throughput, cubic", Axis::linear("throughput, Gb/s").more_is_better(), |told| told.gbps),
+        panel(
+            "Segments that come to TCP",
+            Axis::linear("segments, of 1000 packets").less_is_better(),
+            |told| told.delivered,
+        ),
+        panel(
+            "Segments behind a gap",
+            Axis::linear("segments behind a gap, of 1000").less_is_better(),
+            |told| told.behind_gap,
+        ),
+        panel("ACKs", Axis::linear("ACKs, of 1000 segments").less_is_better(), |told| told.acks),
+        panel(
+            "The whole machine in soft interrupts",
+            Axis::linear("time of processors, s per GB").less_is_better(),
+            |told| told.soft_interrupts_s_per_gb,
+        ),
     ];
+    let throughput = panels[0].series.clone();
+    panels[2].series.push(behind_gap_of_paper(&throughput));
+    panels.insert(1, throughput_of_paper(&throughput));
     let of = |receiver: &str, delay: f64| {
         let row =
             cubic.iter().find(|row| word(row, "receiver") == receiver && value(row, "delay_us") == delay);
-        row.and_then(|row| row.receiving).ok_or_else(|| format!("nothing of {receiver} at {delay} us"))
+        row.and_then(|row| row.receiving).ok_or_else(|| format!("nothing of {receiver} at {delay} µs"))
     };
     let (gro, juggler) = (of("gro", 500.0)?, of("juggler", 500.0)?);
     let (gro_in_order, juggler_in_order) = (of("gro", 0.0)?, of("juggler", 0.0)?);
@@ -84,7 +97,7 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
                  lose 35 % of its throughput; Juggler hides it for at most 10 % of a core."
             .into(),
         here: format!(
-            "with paths that differ by 500 us the kernel's GRO delivers {:.0} of 1000 segments (in order {:.0}), {:.0} behind a gap, and {:.2} \
+            "with paths that differ by 500 µs the kernel's GRO delivers {:.0} of 1000 segments (in order {:.0}), {:.0} behind a gap, and {:.2} \
              Gb/s of {:.2}; behind Juggler {:.0} (in order {:.0}), {:.0} behind a gap, {:.2} Gb/s of {:.2}.",
             gro.delivered,
             gro_in_order.delivered,
@@ -123,6 +136,30 @@ fn behind_paths(
     trace_time::read_after(text, &handlers)
 }
 
+/// The places of series from the first reordering on to the last.
+fn reordered(all: &[Series]) -> [f64; 2] {
+    let places = || all.iter().flat_map(|series| &series.points).map(|point| point.x).filter(|x| *x > 0.0);
+    [places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max)]
+}
+
+/// Segments behind a gap in the paper's network, whose paths do not differ by a fixed time.
+fn behind_gap_of_paper(all: &[Series]) -> Series {
+    Series::of_paper("Juggler paper, the kernel alone", reordered(all).map(|x| (x, 400.0)))
+}
+
+/// Throughput in parts of that in order.
+fn throughput_of_paper(all: &[Series]) -> Panel {
+    let mut series = relative(all, first);
+    let of_paper = reordered(all).map(|x| (x, 0.65));
+    series.push(Series::of_paper("Juggler paper, the kernel alone", of_paper));
+    Panel {
+        title: "Throughput, in order = 1".into(),
+        x: Axis::linear("difference of paths, µs"),
+        y: Axis::linear("throughput, in order = 1").more_is_better(),
+        series,
+    }
+}
+
 fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or(f64::NAN)
 }
@@ -135,14 +172,15 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
     for delay in DELAYS {
         let mut points = Vec::new();
         for time in run.some(&TIMES) {
-            run.step(&format!("paths differ by {delay} us, INSEQ_TIMEOUT {time} us"))?;
+            run.step(&format!("paths differ by {delay} µs, INSEQ_TIMEOUT {time} µs"))?;
             let arguments = format!("INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us", delay + 50);
             let merged = number(&behind_paths(run, 1, delay, &arguments, &["merged"])?[0]);
             table.push([delay.into(), time.into(), merged.into()]);
             points.push(Point { x: time as f64, y: merged, quartiles: None });
         }
-        all.push(Series::new(format!("paths differ by {delay} us"), points));
+        all.push(Series::new(format!("paths differ by {delay} µs"), points));
     }
+    all.push(Series::of_paper("Juggler paper, at 0 µs", [(0.0, 25.0)]));
     let at = |series: &Series, x: f64| {
         series
             .points
@@ -152,21 +190,21 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
             .map_or(f64::NAN, |point| point.y)
     };
     let here = format!(
-        "with paths that differ by 250 us {:.1} segments make one at 0 us, {:.1} at 52 us and {:.1} at 100 us.",
+        "with paths that differ by 250 µs {:.1} segments make one at 0 µs, {:.1} at 52 µs and {:.1} at 100 µs.",
         at(&all[0], 0.0),
         at(&all[0], 52.0),
         at(&all[0], 100.0)
     );
     let panel = Panel {
         title: "Segments merged into one".into(),
-        x: Axis::linear("INSEQ_TIMEOUT, us"),
-        y: Axis::linear("segments per packet"),
+        x: Axis::linear("INSEQ_TIMEOUT, µs"),
+        y: Axis::linear("segments merged into one").more_is_better(),
         series: all,
     };
     let finding = Finding {
-        paper: "batches grow up to the time that 64 KiB take at the line rate (52 us at 10 Gb/s), and hardly behind it.".into(),
+        paper: "batches grow up to the time that 64 KiB take at the line rate (52 µs at 10 Gb/s), and hardly behind it.".into(),
         here,
-        bound: "44 full frames take 54 us on the line, with preamble, check sequence and gap, so that 52 us are too short for them; in \
+        bound: "44 full frames take 54 µs on the line, with preamble, check sequence and gap, so that 52 µs are too short for them; in \
                 the time of a capture, what merging costs is in `bench juggler`."
             .into(),
     };
@@ -182,7 +220,7 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
     for delay in DELAYS {
         let mut points = Vec::new();
         for time in run.some(&TIMES) {
-            run.step(&format!("paths differ by {delay} us, OFO_TIMEOUT {time} us"))?;
+            run.step(&format!("paths differ by {delay} µs, OFO_TIMEOUT {time} µs"))?;
             let arguments = format!("INSEQ_TIMEOUT 15us, OFO_TIMEOUT {time}us");
             let handlers = ["reordered_in", "reordered_out", "segments_in"];
             let told: Vec<f64> =
@@ -191,26 +229,26 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
             table.push([delay.into(), time.into(), of(told[1]).into(), of(told[0]).into()]);
             points.push(Point { x: time as f64, y: of(told[1]), quartiles: None });
         }
-        all.push(Series::new(format!("paths differ by {delay} us"), points));
+        all.push(Series::new(format!("paths differ by {delay} µs"), points));
     }
     let enough = all.iter().map(|series| {
         let first = series.points.iter().find(|point| point.y < 1.0);
-        first.map_or_else(|| "never".to_string(), |point| format!("{} us", point.x))
+        first.map_or_else(|| "never".to_string(), |point| format!("{} µs", point.x))
     });
     let here = format!(
-        "less than one of 1000 segments leaves out of order from {} on, where paths differ by 250, 500 and 750 us.",
+        "less than one of 1000 segments leaves out of order from {} on, where paths differ by 250, 500 and 750 µs.",
         enough.collect::<Vec<_>>().join(", ")
     );
     let panel = Panel {
         title: "Segments that leave out of order".into(),
-        x: Axis::linear("OFO_TIMEOUT, us"),
-        y: Axis::linear("of 1000"),
+        x: Axis::linear("OFO_TIMEOUT, µs"),
+        y: Axis::linear("segments out of order, of 1000").less_is_better(),
         series: all,
     };
     let finding = Finding {
         paper: "throughput suffers unless OFO_TIMEOUT is at least about as long as paths differ.".into(),
         here,
-        bound: "the cause, in the time of a capture; throughput of TCP itself is in juggler-9, with OFO_TIMEOUT 50 us longer than paths differ."
+        bound: "the cause, in the time of a capture; throughput of TCP itself is in juggler-9, with OFO_TIMEOUT 50 µs longer than paths differ."
             .into(),
     };
     Ok(Outcome { table, panels: vec![panel], finding })
@@ -224,20 +262,20 @@ pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
     for delay in [250, 500, 750, 1000] {
         let mut points = Vec::new();
         for flows in run.some(&FLOWS) {
-            run.step(&format!("{flows} connections, paths differ by {delay} us"))?;
+            run.step(&format!("{flows} connections, paths differ by {delay} µs"))?;
             let arguments = format!("INSEQ_TIMEOUT 15us, OFO_TIMEOUT {}us", delay + 50);
             let told = behind_paths(run, flows, delay, &arguments, &["lengths"])?;
             let [half, most] = [0.5, 0.99].map(|part| below(&told[0], part));
             table.push([delay.into(), flows.into(), half.into(), most.into()]);
             points.push(Point { x: flows as f64, y: most, quartiles: None });
         }
-        all.push(Series::new(format!("paths differ by {delay} us"), points));
+        all.push(Series::new(format!("paths differ by {delay} µs"), points));
     }
     let most = all.iter().flat_map(|series| &series.points).map(|point| point.y).fold(0.0, f64::max);
     let panel = Panel {
         title: "Active flows: below this in 99 of 100 cases".into(),
         x: Axis::log("connections"),
-        y: Axis::linear("flows"),
+        y: Axis::linear("active flows").less_is_better(),
         series: all,
     };
     let finding = Finding {

@@ -74,16 +74,16 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
     let finding = Finding {
         paper: "with large flows alone held, small ones are as quick as without Reframer, and throughput is at most 4 % less than with all held.".into(),
         here: format!(
-            "at low load packets of small flows take {:.1} us with none held, {:.1} with all and {:.1} with only the large ones; these take \
-             {:.1}, {:.1} and {:.1} us.",
+            "at low load packets of small flows take {:.1} µs with none held, {:.1} with all and {:.1} with only the large ones; these take \
+             {:.1}, {:.1} and {:.1} µs.",
             first(1, 0), first(1, 1), first(1, 2), first(2, 0), first(2, 1), first(2, 2)
         ),
         bound: String::new(),
     };
     let titles = [
-        ("Throughput on one core", Axis::linear("Gb/s")),
-        ("Mean latency of small flows", Axis::log("us")),
-        ("Mean latency of large flows", Axis::log("us")),
+        ("Throughput on one core", Axis::linear("throughput, Gb/s").more_is_better()),
+        ("Mean latency of small flows", Axis::log("latency, µs").less_is_better()),
+        ("Mean latency of large flows", Axis::log("latency, µs").less_is_better()),
     ];
     Ok(Outcome { table, panels: panels(&Axis::linear("windows at the same time"), titles, all), finding })
 }

@@ -55,7 +55,7 @@ pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> 
             fastest[way][threads - 1] = median(std::mem::take(&mut unlimited[way]));
             let cells: [Cell; 2] = [(*name).into(), (threads as u64).into()];
             table.push(cells.into_iter().chain([rate, low, high, fastest[way][threads - 1]].map(Cell::from)));
-            series.points.push(Point { x: threads as f64, y: rate, quartiles: Some([low, high]) });
+            series.points.push(Point { x: (threads - 1) as f64, y: rate, quartiles: Some([low, high]) });
         }
     }
     let of = |way: usize| (all[way].points[0].y, all[way].points[1].y);
@@ -77,10 +77,11 @@ pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> 
             fastest[0][0], fastest[0][1]
         ),
     };
+    all.push(Series::of_paper("Reframer paper, Reframer alone", [(0.0, 28.0)]));
     let panel = Panel {
         title: "Highest rate with at most 1 % lost".into(),
-        x: Axis::linear("workers"),
-        y: Axis::linear("Gb/s"),
+        x: Axis::names("workers", [1, 2]),
+        y: Axis::linear("throughput, Gb/s").more_is_better(),
         series: all,
     };
     Ok(Outcome { table, panels: vec![panel], finding })

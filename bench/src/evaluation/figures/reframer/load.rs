@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::workload::{Load, WINDOWS, Workload};
 use crate::Settings;
-use crate::evaluation::figures::panels;
+use crate::evaluation::figures::{first, floor, panels, relative, value};
 use crate::evaluation::open_loop::{Latencies, OpenLoop};
-use crate::evaluation::plot::{Axis, Point, Series};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run, trace_time};
 use crate::graph::{Start, functions, measure_in_turns, worker_of};
@@ -73,6 +73,9 @@ struct Measured {
     latencies: Latencies,
 }
 
+/// The times for which packets are held in the paper, in microseconds.
+const PAPER: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
+
 /// Figure 12: in front of the chain, on another machine.
 pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     let workload = Workload::new(run)?;
@@ -80,8 +83,11 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
         ["windows", "held_us", "offered_gbps", "slf", "taken_gbps", "mean_us", "median_us", "p99_us"];
     let mut table = Table::new(&columns);
     let mut rows = Vec::new();
+    // At the highest load, over the time that packets are held.
+    let (mut rates, mut runs) = (Vec::new(), Vec::new());
     let ways: Vec<u64> = [0].into_iter().chain(run.some(&HELD)).collect();
-    let name = |micros: u64| if micros == 0 { "as it comes".into() } else { format!("held for {micros} us") };
+    let name =
+        |micros: u64| if micros == 0 { "as it comes".into() } else { format!("held for {micros} µs") };
     let mut all: [Vec<Series>; 3] =
         std::array::from_fn(|_| ways.iter().map(|&way| Series::new(name(way), [])).collect());
     for windows in run.some(&[1, 4, 8, 16, 24, WINDOWS]) {
@@ -99,6 +105,13 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
             let figures = [load.gbps(), slf, taken, mean, latencies.median, latencies.p99];
             let cells: [Cell; 2] = [windows.into(), micros.into()];
             table.push(cells.into_iter().chain(figures.map(Cell::from)));
+            if windows == WINDOWS {
+                let x = micros as f64;
+                let rate = |ns: f64| 1.0 / ns;
+                let [low, high] = cost.quartiles_ns.map(rate);
+                rates.push(Point { x, y: rate(cost.ns_per_packet), quartiles: Some([high, low]) });
+                runs.push(Point { x, y: slf, quartiles: None });
+            }
             rows.push(cost);
         }
     }
@@ -106,17 +119,18 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     let (plain, most) = (last(0), last(ways.len() - 1));
     let here = format!(
         "at {WINDOWS} windows a packet costs the chain {plain:.0} ns as it comes and {most:.0} ns in the order of a Reframer that \
-         holds for {} us ({:+.0} % throughput).",
+         holds for {} µs ({:+.0} % throughput).",
         ways[ways.len() - 1],
         100.0 * (plain / most - 1.0)
     );
+    all[0].push(floor(rows.iter().map(|row| (value(row, "windows"), row))));
     let titles = [
-        ("Cost of the chain", Axis::linear("ns per packet")),
-        ("Throughput on one core", Axis::linear("Gb/s")),
-        ("Mean latency, holding included", Axis::log("us")),
+        ("Cost of the chain", Axis::linear("cost, ns per packet").less_is_better()),
+        ("Throughput on one core", Axis::linear("throughput, Gb/s").more_is_better()),
+        ("Mean latency, holding included", Axis::log("latency, µs").less_is_better()),
     ];
     let finding = Finding {
-        paper: "SLF rises from 1.2 to 1.9, 2.9 and 3.3 with 16, 64 and 128 us, throughput at high load by 84 to 100 %.".into(),
+        paper: "SLF rises from 1.2 to 1.9, 2.9 and 3.3 with 16, 64 and 128 µs, throughput at high load by 84 to 100 %.".into(),
         here,
         bound: "look-ups of a batch overlap here, so that order saves less; the order is that of a Reframer in the time of the \
                  trace, as if on another machine."
@@ -124,11 +138,26 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let mut costs = Table::of_costs(&rows);
     costs.join(table, &["windows", "held_us"]);
-    Ok(Outcome {
-        table: costs,
-        panels: panels(&Axis::linear("windows at the same time"), titles, all),
-        finding,
-    })
+    let mut panels = panels(&Axis::linear("windows at the same time"), titles, all);
+    let at_most = |title: &str, y, here, of_paper: [f64; 4]| Panel {
+        title: title.into(),
+        x: Axis::linear("held, µs"),
+        y,
+        series: vec![here, Series::of_paper("Reframer paper", PAPER.into_iter().zip(of_paper))],
+    };
+    panels.push(at_most(
+        "Throughput at the highest load, as it comes = 1",
+        Axis::linear("throughput, as it comes = 1").more_is_better(),
+        relative(&[Series::new("measured here", rates)], first).remove(0),
+        [33.6, 48.0, 64.0, 64.0].map(|gbps| gbps / 33.6),
+    ));
+    panels.push(at_most(
+        "Packets of a flow in a row, at the highest load",
+        Axis::linear("packets of a flow in a row (SLF)").more_is_better(),
+        Series::new("measured here", runs),
+        [1.2, 1.9, 2.9, 3.3],
+    ));
+    Ok(Outcome { table: costs, panels, finding })
 }
 
 /// Each way of holding at one load.
@@ -144,7 +173,7 @@ fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Res
     let chain = functions();
     let mut contenders = Vec::new();
     for (&micros, (capture, _)) in ways.iter().zip(&orders) {
-        run.step(&format!("{:.0} Gb/s, held for {micros} us: cost", load.gbps()))?;
+        run.step(&format!("{:.0} Gb/s, held for {micros} µs: cost", load.gbps()))?;
         let params =
             vec![("windows", Param::Number(load.windows as u64)), ("held_us", Param::Number(micros))];
         contenders.push((params, worker_of(&frames(capture), Start::Ethernet, &chain)?));
@@ -207,7 +236,7 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
     let mut base = [f64::NAN; 4];
     let mut best: Option<([f64; 4], u64)> = None;
     for (held, micros, front) in &ways {
-        run.step(&format!("{held}, {micros} us"))?;
+        run.step(&format!("{held}, {micros} µs"))?;
         let mut open_loop =
             OpenLoop::new(&frames(&load.capture), Start::Ethernet, 32, &format!("{front}{chain}"))?;
         let (full, _) = offered(run, &mut open_loop, 1e9)?;
@@ -239,21 +268,41 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
         series.insert(0, Series::new("as it comes", points));
     }
     let titles = [
-        ("Cost, source and chain", Axis::linear("ns per packet")),
-        ("Throughput on one core", Axis::linear("Gb/s")),
-        ("Mean latency at 90 % of what is borne", Axis::log("us")),
-        ("99.9th percentile of latency", Axis::log("us")),
+        ("Cost, source and chain", Axis::linear("cost, ns per packet").less_is_better()),
+        ("Throughput on one core", Axis::linear("throughput, Gb/s").more_is_better()),
+        ("Mean latency at 90 % of what is borne", Axis::log("latency, µs").less_is_better()),
+        ("99.9th percentile of latency", Axis::log("latency, µs").less_is_better()),
+    ];
+    let gain = |panel: usize, of_paper: f64| {
+        let mut gains = relative(&all[panel], |_| base[panel]);
+        gains.push(Series::of_paper("Reframer paper, flows", [(64.0, of_paper)]));
+        gains
+    };
+    let gains = [
+        (
+            "Throughput, as it comes = 1",
+            Axis::linear("throughput, as it comes = 1").more_is_better(),
+            gain(1, 1.6),
+        ),
+        (
+            "Mean latency, as it comes = 1",
+            Axis::log("latency, as it comes = 1").less_is_better(),
+            gain(2, 0.54),
+        ),
     ];
     let (best, micros) = best.ok_or("nothing was measured")?;
     let finding = Finding {
-        paper: "in the chain 64 us bring 60 % throughput and 46 % less latency; batches of whatever flow 4 %.".into(),
+        paper: "in the chain 64 µs bring 60 % throughput and 46 % less latency; batches of whatever flow 4 %.".into(),
         here: format!(
-            "as it comes {:.0} Gb/s, held per flow at best {:.0} Gb/s (with {micros} us: {:+.0} %); mean latency {:.0} and {:.0} us.",
+            "as it comes {:.0} Gb/s, held per flow at best {:.0} Gb/s (with {micros} µs: {:+.0} %); mean latency {:.0} and {:.0} µs.",
             base[1], best[1], 100.0 * (best[1] / base[1] - 1.0), base[2], best[2]
         ),
         bound: "holding costs a flow look-up, a list and a second pass over each packet, on the same core; the chain's own look-ups are \
                  batched, so that they gain less from order than that costs."
             .into(),
     };
-    Ok(Outcome { table, panels: panels(&Axis::log("us held"), titles, all), finding })
+    let x = Axis::log("held, µs");
+    let mut panels = panels(&x, titles, all);
+    panels.extend(gains.map(|(title, y, series)| Panel { title: title.into(), x: x.clone(), y, series }));
+    Ok(Outcome { table, panels, finding })
 }

@@ -64,8 +64,8 @@ pub(in super::super) fn misses(run: &Run<'_>) -> Result<Outcome, String> {
     let titles = ["Misses of the first level (data), simulated", "Misses of the last level, simulated"];
     let panels = titles.into_iter().zip(all).map(|(title, series)| Panel {
         title: title.into(),
-        x: Axis::log("SLF"),
-        y: Axis::linear("per packet"),
+        x: Axis::log("packets of a flow in a row (SLF)"),
+        y: Axis::linear("misses per packet").less_is_better(),
         series,
     });
     let finding = Finding {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::SLF;
 use crate::devices::{Taken, Turns};
-use crate::evaluation::figures::panels;
-use crate::evaluation::plot::{Axis, Point, Series};
+use crate::evaluation::figures::{first, panels, relative};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
@@ -65,7 +65,7 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
     let told = |way: usize| {
         let ([a, b], [c, d], [e, f]) = (ends(0, way), ends(1, way), ends(2, way));
         format!(
-            "{a:.2} to {b:.2} us of the receiving threads, {c:.2} to {d:.2} us in soft interrupts, {e:.0} to {f:.0} segments of 1000 packets"
+            "{a:.2} to {b:.2} µs of the receiving threads, {c:.2} to {d:.2} µs in soft interrupts, {e:.0} to {f:.0} segments of 1000 packets"
         )
     };
     let finding = Finding {
@@ -77,9 +77,25 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
             .into(),
     };
     let titles = [
-        ("Receiving threads", Axis::linear("us per packet")),
-        ("The whole machine in soft interrupts", Axis::linear("us per packet")),
-        ("Segments that come to TCP", Axis::linear("of 1000 packets")),
+        ("Receiving threads", Axis::linear("time of processors, µs per packet").less_is_better()),
+        (
+            "The whole machine in soft interrupts",
+            Axis::linear("time of processors, µs per packet").less_is_better(),
+        ),
+        ("Segments that come to TCP", Axis::linear("segments, of 1000 packets").less_is_better()),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::log("packets of a flow in a row"), titles, all), finding })
+    let mut shares = relative(&all[0], first);
+    for (name, share) in [("without LRO", 0.47), ("with LRO", 0.31)] {
+        shares.push(Series::of_paper(format!("Reframer paper, cycles {name}"), [(1.0, 1.0), (16.0, share)]));
+    }
+    let x = Axis::log("packets of a flow in a row (SLF)");
+    let mut panels = panels(&x, titles, all);
+    let share = Panel {
+        title: "Receiving threads, as a part of what they take at SLF 1".into(),
+        x,
+        y: Axis::linear("time of processors, SLF 1 = 1").less_is_better(),
+        series: shares,
+    };
+    panels.insert(1, share);
+    Ok(Outcome { table, panels, finding })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{FLOWS, SLF};
 use crate::devices::{Passed, Switching};
-use crate::evaluation::figures::panels;
+use crate::evaluation::figures::{first, panels, relative};
 use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
@@ -91,12 +91,12 @@ pub(in super::super) fn switch(run: &Run<'_>) -> Result<Outcome, String> {
             let Some(Point { y, quartiles: Some([lower, upper]), .. }) = point else {
                 return "nothing".into();
             };
-            format!("{lower:.0}, {y:.0} and {upper:.0} us")
+            format!("{lower:.0}, {y:.0} and {upper:.0} µs")
         };
         format!("{} at SLF 1 and {} at SLF 32", told(points.first()), told(points.last()))
     };
     let finding = Finding {
-        paper: "quartiles of latency vary between 126 and 343 us at SLF 1, and are 2.5 to 5 times less from SLF 20 on, with 10,000 rules as with 1,000."
+        paper: "quartiles of latency vary between 126 and 343 µs at SLF 1, and are 2.5 to 5 times less from SLF 20 on, with 10,000 rules as with 1,000."
             .into(),
         here: format!(
             "25, 50 and 75 of 100 packets take at most {} with 1,000 rules; {} with 10,000.",
@@ -109,7 +109,17 @@ pub(in super::super) fn switch(run: &Run<'_>) -> Result<Outcome, String> {
             RATE
         ),
     };
-    let titles =
-        [("Latency, median and quartiles", Axis::log("us")), ("Latency, 99th percentile", Axis::log("us"))];
-    Ok(Outcome { table, panels: panels(&Axis::log("packets of a flow in a row"), titles, all), finding })
+    let titles = [
+        ("Latency, median and quartiles", Axis::log("latency, µs").less_is_better()),
+        ("Latency, 99th percentile", Axis::log("latency, µs").less_is_better()),
+        ("Median, as a part of what it is at SLF 1", Axis::linear("latency, SLF 1 = 1").less_is_better()),
+    ];
+    let mut shares = relative(&all[0], first);
+    shares.push(Series::of_paper(
+        "Reframer paper, 1000 and 10000 rules",
+        [(1.0, 1.0), (20.0, 0.5), (24.0, 0.5)],
+    ));
+    let [medians, tails] = all;
+    let x = Axis::log("packets of a flow in a row (SLF)");
+    Ok(Outcome { table, panels: panels(&x, titles, [medians, tails, shares]), finding })
 }

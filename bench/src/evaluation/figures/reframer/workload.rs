@@ -2,7 +2,7 @@
 //!
 //! The paper's trace of a campus is not public. Either a capture is given, or a trace is made with what the paper says of
 //! its own: 2.2 Gb/s of packets of 1 KB on average, flows whose sizes follow a power law, SLF 1.2, and packets of one flow so
-//! close to each other that holding them for 128 us makes about three times as long runs of them.
+//! close to each other that holding them for 128 µs makes about three times as long runs of them.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -195,16 +195,20 @@ pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String
         slf[0].y,
         last(&slf)
     );
-    let panel = |title: &str, label, points| Panel {
+    let panel = |title: &str, label, points, of_paper: Option<[(f64, f64); 2]>| Panel {
         title: title.into(),
         x: Axis::linear("windows at the same time"),
         y: Axis::linear(label),
-        series: vec![Series::new("here", points)],
+        series: [Series::new("measured here", points)]
+            .into_iter()
+            .chain(of_paper.map(|points| Series::of_paper("Reframer paper", points)))
+            .collect(),
     };
+    let ends = |values: [f64; 2]| Some([(1.0, values[0]), (WINDOWS as f64, values[1])]);
     let panels = vec![
-        panel("Load", "Gb/s", rates),
-        panel("Flows", "flows", flows),
-        panel("Packets of a flow in a row", "SLF", slf),
+        panel("Load", "load, Gb/s", rates, ends([2.2, 70.0])),
+        panel("Flows", "flows", flows, None),
+        panel("Packets of a flow in a row", "packets of a flow in a row (SLF)", slf, ends([1.2, 1.2])),
     ];
     let finding = Finding {
         paper: "one to 32 windows of 20 s of a campus trace give 2.2 to some 70 Gb/s and millions of flows, SLF about 1.2.".into(),

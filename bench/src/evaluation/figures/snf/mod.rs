@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub(super) use offload::offloaded;
 
-use super::{find, series, value, word};
+use super::{find, floor, series, value, word};
 use crate::evaluation::open_loop::{Latencies, OpenLoop};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
@@ -39,16 +39,33 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     let cost = Panel {
         title: "Cost, source included".into(),
         x: names.clone(),
-        y: Axis::linear("ns per packet"),
-        series: vec![Series::new("here", points)],
+        y: Axis::linear("cost, ns per packet").less_is_better(),
+        series: vec![Series::new("measured here", points), floor((0..).map(f64::from).zip(&rows))],
+    };
+    let shares = rows.iter().zip(0..).map(|(row, x)| {
+        let share = |ns: f64| ns / original.ns_per_packet;
+        let quartiles = Some(row.quartiles_ns.map(share));
+        Point { x: f64::from(x), y: share(row.ns_per_packet), quartiles }
+    });
+    let share = Panel {
+        title: "Cost as a part of the original's".into(),
+        x: names.clone(),
+        y: Axis::linear("cost, original = 1").less_is_better(),
+        series: vec![
+            Series::new("measured here", shares),
+            Series::of_paper("SNF paper, cycles", [(0.0, 1.0), (1.0, 720.0 / 2206.0)]),
+        ],
     };
     let counted = [before, after].into_iter().zip(0..);
     let steps = counted.map(|(n, x)| Point { x: f64::from(x), y: n as f64, quartiles: None });
     let operations = Panel {
         title: "Operations on the longest way".into(),
         x: names,
-        y: Axis::linear("operations"),
-        series: vec![Series::new("here", steps), Series::of_paper("the paper", [(0.0, 18.0), (1.0, 5.0)])],
+        y: Axis::linear("operations").less_is_better(),
+        series: vec![
+            Series::new("counted here", steps),
+            Series::of_paper("SNF paper", [(0.0, 18.0), (1.0, 5.0)]),
+        ],
     };
     let finding = Finding {
         paper: "18 operations become 5, and 2206 cycles 720, which is 3.1 times less.".into(),
@@ -65,7 +82,7 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
                  tenfold cheaper than the paper's to begin with."
             .into(),
     };
-    Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, operations], finding })
+    Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
 }
 
 /// One to ten functions in a row, in both bursts.
@@ -91,14 +108,16 @@ pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
     let panels = KINDS.map(|kind| {
         let of_kind: Vec<Row> =
             rows.iter().filter(|row| word(row, "chain") == kind.name()).cloned().collect();
+        let mut all = series(&of_kind, |row| {
+            let name = format!("{}, bursts of {}", word(row, "form"), word(row, "burst"));
+            (name, row.point(value(row, "functions")))
+        });
+        all.push(floor(of_kind.iter().map(|row| (value(row, "functions"), row))));
         Panel {
             title: format!("{} in a row", capital(kind.name())),
             x: Axis::linear("functions"),
-            y: Axis::linear("ns per packet"),
-            series: series(&of_kind, |row| {
-                let name = format!("{}, bursts of {}", word(row, "form"), word(row, "burst"));
-                (name, row.point(value(row, "functions")))
-            }),
+            y: Axis::linear("cost, ns per packet").less_is_better(),
+            series: all,
         }
     });
     let times = |kind: Kind, form: &str| -> Result<f64, String> {
@@ -140,7 +159,7 @@ pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
     let rates = Panel {
         title: "Ten functions on one core".into(),
         x: Axis::linear("bytes per frame"),
-        y: Axis::linear("Gb/s"),
+        y: Axis::linear("throughput, Gb/s").more_is_better(),
         series: series(&rows, |row| {
             let [low, high] = row.quartiles_ns.map(|ns| value(row, "frame") * 8.0 / ns);
             let point = Point { x: value(row, "frame"), y: rate(row), quartiles: Some([high, low]) };
@@ -211,23 +230,32 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
         }
         all
     };
+    let mut costs = series(&rows, |row| {
+        (format!("{} rules, {}", word(row, "rules"), word(row, "form")), row.point(value(row, "frame")))
+    });
+    costs.push(floor(rows.iter().map(|row| (value(row, "frame"), row))));
+    let gain = Panel {
+        title: "What synthesis gains".into(),
+        x: Axis::log("bytes per frame"),
+        y: Axis::log("throughput, original = 1").more_is_better(),
+        series: gains(&rows),
+    };
     let cost = Panel {
         title: "Cost".into(),
         x: Axis::log("bytes per frame"),
-        y: Axis::linear("ns per packet"),
-        series: series(&rows, |row| {
-            (format!("{} rules, {}", word(row, "rules"), word(row, "form")), row.point(value(row, "frame")))
-        }),
+        y: Axis::linear("cost, ns per packet").less_is_better(),
+        series: costs,
     };
     let panel = |title: &str, series| Panel {
         title: title.into(),
         x: Axis::log("bytes per frame"),
-        y: Axis::log("us"),
+        y: Axis::log("latency, µs").less_is_better(),
         series,
     };
     let load = "at 70 % of what the original bears";
     let panels = vec![
         cost,
+        gain,
         panel(&format!("Latency, median, {load}"), group(medians)),
         panel(&format!("Latency, 99th percentile, {load}"), group(tails)),
     ];
@@ -246,13 +274,30 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
             .into(),
         here: format!("with frames of 64 bytes {}; {}.", all("251")?, all("8550")?),
         bound: "the original's classifier is compiled here, so that 8,550 rules cost it little more than 251: there is less \
-                 to save than in FastClick, whose classifier asks rule by rule (the chain alone takes it 43 us)."
+                 to save than in FastClick, whose classifier asks rule by rule (the chain alone takes it 43 µs)."
             .into(),
     };
     let mut costs = Table::of_costs(&rows);
     // One file: what stands in one table only is empty in the other's rows.
     costs.join(table, &["rules", "frame", "form"]);
     Ok(Outcome { table: costs, panels, finding })
+}
+
+/// The throughput of synthesized chains in multiples of the original's, for each number of rules over frames.
+fn gains(rows: &[Row]) -> Vec<Series> {
+    let synthesized: Vec<Row> = rows.iter().filter(|row| word(row, "form") == FORMS[1]).cloned().collect();
+    let mut all = series(&synthesized, |row| {
+        let [rules, frame] = ["rules", "frame"].map(|name| word(row, name));
+        let original = find(rows, &[("rules", &rules), ("frame", &frame), ("form", FORMS[0])]);
+        let y = original.map_or(f64::NAN, |original| original.ns_per_packet / row.ns_per_packet);
+        (format!("{rules} rules"), Point { x: value(row, "frame"), y, quartiles: None })
+    });
+    let ends = || all.iter().flat_map(|series| &series.points).map(|point| point.x);
+    let ends = [ends().fold(f64::INFINITY, f64::min), ends().fold(0.0, f64::max)];
+    for (rules, gain) in [("251 rules", 1.0), ("8,550 rules, at most", 8.5)] {
+        all.push(Series::of_paper(format!("SNF paper, {rules}"), ends.map(|x| (x, gain))));
+    }
+    all
 }
 
 /// Latencies of both forms at this rate; the median of runs that take turns.

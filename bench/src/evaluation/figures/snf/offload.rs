@@ -187,8 +187,8 @@ pub(in super::super) fn offloaded(run: &Run<'_>) -> Result<Outcome, String> {
         bound: "the switch is Open vSwitch in user space on packet sockets, which shares two cores with the sender, the chain and the receiver.".into(),
     };
     let titles = [
-        ("Throughput", Axis::linear("thousand packets/s")),
-        ("Latency, median and quartiles", Axis::log("us")),
+        ("Throughput", Axis::linear("throughput, thousand packets/s").more_is_better()),
+        ("Latency, median and quartiles", Axis::log("latency, µs").less_is_better()),
     ];
     Ok(Outcome { table, panels: panels(&Axis::log("bytes per frame"), titles, series), finding })
 }

@@ -1,0 +1,87 @@
+//! Words in and about a picture.
+
+use super::{Kind, Panel};
+
+/// What a picture is about, for those who hear it in place of seeing it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'s> {
+    /// Where the figure comes from.
+    pub title: &'s str,
+    /// What is measured.
+    pub about: &'s str,
+}
+
+/// What points, bars and grey lines are, as far as there are any.
+pub(super) fn caption(panels: &[Panel]) -> String {
+    let all = || panels.iter().flat_map(|panel| &panel.series);
+    let has = |kind: Kind| all().any(|series| series.kind == kind && !series.points.is_empty());
+    let mut parts = Vec::new();
+    let middles = if false { "means" } else { "medians" };
+    if all().any(|series| series.points.iter().any(|point| point.quartiles.is_some())) {
+        parts.push(format!("points: {middles}, bars: quartiles"));
+    } else if has(Kind::Measured) {
+        parts.push("points: one value each, without quartiles".into());
+    }
+    if has(Kind::Paper) {
+        parts.push("grey marks and dashes: what a paper reports".into());
+    }
+    if has(Kind::Guide) {
+        parts.push("grey, dotted: computed".into());
+    }
+    if has(Kind::Floor) {
+        parts.push("grey, thin: the floor, which is reading packets and nothing else".into());
+    }
+    let text = parts.join("; ");
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).chain(['.']).collect())
+}
+
+/// What there is to see, in sentences.
+pub(super) fn description(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> String {
+    let mut sentences: Vec<String> = warning.map(String::from).into_iter().collect();
+    sentences.push(format!("{}.", subject.about));
+    for panel in panels {
+        let better = panel.y.better.map_or_else(String::new, |better| format!(", {}", better.words()));
+        let names: Vec<&str> = panel.series.iter().map(|series| series.name.as_str()).collect();
+        let (y, x) = (panel.y.described(), panel.x.described());
+        let of = if names.is_empty() { String::new() } else { format!(": {}", names.join("; ")) };
+        let over = if x.is_empty() { String::new() } else { format!(" over {x}") };
+        sentences.push(format!("{}: {y}{better}{over}{of}.", panel.title));
+    }
+    sentences.push(caption(panels));
+    sentences.join(" ").trim().into()
+}
+
+/// Text that stands for itself in a picture.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // Nothing that XML has no place for.
+            letter if letter.is_control() => escaped.push(' '),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// Lines of at most this many letters, of whole words.
+pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
