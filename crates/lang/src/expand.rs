@@ -179,7 +179,7 @@ impl<'p> Expander<'p> {
         let Some(span) = span else { return Substituted::default() };
         let mut lookup = |name: &str| instance.environment.get(name);
         params::substitute(self.sources.slice(span), span, &mut lookup).unwrap_or_else(|params::TooLong| {
-            self.diagnostics.push(params::too_long(span));
+            params::too_long(span).add_to(self.diagnostics);
             Substituted::default()
         })
     }
@@ -225,7 +225,7 @@ impl<'p> Expander<'p> {
             let text = format!("candidate: {class_name}({}) [{ports}]", template.formals_text());
             error = error.with_related(template.span, text);
         }
-        self.diagnostics.push(error);
+        error.add_to(self.diagnostics);
         Chosen::None
     }
 
@@ -239,11 +239,10 @@ impl<'p> Expander<'p> {
                 Mismatch::Missing(keyword) => format!("missing '{keyword}' parameter"),
             };
             let signature = format!("{class}({})", template.formals_text());
-            self.diagnostics.push(
-                Diagnostic::error(span, format!("{what} to compound element '{signature}'"))
-                    .with_related(template.span, format!("'{class}' is defined here"))
-                    .with_hint(format!("{} given", counted(args.len(), "argument"))),
-            );
+            Diagnostic::error(span, format!("{what} to compound element '{signature}'"))
+                .with_related(template.span, format!("'{class}' is defined here"))
+                .with_hint(format!("{} given", counted(args.len(), "argument")))
+                .add_to(self.diagnostics);
         }
         Chosen::Compound(id, values)
     }
@@ -282,11 +281,10 @@ fn make_names_unique(elements: &mut [Element], diagnostics: &mut Vec<Diagnostic>
     for (index, element) in elements.iter_mut().enumerate() {
         let name = element.name.clone();
         if let Some(&first) = seen.get(&name) {
-            diagnostics.push(
-                Diagnostic::error(element.span, format!("redeclaration of element '{name}'"))
-                    .with_related(first, format!("element '{name}' previously declared here"))
-                    .with_hint("names with slashes belong to the insides of compound elements"),
-            );
+            Diagnostic::error(element.span, format!("redeclaration of element '{name}'"))
+                .with_related(first, format!("element '{name}' previously declared here"))
+                .with_hint("names with slashes belong to the insides of compound elements")
+                .add_to(diagnostics);
             while seen.contains_key(&element.name) {
                 element.name = format!("{}@{index}", element.name);
             }

@@ -215,7 +215,7 @@ fn unterminated_comment(span: Span) -> Diagnostic {
 
 fn report_once(findings: &mut Findings, diagnostic: Diagnostic) {
     if findings.diagnostics.last() != Some(&diagnostic) {
-        findings.diagnostics.push(diagnostic);
+        diagnostic.add_to(&mut findings.diagnostics);
     }
 }
 

@@ -94,14 +94,14 @@ impl Definitions<'_> {
         if self.active.len() >= MAX_DEPTH || self.active.contains(&name) {
             let error =
                 Diagnostic::error(define.span, format!("parameter '${name}' defined in terms of itself"));
-            self.diagnostics.push(error.with_hint("write its value here"));
+            error.with_hint("write its value here").add_to(self.diagnostics);
             return None;
         }
         self.active.push(&define.name);
         let value: Rc<str> = match substitute(&define.value, Span::default(), &mut |name| self.value(name)) {
             Ok(substituted) => substituted.text.into(),
             Err(TooLong) => {
-                self.diagnostics.push(too_long(define.span));
+                too_long(define.span).add_to(self.diagnostics);
                 "".into()
             }
         };

@@ -146,7 +146,7 @@ fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnost
                 .with_hint(format!("connect its {side} {number}")),
             _ => continue,
         };
-        diagnostics.push(finding);
+        finding.add_to(diagnostics);
     }
 }
 

@@ -53,6 +53,19 @@ fn libraries_are_included_once_and_to_a_depth() {
     assert!(diagnostics[0].message.contains("libraries nested"));
 }
 
+/// What goes wrong for each piece of a text is told so often that nobody reads it, and then no more: also beyond the limit of
+/// connections, which each further one meets.
+#[test]
+fn the_number_of_errors_is_bounded() {
+    let redeclared = "a :: X;\n".repeat(5_000);
+    let compound =
+        format!("elementclass C {{ $x | input -> output }}\n{}", "Idle -> C -> Discard;\n".repeat(5_000));
+    for text in ["->".repeat(2_001_500), redeclared, compound, "Idle -> [70000] X;\n".repeat(5_000)] {
+        let (_, errors) = run(&text);
+        assert!((1_000..1_100).contains(&errors.len()), "{}: {:?}", errors.len(), errors.first());
+    }
+}
+
 #[test]
 fn the_number_of_elements_is_bounded() {
     assert_error(&tower(40, 2), "configuration too large");

@@ -35,7 +35,7 @@ impl<'s> Resolver<'s, '_> {
                 let links = &mut scope.template.links;
                 let (links_before, room) = (links.len(), MAX_CONNECTIONS.saturating_sub(self.link_count));
                 if let Err(error) = connect::connect(&from, &to, arrow, span, room, links) {
-                    self.diagnostics.push(error);
+                    error.add_to(self.diagnostics);
                 }
                 self.link_count += links.len() - links_before;
             }
