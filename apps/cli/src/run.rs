@@ -219,14 +219,18 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let mut workers =
-        match Workers::new(&plan, copies, Box::new(StandardStreams::new(stamp(live.is_some()))), options) {
-            Ok(workers) => workers,
-            Err(error) => {
-                crate::tell(format_args!("{error}"));
-                return ExitCode::from(FAILURE);
-            }
-        };
+    let mut workers = match Workers::new(
+        &plan,
+        copies,
+        Box::new(StandardStreams::new(stamp(plan.classes.iter().any(|class| has_interface(class))))),
+        options,
+    ) {
+        Ok(workers) => workers,
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            return ExitCode::from(FAILURE);
+        }
+    };
     let missing = handlers::missing(&workers, &args.handlers);
     if !missing.is_empty() {
         missing.iter().for_each(|text| crate::tell(format_args!("{text}")));
@@ -254,7 +258,10 @@ pub(crate) fn main(args: Args) -> ExitCode {
     }
     let mut code = print(&values);
     if let Some(path) = &args.json {
-        let origin = origin::made_of(&begun, args.input.file.iter().chain(&captures(&mut workers)));
+        // The configuration, its libraries, and captures.
+        let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
+        let inputs: Vec<PathBuf> = texts.chain(captures(&mut workers)).collect();
+        let origin = origin::made_of(&begun, &inputs);
         errors.extend(write_json(path, &report, &origin).err());
     }
     if !report.balances() {
@@ -265,6 +272,11 @@ pub(crate) fn main(args: Args) -> ExitCode {
         code = ExitCode::from(FAILURE);
     }
     code
+}
+
+/// True of a class that is about an interface of the machine, or a port.
+fn has_interface(class: &Class) -> bool {
+    class.notes.is_live || class.args.iter().any(|arg| arg.ty == "interface")
 }
 
 /// What stands in front of messages: on interfaces, a run takes long, and when something happened matters.

@@ -98,14 +98,60 @@ fn interfaces_that_are_removed_and_come_back() {
             assert!(is_silent(&line.left, RIGHT));
             running.wait_for("FromDevice: right: is gone; waiting for another one of its name").unwrap();
             line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
-            for _ in 0..workers {
-                running.wait_for("FromDevice: right: is there again").unwrap();
-            }
+            running.wait_for("FromDevice: right: is there again").unwrap();
             line.left.ip("neigh flush all").unwrap();
             line.check();
         }
         let (good, [_, messages]) = running.stop();
         assert!(good, "{messages}");
+    }
+}
+
+/// An interface that is away for a moment only, so that its name and number are there again before anybody looks.
+#[test]
+fn interfaces_that_are_away_for_a_moment() {
+    let Some(line) = Line::new() else { return };
+    let ways: &[bool] = if has_xdp(&line) { &[false, true] } else { &[false] };
+    for &is_xdp in ways {
+        let running = if is_xdp { line.forward_by_xdp("", &[]) } else { line.forward("Null", &[]) };
+        line.check();
+        for _ in 0..3 {
+            // To another namespace and back: the number stays the same.
+            let number = line.between.ip("-o link show right").unwrap();
+            let [from, to] = [&line.between, &line.left].map(|space| space.name().to_string());
+            let moves = format!(
+                "ip -n {from} link set right netns {to} && ip -n {to} link set right netns {from} && \
+                 ip -n {from} link set right up"
+            );
+            assert!(Command::new("sh").args(["-c", &moves]).status().unwrap().success());
+            let now = line.between.ip("-o link show right").unwrap();
+            assert_eq!(number.split(':').next(), now.split(':').next());
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            // Who has nothing to send hears of it by the first packet, which may be lost.
+            ping(&line.left, RIGHT, 2);
+            line.check();
+        }
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+    }
+}
+
+/// Packets that cannot be sent do not put off the look for another interface.
+#[test]
+fn senders_find_an_interface_again_under_load() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    let source = "RatedSource(LENGTH 100, RATE 2000) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)";
+    for device in ["ToDevice", "ToXDP"] {
+        let running = run(&line.between, &format!("{source} -> {device}(right)"), &[]);
+        line.between.ip("link del right").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+        let count = "FromDevice(eth0) -> c :: Counter -> Discard";
+        let mut receiver = run_until(&line.right, count, "c.count", 1000, &[]);
+        receiver.wait_for("enough").unwrap();
+        receiver.stop();
+        let (good, [_, messages]) = running.stop();
+        assert!(good && messages.contains("right: is there again"), "{device}: {messages}");
     }
 }
 

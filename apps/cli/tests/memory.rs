@@ -79,7 +79,7 @@ fn no_table_grows_under_floods() {
     let (told, json) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     let rows: serde_json::Value =
         serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {told}{json}"));
-    let rows = rows.as_array().unwrap();
+    let rows = rows["rows"].as_array().unwrap();
     assert_eq!(rows.len(), bench::soak::CASES.len());
     for row in rows {
         let soak = &row["soak"];

@@ -57,7 +57,7 @@ use element::args::{Raw, parse_bool, parse_seconds};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Action, Case, EXTRA_LENGTH, Filter, Target, Value};
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Severity, Signal, Timestamp, manual,
 };
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
@@ -251,7 +251,7 @@ impl FromDump {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ahead::End,
                 Err(error) => {
-                    cx.message(format_args!("{error}\n"));
+                    cx.remark(Severity::Error, format_args!("{error}"));
                     self.fault =
                         Some(format!("{}: only the packets before the fault were read", self.filename));
                     return Ahead::End;
@@ -297,7 +297,7 @@ impl FromDump {
         }
         cx.set_signal(Signal::Packets, false);
         if let Some(warning) = self.reader.as_ref().and_then(Reader::warning) {
-            cx.message(format_args!("{warning}\n"));
+            cx.remark(Severity::Warning, format_args!("{warning}"));
         }
         // Without a call of the user's, the end switches the element off.
         self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());

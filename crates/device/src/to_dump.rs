@@ -49,7 +49,9 @@ use capture::{Writer, WriterOptions};
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, Target};
-use element::{Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, WriteTimer, manual};
+use element::{
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Severity, WriteTimer, manual,
+};
 use packet::Annotations;
 use wire::LinkType;
 
@@ -221,7 +223,7 @@ impl ToDump {
     #[cold]
     fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         let text = format!("ToDump({}): {}", self.filename, reason(error));
-        cx.message(format_args!("{text}\n"));
+        cx.remark(Severity::Error, format_args!("{text}"));
         self.fault = Some(text);
     }
 }

@@ -47,7 +47,7 @@ use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, WriteTimer, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, WriteTimer, manual};
 use packet::Annotations;
 
 use crate::from_ip_summary_dump::FIRST;
@@ -265,7 +265,7 @@ impl Sink for ToIpSummaryDump {
                 Some(Ok(())) => Ok(()),
                 Some(Err(error)) => {
                     let text = format!("ToIPSummaryDump({}): {}", self.filename, reason(&error));
-                    cx.message(format_args!("{text}\n"));
+                    cx.remark(Severity::Error, format_args!("{text}"));
                     self.fault = Some(text);
                     Err(())
                 }
@@ -335,7 +335,7 @@ impl Element for ToIpSummaryDump {
         if let Err(text) = self.flush()
             && self.fault.is_none()
         {
-            cx.message(format_args!("{text}\n"));
+            cx.remark(Severity::Error, format_args!("{text}"));
             self.fault = Some(text);
         }
     }

@@ -667,6 +667,11 @@ impl<'a> Cx<'a> {
         self.tell(Severity::Note, text);
     }
 
+    /// The same in words that name the element themselves, as some of Click's do.
+    pub fn remark(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
+        self.host.print(Stream::Log(severity), format_args!("{text}\n"));
+    }
+
     /// Writes text as it stands where messages go: what users have asked for, such as printed packets.
     pub fn message(&mut self, text: fmt::Arguments<'_>) {
         self.host.print(Stream::Messages, text);

@@ -2,7 +2,7 @@
 
 use element::class::{Access, HandlerInfo};
 use element::effects::{Counts, Target};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet, Tally};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet, Severity, Tally};
 
 /// What can be wrong, in the order in which it is checked.
 pub(crate) type Reasons = &'static [(&'static str, DropReason)];
@@ -80,7 +80,7 @@ impl Outcome {
                 Speaker::Nobody => String::new(),
             };
             let reason = if text.is_empty() { String::new() } else { format!(": {text}") };
-            cx.message(format_args!("{speaker}{}{reason}\n", C::MESSAGE));
+            cx.remark(Severity::Warning, format_args!("{speaker}{}{reason}", C::MESSAGE));
         }
         self.bad[reason] += 1;
         cx.emit_one(1, packet, drop);

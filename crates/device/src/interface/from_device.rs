@@ -412,7 +412,9 @@ impl FromDevice {
             match self.open_again(cx, name) {
                 Ok(()) => {
                     self.told = None;
-                    cx.note(format_args!("{}: is there again", self.device));
+                    if self.begins {
+                        cx.note(format_args!("{}: is there again", self.device));
+                    }
                     (self.state, self.is_open) = (Presence::Up, true);
                     return self.look(cx);
                 }
@@ -494,9 +496,13 @@ impl FromDevice {
             cx.note(format_args!("{}: is called {name} now", self.device));
             self.device = name;
         }
-        let state = Presence::of(&self.device, self.index);
+        // A socket whose interface was removed is bound to none, whatever has its name and number now.
+        let is_bound = self.ring.as_ref().is_none_or(|ring| ring.bound() == self.index);
+        let state = if is_bound { Presence::of(&self.device, self.index) } else { Presence::Gone };
         if state == Presence::Gone {
-            self.say(cx, format_args!("{}", self.gone.text()));
+            if self.begins {
+                self.say(cx, format_args!("{}", self.gone.text()));
+            }
         } else if state != self.state {
             cx.tell(state.severity(), format_args!("{0}: {1}", self.device, state.text(&self.device)));
         }

@@ -177,8 +177,7 @@ impl Receiver {
         if self.is_gone {
             return cx.unwatch(RECEIVE);
         }
-        let name = cx.declaration();
-        cx.message(format_args!("{name} read: {}\n", reason(error)));
+        cx.warn(format_args!("read: {}", reason(error)));
     }
 }
 

@@ -25,6 +25,8 @@ const LINK_HEADER: usize = 18;
 #[derive(Debug)]
 pub(crate) struct OutLink {
     pub(crate) device: String,
+    /// The name that was asked for.
+    wanted: String,
     /// Its number; another one of the same name has another.
     index: c_int,
     gone: Gone,
@@ -54,6 +56,7 @@ pub(crate) struct OutLink {
 impl OutLink {
     pub(crate) fn new(device: String, most: usize, gone: Gone) -> OutLink {
         OutLink {
+            wanted: device.clone(),
             device,
             index: 0,
             gone,
@@ -77,8 +80,21 @@ impl OutLink {
     /// # Errors
     /// There is none of the name.
     pub(crate) fn find(&mut self) -> io::Result<c_int> {
-        self.index = link::index(&self.device)?;
-        Ok(self.index)
+        let index = link::index(&self.wanted).or_else(|_| link::index(&self.device))?;
+        self.device = link::name_of(index).unwrap_or_else(|_| self.wanted.clone());
+        self.index = index;
+        Ok(index)
+    }
+
+    /// Finds out whether the interface has got another name.
+    #[cold]
+    fn rename(&mut self, cx: &mut Cx<'_>) {
+        if let Ok(name) = link::name_of(self.index)
+            && name != self.device
+        {
+            cx.note(format_args!("{}: is called {name} now", self.device));
+            self.device = name;
+        }
     }
 
     /// The interface was removed. Finds another one of its name; its number. As long as there is none, this is looked at now and
@@ -89,7 +105,15 @@ impl OutLink {
             return None;
         }
         self.looked_again = cx.now();
+        let before = self.index;
         let found = self.find().ok();
+        // One that was removed and is there again was removed all the same.
+        if self.gone == Gone::Stop && before != self.index {
+            self.is_gone = true;
+            self.say(cx, format_args!("{}", self.gone.text()));
+            cx.stop();
+            return None;
+        }
         let was_gone = std::mem::replace(&mut self.is_gone, found.is_none());
         if was_gone != self.is_gone {
             match self.is_gone {
@@ -167,7 +191,11 @@ impl OutLink {
         if self.is_down {
             return false;
         }
-        if cx.now() - since < STUCK || self.has_carrier() {
+        if cx.now() - since < STUCK {
+            return true;
+        }
+        self.rename(cx);
+        if self.has_carrier() {
             return true;
         }
         self.cut(cx);
@@ -179,6 +207,7 @@ impl OutLink {
     pub(crate) fn is_connected(&mut self, cx: &mut Cx<'_>) -> bool {
         if cx.now() - self.asked > STUCK {
             self.asked = cx.now();
+            self.rename(cx);
             // Of one that is down sending itself says so.
             self.is_connected = self.has_carrier() || !link::is_up(&self.device).unwrap_or(false);
             if !self.is_connected && !self.is_down {

@@ -19,7 +19,7 @@
 //! - `DEBUG`: whether to say when the interface takes nothing.
 //! - `QDISC_BYPASS`: whether packets go to the interface directly, where that is possible.
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets are dropped, or `stop`:
-//!   the run ends with an error.
+//!   the run ends with an error. That is noticed when something is to be sent.
 //! - `SET_ERROR_ANNO`: accepted for the sake of old versions of Click, without effect.
 //! - `IGNORE_QUEUE_OVERFLOWS`: the same; they are counted.
 //!
@@ -215,7 +215,12 @@ impl ToDevice {
             };
             match why {
                 // Not a fault of the interface.
-                DropReason::TooLarge => {}
+                DropReason::TooLarge => {
+                    // It has become less than it was.
+                    self.link.look(cx.now());
+                    let length = self.waiting.front().map_or(0, |packet| self.longest(packet));
+                    self.link.count_too_long(cx, length);
+                }
                 // Told already.
                 DropReason::InterfaceDown if self.link.is_down => {}
                 DropReason::InterfaceDown if matches!(number, libc::ENXIO | libc::ENODEV) => {

@@ -77,7 +77,7 @@ use super::sys::program::Runner;
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::complete;
 use crate::interface::steering::Steering;
-use crate::interface::sys::{fanout, link, socket};
+use crate::interface::sys::{fanout, link, socket, take_error};
 use crate::interface::{Gone, Presence, cannot};
 use crate::rss_key;
 
@@ -145,6 +145,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         completes: args.or("CHECKSUM", true),
         active: args.or("ACTIVE", true),
         offer: Arc::clone(&offer),
+        name: wanted.device.clone(),
         wanted,
         steering,
         receivers: Vec::new(),
@@ -191,6 +192,8 @@ enum Stage {
 }
 
 struct FromXdp {
+    /// The name that was asked for; the present one is in `wanted`.
+    name: String,
     wanted: Wanted,
     burst: Option<usize>,
     promiscuous: bool,
@@ -314,14 +317,16 @@ impl FromXdp {
     /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
-        if link::index(&self.wanted.device).is_err() {
+        let names = [self.name.clone(), self.wanted.device.clone()];
+        let Some(name) = names.into_iter().find(|name| link::index(name).is_ok()) else {
             if self.interface.is_being_left() {
                 // Others have met one that is gone again.
                 self.stage = Stage::Closed(self.interface.leave());
                 self.interface.close(cx);
             }
             return;
-        }
+        };
+        self.wanted.device = name;
         match self.open(cx) {
             Ok(()) => {
                 (self.stage, self.state, self.told) = (Stage::Open, Presence::Up, None);
@@ -352,7 +357,18 @@ impl FromXdp {
 
     /// Finds out what has become of an interface that is there.
     fn look_after(&mut self, cx: &mut Cx<'_>) {
-        let state = match self.interface.is_being_left() {
+        // It may have got another name.
+        if let Ok(name) = link::name_of(self.index)
+            && name != self.wanted.device
+        {
+            if self.speaks {
+                cx.note(format_args!("{}: is called {name} now", self.wanted.device));
+            }
+            self.wanted.device = name;
+        }
+        // A socket whose interface was removed says so once, whatever has its name and number now.
+        let was_removed = self.receivers.iter().any(|receiver| take_error(receiver.socket()).is_some());
+        let state = match was_removed || self.interface.is_being_left() {
             true => Presence::Gone,
             false => Presence::of(&self.wanted.device, self.index),
         };

@@ -100,6 +100,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         substitute: None,
         in_ring: 0,
         index: 0,
+        is_lost: false,
+        is_looking: false,
         is_closed: false,
         pulls: 0,
         count: 0,
@@ -131,6 +133,10 @@ struct ToXdp {
     in_ring: usize,
     /// Number of the interface.
     index: c_int,
+    /// True if the kernel has said that the socket's interface was removed.
+    is_lost: bool,
+    /// True while the timer is set that looks after the interface: what fails meanwhile does not put it off.
+    is_looking: bool,
     /// True from when the queue was closed, because the interface was removed, until there is another one.
     is_closed: bool,
     pulls: u64,
@@ -261,7 +267,7 @@ impl ToXdp {
         match kicked {
             Kicked::All if refused > 0 => {
                 if !self.link.may_recover(cx) {
-                    cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
+                    self.look_soon(cx);
                 }
             }
             Kicked::All => self.link.recover(cx),
@@ -271,11 +277,22 @@ impl ToXdp {
             }
             Kicked::Failed(error) => {
                 self.link.is_down = true;
-                self.link.tell(cx, &error);
-                cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
+                // The socket has no interface any more; one with the same number may be there.
+                self.is_lost |= matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
+                if !self.is_lost {
+                    self.link.tell(cx, &error);
+                }
+                self.look_soon(cx);
             }
         }
         true
+    }
+
+    /// Looks after the interface in a tenth of a second.
+    fn look_soon(&mut self, cx: &mut Cx<'_>) {
+        if !std::mem::replace(&mut self.is_looking, true) {
+            cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
+        }
     }
 
     /// Counts packets as dropped that were in the ring, and whose slots have gone back without being sent.
@@ -290,12 +307,17 @@ impl ToXdp {
         if self.is_closed {
             return self.open_again(cx);
         }
-        match Presence::of(&self.wanted.device, self.index) {
+        match Presence::of(&self.link.device, self.index) {
+            _ if self.is_lost => {
+                self.close_queue(cx);
+                (self.is_lost, self.is_closed) = (false, true);
+                self.open_again(cx);
+            }
             Presence::Up if self.link.has_carrier() => {
                 // Says so if it sends what is left.
                 self.kick(cx);
             }
-            Presence::Up | Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE),
+            Presence::Up | Presence::Down => self.look_soon(cx),
             Presence::Gone => {
                 self.close_queue(cx);
                 self.is_closed = true;
@@ -321,7 +343,7 @@ impl ToXdp {
             };
         }
         if self.transmitter.is_none() {
-            return cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
+            return self.look_soon(cx);
         }
         self.is_closed = false;
         self.link.look(cx.now());
@@ -400,7 +422,10 @@ impl Element for ToXdp {
 
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         match token {
-            LOOK => self.look(cx),
+            LOOK => {
+                self.is_looking = false;
+                self.look(cx);
+            }
             _ if self.pulls_input => cx.schedule(),
             _ => {
                 self.kick(cx);

@@ -56,7 +56,8 @@ use element::effects::{
     Access, Action, Case, Depends, Field, Filter, Hold, Order, PAINT, State, Target, Value, wire_field,
 };
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Timestamp, manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Severity, Timestamp,
+    manual,
 };
 use flow::{FiveTupleKey, FlowId, FlowTable, KeyHasher};
 use packet::Annotations;
@@ -378,7 +379,8 @@ impl AggregateIpFlows {
         if !packet.time().is_set() {
             if !std::mem::replace(&mut self.warned, true) {
                 let name = cx.declaration();
-                cx.message(format_args!("{name}: warning: packet received without timestamp\n"));
+                let text = format_args!("{name}: warning: packet received without timestamp");
+                cx.remark(Severity::Warning, text);
             }
             packet.set_time(cx.now());
         }

@@ -20,7 +20,7 @@
 use classify::IntervalSet;
 use element::class::HandlerInfo;
 use element::effects::{Field, Filter};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Severity, manual};
 use packet::PacketKind;
 
 use crate::editing::{aside, otherwise};
@@ -61,7 +61,7 @@ impl Element for DropBroadcasts {
             |packet, reason| {
                 *drops += 1;
                 if *drops == 1 {
-                    cx.message(format_args!("DropBroadcasts: dropped a packet\n"));
+                    cx.remark(Severity::Warning, format_args!("DropBroadcasts: dropped a packet"));
                 }
                 cx.emit_one(1, packet, reason);
             },

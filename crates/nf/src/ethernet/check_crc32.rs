@@ -15,7 +15,7 @@
 //! SetCRC32
 
 use element::effects::{Action, Case, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::crc32;
 
 use crate::editing::otherwise;
@@ -65,7 +65,7 @@ impl Element for CheckCrc32 {
             Ok(())
         };
         batch.sift(check, |packet, ()| {
-            cx.message(format_args!("CRC32 failed, len {}\n", packet.len()));
+            cx.remark(Severity::Warning, format_args!("CRC32 failed, len {}", packet.len()));
             cx.drop(packet, DropReason::BadCrc);
         });
     }

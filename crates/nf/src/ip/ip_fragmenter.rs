@@ -30,7 +30,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{
     Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
 use wire::{IntoBytes, checksum, ipv4};
 
@@ -135,7 +135,10 @@ impl Fragmenting for IpFragmenter {
             && let Some((ip, _)) = ipv4_with_options(&packet)
         {
             let (mtu, from, to) = (self.mtu, ip.source_addr(), ip.destination_addr());
-            cx.message(format_args!("IPFragmenter({mtu}) DF {from} {to} len={}\n", packet.len()));
+            cx.remark(
+                Severity::Note,
+                format_args!("IPFragmenter({mtu}) DF {from} {to} len={}", packet.len()),
+            );
         }
         cx.emit_one(1, packet, DropReason::TooLong);
     }

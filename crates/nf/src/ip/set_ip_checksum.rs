@@ -20,7 +20,7 @@
 
 use element::class::HandlerInfo;
 use element::effects::{Case, Checksum, Field, Filter, Header, Number, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::{FromBytes, checksum, ipv4};
 
 use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, within};
@@ -81,7 +81,7 @@ impl Element for SetIpChecksum {
             |packet, ()| {
                 *drops += 1;
                 if *drops == 1 {
-                    cx.message(format_args!("SetIPChecksum: bad input packet\n"));
+                    cx.remark(Severity::Warning, format_args!("SetIPChecksum: bad input packet"));
                 }
                 cx.drop(packet, DropReason::BadIpHeader);
             },

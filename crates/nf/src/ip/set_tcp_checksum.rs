@@ -20,7 +20,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Checksum, Filter, Header, Target, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, tcp};
 
@@ -103,7 +103,7 @@ impl Element for SetTcpChecksum {
         batch.sift(
             |packet| set(packet, fix_offset).ok_or(()),
             |packet, ()| {
-                cx.message(format_args!("SetTCPChecksum: bad lengths\n"));
+                cx.remark(Severity::Warning, format_args!("SetTCPChecksum: bad lengths"));
                 cx.drop(packet, DropReason::BadTransportHeader);
             },
         );

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use element::Cx;
+use element::Severity;
 use element::args::{parse_bool, parse_seconds};
 use lang::args::unquote;
 use nix::errno::Errno;
@@ -284,11 +285,11 @@ impl Script {
     pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
         if self.activation.errors == 0 {
             let script = cx.declaration();
-            cx.message(format_args!("While executing '{script}':\n"));
+            cx.remark(Severity::Error, format_args!("While executing '{script}':"));
         }
         self.activation.errors += 1;
         for line in text.lines() {
-            cx.message(format_args!("  {line}\n"));
+            cx.remark(Severity::Error, format_args!("  {line}"));
         }
     }
 
@@ -297,8 +298,7 @@ impl Script {
         match outcome {
             Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),
             Outcome::GaveUp => {
-                let script = cx.declaration();
-                cx.message(format_args!("{script}: too many jumps, giving up\n"));
+                cx.tell(Severity::Error, format_args!("too many jumps, giving up"));
             }
             _ => {}
         }

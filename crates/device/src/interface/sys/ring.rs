@@ -150,6 +150,17 @@ impl Ring {
         bind(self.socket.as_fd(), index, libc::ETH_P_ALL as u16)
     }
 
+    /// The number of the interface that the socket is bound to: -1 once that was removed.
+    pub(crate) fn bound(&self) -> c_int {
+        // SAFETY: the structure is plain memory, for which zero is a value.
+        let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the address lives through the call, and the kernel writes no more than its length.
+        let result =
+            unsafe { libc::getsockname(self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length) };
+        if result == 0 { address.sll_ifindex } else { -1 }
+    }
+
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -21,7 +21,7 @@ use classify::prefixes::Address;
 use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Counts, DST_IP, Depends, Filter, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Severity};
 use packet::{Annotations, BATCH_CAPACITY};
 
 use crate::editing::constant;
@@ -187,7 +187,7 @@ impl RouteLookup {
         for (&address, number) in self.addresses.iter().zip(self.numbers.iter()).take(packets) {
             if number.is_none() && self.complaints < COMPLAINTS {
                 self.complaints += 1;
-                cx.message(format_args!("{}\n", complaint(Ipv4Addr::from_bits(address))));
+                cx.remark(Severity::Warning, format_args!("{}", complaint(Ipv4Addr::from_bits(address))));
             }
         }
     }
