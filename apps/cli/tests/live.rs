@@ -126,9 +126,14 @@ fn interfaces_that_are_away_for_a_moment() {
             assert!(Command::new("sh").args(["-c", &moves]).status().unwrap().success());
             let now = line.between.ip("-o link show right").unwrap();
             assert_eq!(number.split(':').next(), now.split(':').next());
-            std::thread::sleep(std::time::Duration::from_millis(500));
-            // Who has nothing to send hears of it by the first packet, which may be lost.
-            ping(&line.left, RIGHT, 2);
+            let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
+            pause();
+            // Who has nothing to send hears of it by the first packet, which is lost.
+            line.left.enter(|| {
+                let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+                socket.send_to(b"first", (RIGHT, 9)).unwrap();
+            });
+            pause();
             line.check();
         }
         let (good, [_, messages]) = running.stop();
