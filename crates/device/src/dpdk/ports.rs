@@ -569,36 +569,35 @@ impl Transmitter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use testkit::Run;
 
     use super::port;
 
     /// Runs on a port, and returns what it says of its key and which one the port has afterwards.
-    fn key_after(how: Run, keyword: &str) -> (String, Vec<u8>) {
-        let text = format!("in :: FromDPDKDevice(0{keyword}) -> Discard; Script(wait 1ms, stop)");
+    fn key_after(number: u16, how: Run, keyword: &str) -> (String, Vec<u8>) {
+        let text = format!("in :: FromDPDKDevice({number}{keyword}) -> Discard; Script(wait 1ms, stop)");
         let outcome = how.with(crate::CLASSES).text(&text, &["in.rss_key"]).unwrap();
-        let length = port::info(0).unwrap().key_length.unwrap();
-        (outcome.values[0].clone().unwrap(), port::key(0, length).unwrap())
+        let length = port::info(number).unwrap().key_length.unwrap();
+        (outcome.values[0].clone().unwrap(), port::key(number, length).unwrap())
     }
 
-    /// In one test, because DPDK starts once in a process.
-    #[test]
-    fn several_workers_have_packets_spread_by_a_secret_key() {
-        let arguments = ["--no-huge", "--no-pci", "-m", "64", "--vdev=net_null0"].map(String::from);
-        let _running = crate::dpdk::start(&arguments).unwrap();
-        let own = port::key(0, 40).unwrap();
+    /// Several workers have packets spread by a secret key. A part of the test that starts DPDK, which can be done once in a
+    /// process, with a port for this part.
+    pub(in crate::dpdk) fn keys_are_secret(number: u16) {
+        let own = port::key(number, 40).unwrap();
         // Nobody else asks: with one worker, by the captures' time, and where it is not wanted.
         for (how, keyword) in
             [(Run::real(), ""), (Run::trace().on(2), ""), (Run::real().on(2), ", RSS_KEY own")]
         {
-            assert_eq!(key_after(how, keyword), ("own".into(), own.clone()), "{how:?}");
+            assert_eq!(key_after(number, how, keyword), ("own".into(), own.clone()), "{how:?}");
         }
-        let (first, second) = (key_after(Run::real().on(2), ""), key_after(Run::real().on(2), ""));
+        let (first, second) =
+            (key_after(number, Run::real().on(2), ""), key_after(number, Run::real().on(2), ""));
         assert_eq!((&*first.0, &*second.0), ("secret", "secret"));
         assert!(first.1.len() == 40 && first.1 != own && first.1 != second.1, "{first:?} {second:?} {own:?}");
         // A driver has a key of one length.
-        assert!(port::set_key(0, &[1; 300]).is_err());
-        port::set_key(0, &own).unwrap();
+        assert!(port::set_key(number, &[1; 300]).is_err());
+        port::set_key(number, &own).unwrap();
     }
 }

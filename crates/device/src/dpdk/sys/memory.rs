@@ -494,10 +494,11 @@ mod tests {
     /// DPDK starts once in a process, so that this is one test.
     #[test]
     fn slots_go_to_ports_and_come_back() {
-        let running =
-            start(&words("--no-huge --no-pci -m 128 --vdev=net_ring0 --vdev=net_null0,size=2000")).unwrap();
+        let devices = "--vdev=net_ring0 --vdev=net_null0,size=2000 --vdev=net_null1";
+        let running = start(&words(&format!("--no-huge --no-pci -m 192 {devices}"))).unwrap();
         let again = start(&words("--no-huge")).unwrap_err();
         assert!(again.contains("only once"), "{again}");
+        crate::dpdk::ports::tests::keys_are_secret(port::find("net_null1").unwrap());
         let (ring, null) = (port::find("net_ring0").unwrap(), port::find("net_null0").unwrap());
         let (mut one, mut other) = (pool(), pool());
         let (mine, theirs) = (Memory::of(&mut one).unwrap(), Memory::of(&mut other).unwrap());
