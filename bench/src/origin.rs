@@ -138,7 +138,7 @@ impl Begun {
 }
 
 impl Origin {
-    /// The same in a few lines, for reports that people read.
+    /// The origin in a few lines, for reports that people read.
     pub fn lines(&self) -> String {
         let mut text = format!("{}; {}; {}.\n", self.program, self.machine, self.load);
         for Input { file, sha256, .. } in &self.inputs {

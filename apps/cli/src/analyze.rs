@@ -136,7 +136,7 @@ pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     no_place(path)
 }
 
-/// The same for a capture, which may take the place of another one.
+/// Says why a file cannot be written, which may take the place of a capture.
 pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     if is_stream(path) {
         return Ok(());

@@ -167,7 +167,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
-/// What is written as JSON.
+/// The rows as they stand in JSON.
 #[derive(serde::Serialize)]
 struct Rows {
     rows: Vec<Row>,

@@ -42,8 +42,7 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
     (text, errors)
 }
 
-/// What is wrong with each of the handlers that `-h` asks for and that cannot be read, and what to do: to be said before a run,
-/// not behind it.
+/// Messages about handlers that `-h` asks for and that cannot be read, each with what to do; for use before a run.
 pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     let graph = &workers.plan().graph;
     let hint = |want: &String| {

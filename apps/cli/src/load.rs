@@ -133,7 +133,7 @@ impl Input {
         words.map(value).collect()
     }
 
-    /// The same without a look at which parameters the values are for.
+    /// Reads and parses, without a look at which parameters the values are for.
     pub(crate) fn load_with_any_values(&self, checks_classes: bool) -> Result<Loaded, String> {
         let defines = self.values()?;
         let file = self.file.as_ref().filter(|_| self.expression.is_none());

@@ -25,7 +25,7 @@ pub(crate) fn program() -> Program {
     }
 }
 
-/// What `--version` says behind the name.
+/// Version, commit and features, for `--version`.
 pub(crate) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| program().to_string().trim_start_matches("tidegate ").to_string())
@@ -50,7 +50,7 @@ pub(crate) fn json<T: Serialize>(report: &T, origin: &Origin) -> Result<String, 
     text.map(|text| text + "\n").map_err(|error| error.to_string())
 }
 
-/// The same of inputs by their names.
+/// The origin of a result that was made of these files.
 pub(crate) fn made_of<'f>(begun: &Begun, files: impl IntoIterator<Item = &'f std::path::PathBuf>) -> Origin {
     begun.origin(files.into_iter().map(|file| -> &Path { file }))
 }

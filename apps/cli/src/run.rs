@@ -279,7 +279,7 @@ fn has_interface(class: &Class) -> bool {
     class.notes.is_live || class.args.iter().any(|arg| arg.ty == "interface")
 }
 
-/// What stands in front of messages: on interfaces, a run takes long, and when something happened matters.
+/// The stamp in front of messages: on interfaces, a run takes long, and when something happened matters.
 fn stamp(is_live: bool) -> Stamp {
     match is_live {
         // Where standard error is the journal, systemd says so (systemd.exec(5)).

@@ -58,7 +58,7 @@ impl Complaint {
         Complaint { clicks_words, ..format!("{name}: {reason}").into() }
     }
 
-    /// The same behind `prefix`; each line of Click's words is behind `clicks_prefix`.
+    /// The complaint behind `prefix`, with each line of Click's words behind `clicks_prefix`.
     #[must_use]
     pub fn behind(self, prefix: &str, clicks_prefix: &str) -> Complaint {
         let lines = self.clicks_words.as_ref().unwrap_or(&self.text).lines();
@@ -67,7 +67,7 @@ impl Complaint {
         Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
     }
 
-    /// The same where Click says nothing of it.
+    /// The complaint where Click says nothing of it.
     #[must_use]
     pub fn without_clicks_words(self) -> Complaint {
         Complaint { clicks_words: Some(String::new()), ..self }

@@ -26,7 +26,7 @@ pub struct StandardStreams {
     stamp: Stamp,
 }
 
-/// What stands in front of lines about the run.
+/// The stamp in front of lines about the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
     /// Nothing.

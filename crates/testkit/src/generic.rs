@@ -23,16 +23,16 @@ use crate::elements::{Input, Seen};
 use crate::samples::{Sample, all};
 use crate::{Run, corpus};
 
-/// One thing that a class is held to.
+/// A check that a class is held to.
 #[derive(Clone, Copy)]
 pub struct Check {
-    /// What is held to be so.
+    /// The statement that has to be true.
     pub name: &'static str,
     /// Says of a sample and its declaration what is not so.
     pub run: fn(&Sample, &Effects) -> Result<(), String>,
 }
 
-/// All of them.
+/// All checks.
 pub const CHECKS: &[Check] = &[
     Check { name: "every packet is accounted for", run: accounts_for_every_packet },
     Check { name: "the same input gives the same output", run: repeats_itself },
@@ -154,7 +154,7 @@ fn several_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), St
     workers_do_what_one_does(sample, effects, Run::trace().on(3))
 }
 
-/// The same where packets of a flow are anywhere.
+/// Several workers do what one does where packets of a flow are anywhere.
 fn several_with_each_flow_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, Run::trace().on(3).spread(|| Arc::new(InTurn)))
 }

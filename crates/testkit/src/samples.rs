@@ -63,7 +63,7 @@ impl Sample {
         Sample { sample, classes: &[] }
     }
 
-    /// The same where the class, and others, are of another crate.
+    /// The sample with further classes, for one of another crate.
     #[must_use]
     pub fn with(self, classes: &'static [&'static Class]) -> Sample {
         Sample { classes, ..self }

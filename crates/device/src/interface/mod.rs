@@ -76,7 +76,7 @@ impl Presence {
         }
     }
 
-    /// How bad that is.
+    /// The severity of this message.
     pub(crate) fn severity(self) -> Severity {
         if self == Presence::Up { Severity::Note } else { Severity::Warning }
     }
@@ -108,7 +108,7 @@ impl Gone {
         }
     }
 
-    /// What is said of an interface that is gone.
+    /// The message about an interface that is gone.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Gone::Wait => "is gone; waiting for another one of its name",
@@ -116,7 +116,7 @@ impl Gone {
         }
     }
 
-    /// What an element says at its end if its interface was removed and it had to stop.
+    /// The end of an element: an error if its interface was removed and it had to stop.
     ///
     /// # Errors
     /// The interface was removed.

@@ -127,7 +127,7 @@ impl OutLink {
         found
     }
 
-    /// What there is to say at the end.
+    /// Says at the end how many frames were too long.
     ///
     /// # Errors
     /// The interface was removed, and the run had to end.
