@@ -365,9 +365,13 @@ impl Loaded {
         }
         for (count, what) in [(warnings, "warnings"), (errors, "errors")] {
             let name = &self.name;
+            let count_text = match count > lang::MOST_FINDINGS {
+                true => format!("more than {}", lang::MOST_FINDINGS),
+                false => count.to_string(),
+            };
             if count > MOST_SHOWN {
                 crate::tell(format_args!(
-                    "{name}: {count} {what}, of which the first {MOST_SHOWN} are shown"
+                    "{name}: {count_text} {what}, of which the first {MOST_SHOWN} are shown"
                 ));
             } else if count > 1 && what == "errors" {
                 crate::tell(format_args!("{name}: {count} errors"));

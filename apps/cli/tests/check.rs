@@ -124,7 +124,7 @@ fn the_first_errors_are_shown_and_all_are_counted() {
     let many: String = (0..30).map(|n| format!("a{n} :: Nowhere{n};\n")).collect();
     for (config, shown, told) in [
         (many, 20, "30 errors, of which the first 20 are shown"),
-        ("->".repeat(100_000), 20, "1001 errors, of which the first 20 are shown"),
+        ("->".repeat(100_000), 20, "more than 1000 errors, of which the first 20 are shown"),
         ("a :: Nowhere; b :: Elsewhere;".to_string(), 2, "2 errors"),
     ] {
         let output = check_text(&config, &[]);

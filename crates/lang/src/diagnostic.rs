@@ -23,8 +23,8 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// Findings in one text beyond which no more are told.
-const MOST: usize = 1000;
+/// The number of findings in one configuration beyond which no more are told.
+pub const MOST_FINDINGS: usize = 1000;
 
 /// One finding. Messages are worded as Click words them where Click has the error, or have Click's words beside them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -87,11 +87,16 @@ impl Diagnostic {
     /// Adds it to others, unless these are so many that the text is no configuration at all. That is said in its place once.
     pub(crate) fn add_to(self, others: &mut Vec<Diagnostic>) {
         match others.len() {
-            0..MOST => others.push(self),
-            MOST => others
+            0..MOST_FINDINGS => others.push(self),
+            MOST_FINDINGS => others
                 .push(Diagnostic::error(self.span, "too many errors; those behind this place are not told")),
             _ => {}
         }
+    }
+
+    /// True if there are so many findings that more of them are not told. Who reads a text may stop then.
+    pub(crate) fn are_enough(found: &[Diagnostic]) -> bool {
+        found.len() > MOST_FINDINGS
     }
 
     /// Plain text in the form `file:line:column: error: message`, with a line for each related place and

@@ -65,6 +65,11 @@ impl<'a> Lexer<'a> {
         self.at
     }
 
+    /// Goes to the end of the text.
+    pub(crate) fn skip_rest(&mut self) {
+        self.at = self.text.len();
+    }
+
     /// The next token. Reports an unterminated comment and collects line directives on the way; both come
     /// once even if a clone of the lexer passes the place again.
     pub(crate) fn next(&mut self, findings: &mut Findings) -> Token {

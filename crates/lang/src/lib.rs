@@ -35,7 +35,7 @@ mod tunnel;
 
 use std::collections::HashSet;
 
-pub use diagnostic::{Diagnostic, Severity, nearest};
+pub use diagnostic::{Diagnostic, MOST_FINDINGS, Severity, nearest};
 pub use dot::dot;
 pub use flatten::flatten;
 pub use graph::{Connection, Element, Graph, Parameters};
@@ -73,7 +73,10 @@ pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> 
     let start = Span { source, start: 0, end: 0 };
     let defines = check_defines(options.defines, start, &mut diagnostics);
     let program = resolve::resolve(&body, sources, start, options.classes, &mut diagnostics);
-    let graph = expand::expand(&program, sources, &defines, &mut diagnostics);
+    let graph = match Diagnostic::are_enough(&diagnostics) {
+        true => Graph::default(),
+        false => expand::expand(&program, sources, &defines, &mut diagnostics),
+    };
     // A compound element that is used twice shows its errors twice.
     let mut seen = HashSet::new();
     diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));

@@ -218,6 +218,12 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
+    /// Drops the rest of the text.
+    fn skip_rest(&mut self) {
+        self.lexer.skip_rest();
+        self.advance();
+    }
+
     /// Runs `inside` one bracket deeper; None, with the rest of the text dropped, where that is too deep.
     fn nested<T>(&mut self, open: Span, inside: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= MAX_NESTING {
@@ -225,9 +231,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
                 Diagnostic::error(open, format!("nested more than {MAX_NESTING} levels deep"))
                     .with_hint("name the inner compound elements with 'elementclass'"),
             );
-            while self.token.kind != TokenKind::End {
-                self.advance();
-            }
+            self.skip_rest();
             return None;
         }
         self.depth += 1;
@@ -243,6 +247,10 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     fn body(&mut self, place: Place) -> Body {
         let mut statements = Vec::new();
         while !self.at_end(place) {
+            if Diagnostic::are_enough(&self.findings.diagnostics) {
+                self.skip_rest();
+                break;
+            }
             let start = self.token.span;
             let read = match self.token.kind {
                 TokenKind::Char(';') => {

@@ -124,6 +124,9 @@ impl<'s> Resolver<'s, '_> {
 
     fn statements(&mut self, scope: &mut Scope<'s>, body: &Body) {
         for statement in &body.statements {
+            if Diagnostic::are_enough(self.diagnostics) {
+                return;
+            }
             match statement {
                 Statement::Chain(chain) => self.chain(scope, chain),
                 Statement::Class { name, class } => self.class_statement(scope, *name, class),

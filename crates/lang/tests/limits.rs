@@ -53,8 +53,7 @@ fn libraries_are_included_once_and_to_a_depth() {
     assert!(diagnostics[0].message.contains("libraries nested"));
 }
 
-/// What goes wrong for each piece of a text is told so often that nobody reads it, and then no more: also beyond the limit of
-/// connections, which each further one meets.
+/// Errors are told up to a number that nobody reads any more.
 #[test]
 fn the_number_of_errors_is_bounded() {
     let redeclared = "a :: X;\n".repeat(5_000);
@@ -63,6 +62,18 @@ fn the_number_of_errors_is_bounded() {
     for text in ["->".repeat(2_001_500), redeclared, compound, "Idle -> [70000] X;\n".repeat(5_000)] {
         let (_, errors) = run(&text);
         assert!((1_000..1_100).contains(&errors.len()), "{}: {:?}", errors.len(), errors.first());
+    }
+}
+
+/// The rest of a text with many errors is not looked at: no element of it is made.
+#[test]
+fn many_errors_end_the_work() {
+    for text in
+        ["->".repeat(100_000), "a :: X; ".repeat(5_000), "X -> Y; ".repeat(100_000) + &"|; ".repeat(5_000)]
+    {
+        let (graph, errors) = run(&text);
+        assert!(errors.len() > 1_000);
+        assert_eq!(graph, Graph::default());
     }
 }
 

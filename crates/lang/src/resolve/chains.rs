@@ -17,6 +17,9 @@ impl<'s> Resolver<'s, '_> {
         let last = chain.lists.len().saturating_sub(1);
         let mut before: Option<(Vec<Resolved>, &ElementList)> = None;
         for (index, list) in chain.lists.iter().enumerate() {
+            if Diagnostic::are_enough(self.diagnostics) {
+                return;
+            }
             let resolved = self.list(
                 scope,
                 list,
