@@ -183,14 +183,24 @@ impl Segments {
         };
         if self.is_tcp {
             if let Ok((header, _)) = tcp::Header::mut_from_prefix(segment) {
-                let gone = (number.wrapping_mul(self.size)) as u32;
-                header.sequence.set(header.sequence.get().wrapping_add(gone));
-                // These speak of the end of the whole, and this of its beginning (RFC 3168, 6.1.2).
+                // A SYN has the sequence number before that of the first byte.
+                let syn = usize::from(number > 0 && header.flags & tcp::flags::SYN != 0);
+                let gone = number.saturating_mul(self.size).saturating_add(syn);
+                header.sequence.set(header.sequence.get().wrapping_add(gone as u32));
+                // These speak of the end of the whole, and those of its beginning (CWR: RFC 3168, 6.1.2).
                 if !is_last {
-                    header.flags &= !(tcp::flags::FIN | tcp::flags::PSH);
+                    header.flags &= !(tcp::flags::FIN | tcp::flags::PSH | tcp::flags::RST);
                 }
                 if number > 0 {
-                    header.flags &= !tcp::flags::CWR;
+                    header.flags &= !(tcp::flags::CWR | tcp::flags::SYN);
+                }
+                // The pointer counts from the segment's own sequence number (RFC 9293, 3.8.5).
+                if header.flags & tcp::flags::URG != 0 {
+                    let urgent = usize::from(header.urgent.get()).saturating_sub(gone);
+                    header.urgent.set(urgent as u16);
+                    if urgent == 0 && number > 0 {
+                        header.flags &= !tcp::flags::URG;
+                    }
                 }
             }
         } else if let Ok((header, _)) = udp::Header::mut_from_prefix(segment) {
@@ -323,6 +333,35 @@ mod tests {
             }).collect();
             let head = (large.len() - payload.len() + cut).min(large.len());
             prop_assert_eq!(segment(&large, link, head, size), expected);
+        }
+
+        #[test]
+        fn syn_rst_and_urgent_data_stay_where_they_are(
+            sequence: u32, set: u8, urgent: u16, payload in vec(any::<u8>(), 1..9000), size in 1usize..3000,
+        ) {
+            let [a, b] = addresses(false);
+            let builder = Builder::tcp(a, b, set | flags::ACK).sequence(sequence, 77);
+            let mut large = framed(builder, &[], LinkType::RawIp).build(&payload).unwrap();
+            let tcp_at = large.len() - payload.len() - tcp::Header::LEN;
+            tcp::Header::mut_from_prefix(&mut large[tcp_at..]).unwrap().0.urgent.set(urgent);
+            let pieces = segment(&large, LinkType::RawIp, large.len(), size);
+            let mut next = sequence;
+            for (number, piece) in pieces.iter().enumerate() {
+                let (header, _) = tcp::Header::ref_from_prefix(&piece[tcp_at..]).unwrap();
+                let is = |flag: u8| header.flags & flag != 0;
+                let was = |flag: u8| set & flag != 0;
+                prop_assert_eq!(header.sequence.get(), next);
+                prop_assert_eq!(is(flags::SYN), was(flags::SYN) && number == 0);
+                prop_assert_eq!(is(flags::RST), was(flags::RST) && number + 1 == pieces.len());
+                let gone = header.sequence.get().wrapping_sub(sequence);
+                let is_ahead = u32::from(urgent) > gone || number == 0;
+                prop_assert_eq!(is(flags::URG), was(flags::URG) && is_ahead);
+                if is(flags::URG) {
+                    prop_assert_eq!(gone + u32::from(header.urgent.get()), u32::from(urgent));
+                }
+                let length = (piece.len() - tcp_at - tcp::Header::LEN) as u32;
+                next = next.wrapping_add(length).wrapping_add(u32::from(is(flags::SYN)));
+            }
         }
 
         #[test]
