@@ -177,6 +177,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     let Some((plan, copies)) = built.filter(|_| !loaded.has_errors()) else {
         return ExitCode::from(FAILURE);
     };
+    let files = copies.first().map(|copy| copy.setup.inputs.clone()).unwrap_or_default();
     if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {
         crate::tell(format_args!("{text}"));
         return ExitCode::from(FAILURE);
@@ -258,9 +259,9 @@ pub(crate) fn main(args: Args) -> ExitCode {
     }
     let mut code = print(&values);
     if let Some(path) = &args.json {
-        // The configuration, its libraries, and captures.
+        // The configuration, its libraries, files of rules, and captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
-        let inputs: Vec<PathBuf> = texts.chain(captures(&mut workers)).collect();
+        let inputs: Vec<PathBuf> = texts.chain(files).chain(captures(&mut workers)).collect();
         let origin = origin::made_of(&begun, &inputs);
         errors.extend(write_json(path, &report, &origin).err());
     }

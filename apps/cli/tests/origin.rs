@@ -63,6 +63,20 @@ fn runs_name_their_seed_configuration_and_captures() {
 }
 
 #[test]
+fn runs_name_the_rules_that_they_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.txt");
+    std::fs::write(&rules, "allow udp\ndeny all\n").unwrap();
+    let rules = rules.to_str().unwrap();
+    let config = format!(
+        "FromDump({CAPTURE}, STOP true) -> Strip(14) -> CheckIPHeader -> IPFilter(file {rules}) -> Discard"
+    );
+    let args = ["run", "-q", "--threads", "2", "--json", "-", "-e", &config];
+    let (_, files) = origin(&tidegate(&args), &args);
+    assert!(files.ends_with(&[rules.to_string(), CAPTURE.to_string()]), "{files:?}");
+}
+
+#[test]
 fn analyses_name_their_captures() {
     let args = ["analyze", CAPTURE, "--json"];
     let (from, files) = origin(&tidegate(&args), &args);

@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flow::{CoreStates, Key, KeyHasher, Known, Plain, TableError};
@@ -40,6 +41,8 @@ pub struct Setup {
     pub common: Arc<Common>,
     /// How packets of one flow are spread over workers, if they are.
     pub spreading: Option<Arc<dyn Spreading>>,
+    /// Files that elements have read while they were configured; reports name these.
+    pub inputs: Vec<PathBuf>,
     services: Services,
 }
 

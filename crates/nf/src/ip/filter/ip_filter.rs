@@ -42,6 +42,8 @@
 //! ## See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
+use std::path::PathBuf;
+
 use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
@@ -77,16 +79,22 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let caching = args.or("CACHING", false);
-        let texts = args.numbered_rest();
+        let texts = args.rest();
         // Click stops here if anything is wrong with keywords.
         let goes_on = args.finish().is_ok();
         let outputs = args.outputs();
-        let mut reader =
-            Reader { names: PlaceNames(args.place()), outputs, rules: Vec::new(), issues: Vec::new() };
+        let mut reader = Reader {
+            names: PlaceNames(args.place()),
+            outputs,
+            rules: Vec::new(),
+            issues: Vec::new(),
+            files: Vec::new(),
+        };
         for (number, (argument, text)) in texts.iter().enumerate() {
             reader.argument(number, *argument, &unquote(text));
         }
-        let Reader { rules, issues, .. } = reader;
+        let Reader { rules, issues, files, .. } = reader;
+        args.setup.inputs.extend(files);
         for Issue { argument, complaint, is_warning } in issues {
             let complaint = if goes_on { complaint } else { complaint.without_clicks_words() };
             if is_warning { args.warn_in(argument, complaint) } else { args.error_in(argument, complaint) }
@@ -143,6 +151,8 @@ struct Reader<'p> {
     outputs: usize,
     rules: Vec<Rule>,
     issues: Vec<Issue>,
+    /// The files that were read.
+    files: Vec<PathBuf>,
 }
 
 /// What there is to say about a rule.
@@ -189,7 +199,10 @@ impl Reader<'_> {
             return self.error(argument, prefix.before(complaint));
         }
         let text = match std::fs::read(name) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(bytes) => {
+                self.files.push(name.into());
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
             Err(error) => {
                 let text = format!("file {name} cannot be read: {error}");
                 let complaint = Complaint::new(text, format!("Could not open file {name}: {error}"));
