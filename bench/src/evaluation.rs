@@ -49,6 +49,17 @@ pub enum Need {
     OpenVSwitch,
 }
 
+impl std::fmt::Display for Need {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Need::Namespaces => f.write_str("network namespaces (root)"),
+            Need::Tcp => write!(f, "TCP's congestion control {}", lab::CONTROL),
+            Need::Program(program) => f.write_str(program),
+            Need::OpenVSwitch => f.write_str("Open vSwitch"),
+        }
+    }
+}
+
 impl Need {
     /// Why it cannot be had.
     fn lack(self) -> Option<String> {
@@ -73,6 +84,11 @@ impl Figure {
     pub fn takes_trace(&self) -> bool {
         let number = self.name.strip_prefix("reframer-").and_then(|number| number.parse::<u32>().ok());
         number.is_some_and(|number| (11..=18).contains(&number))
+    }
+
+    /// What has to be there for the figure, in words; empty for nothing.
+    pub fn needs(&self) -> String {
+        self.needs.iter().map(Need::to_string).collect::<Vec<_>>().join(", ")
     }
 
     /// What a figure lacks here, if it lacks anything.

@@ -84,8 +84,10 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 /// All figures with what is measured.
 fn list() -> String {
     let mut text = String::new();
-    for Figure { name, paper, about, .. } in ALL {
-        text += &format!("{name:20} {paper}: {about}\n");
+    for figure @ Figure { name, paper, about, .. } in ALL {
+        let needs = figure.needs();
+        let needs = if needs.is_empty() { needs } else { format!("; needs {needs}") };
+        text += &format!("{name:20} {paper}: {about}{needs}\n");
     }
     for (figures, reason) in MISSING {
         text += &format!("{:20} {figures}: not there; {reason}\n", "-");

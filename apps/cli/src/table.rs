@@ -17,7 +17,8 @@ pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
     let mut text = String::new();
     let mut row = |name: &str, numbers: [u64; 4], drops: &str| {
         let [packets_in, out, held, dropped] = numbers;
-        let _ = writeln!(text, "{name:width$} {packets_in:>12} {out:>12} {held:>8} {dropped:>10}  {drops}");
+        let line = format!("{name:width$} {packets_in:>12} {out:>12} {held:>8} {dropped:>10}  {drops}");
+        let _ = writeln!(text, "{}", line.trim_end());
     };
     for e in busy.iter().take(ROWS) {
         let name =
