@@ -166,7 +166,25 @@ fn every_command_in_a_document_works() {
             failures.push(format!("{file}: {reason}"));
         }
     }
+    failures.extend(
+        untracked(folder.path()).map(|name| format!("{name} is left, and .gitignore does not list it")),
+    );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What commands have left in a folder, and git would take for a new file if it were in the repository.
+fn untracked(folder: &Path) -> impl Iterator<Item = String> {
+    let left = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let names = left.map(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() { name + "/" } else { name }
+    });
+    names.filter(|name| {
+        let mut git = Command::new("git");
+        let ignored =
+            git.args(["check-ignore", "--quiet", "--no-index", name]).current_dir(root()).status().unwrap();
+        name != "configs/" && !ignored.success()
+    })
 }
 
 /// A copy of the example outside of the repository has all that cargo asks for.
