@@ -105,6 +105,8 @@ pub struct Args<'a> {
     given: Vec<Given>,
     /// The arguments that have been read by name, and their numbers.
     read: Vec<(&'static str, usize)>,
+    /// The argument that reports are about, if they do not name another.
+    reading: Option<usize>,
     errors: Vec<Complaint>,
     warnings: Vec<Complaint>,
 }
@@ -139,8 +141,8 @@ impl<'a> Args<'a> {
         given: Vec<String>,
     ) -> Args<'a> {
         let given = given.into_iter().map(|text| Given { text, used: false }).collect();
-        let (read, errors, warnings) = Default::default();
-        Args { setup, class, id, shape, pushes, given, read, errors, warnings }
+        let (read, reading, errors, warnings) = Default::default();
+        Args { setup, class, id, shape, pushes, given, read, reading, errors, warnings }
     }
 
     /// Number of the element.
@@ -206,7 +208,8 @@ impl<'a> Args<'a> {
     fn placed(&self, complaint: Complaint) -> Complaint {
         let name = complaint.text.split_once(": ").map(|(name, _)| name);
         let read = self.read.iter().rev().find(|(read, _)| Some(*read) == name);
-        Complaint { argument: complaint.argument.or(read.map(|&(_, argument)| argument)), ..complaint }
+        let argument = complaint.argument.or(self.reading).or(read.map(|&(_, argument)| argument));
+        Complaint { argument, ..complaint }
     }
 
     /// The argument `name`, if it was given and is right.
@@ -269,13 +272,9 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// All positional arguments that are left, as they stand. Keywords of the class must be read before.
-    pub fn rest(&mut self) -> Vec<String> {
-        self.numbered_rest().into_iter().map(|(_, text)| text).collect()
-    }
-
-    /// The same, with the number of each among all arguments.
-    pub fn numbered_rest(&mut self) -> Vec<(usize, String)> {
+    /// All positional arguments that are left, as they stand, each with its number among all arguments. Keywords of the
+    /// class must be read before.
+    pub fn rest(&mut self) -> Vec<(usize, String)> {
         debug_assert!(self.class.args.iter().any(|a| a.kind == ArgKind::Rest));
         let class = self.class;
         let is_keyword = |given: &Given| given.keyword().is_some_and(|(name, _)| class.arg(name).is_some());
@@ -287,19 +286,41 @@ impl<'a> Args<'a> {
         .collect()
     }
 
-    /// All values of an argument that may be given any number of times, by name or by position, in order. Other keywords
-    /// of the class must be read before.
-    pub fn every(&mut self, name: &'static str) -> Vec<String> {
+    /// Calls `read` for each argument of [`rest`](Self::rest), with the place of the argument among these, from 0. What `read`
+    /// reports is about that argument.
+    pub fn each_of_rest(&mut self, mut read: impl FnMut(&mut Self, usize, &str)) {
+        for (place, (argument, text)) in self.rest().into_iter().enumerate() {
+            self.about(argument, |args| read(args, place, &text));
+        }
+    }
+
+    /// Calls `read` for each value of an argument that may be given any number of times, by name or by position, in order,
+    /// as [`each_of_rest`](Self::each_of_rest) does. Other keywords of the class must be read before.
+    pub fn each_of(&mut self, name: &'static str, mut read: impl FnMut(&mut Self, &str)) {
+        for (argument, text) in self.every(name) {
+            self.about(argument, |args| read(args, &text));
+        }
+    }
+
+    /// Calls `read`, whose reports are about the argument with this number.
+    fn about(&mut self, argument: usize, read: impl FnOnce(&mut Self)) {
+        self.reading = Some(argument);
+        read(self);
+        self.reading = None;
+    }
+
+    /// All values of an argument that may be given any number of times, each with its number among all arguments.
+    fn every(&mut self, name: &'static str) -> Vec<(usize, String)> {
         let class = self.class;
         let mut values = Vec::new();
-        for given in self.given.iter_mut().filter(|given| !given.used) {
+        for (number, given) in self.given.iter_mut().enumerate().filter(|(_, given)| !given.used) {
             let value = match given.keyword() {
                 Some((keyword, value)) if keyword == name => value.to_string(),
                 Some((keyword, _)) if class.arg(keyword).is_some() => continue,
                 _ => given.text.trim().to_string(),
             };
             given.used = true;
-            values.push(value);
+            values.push((number, value));
         }
         values
     }

@@ -134,7 +134,7 @@ static CAPTURE: Class = Class {
     args: &[ArgInfo::rest("TIME", "seconds")],
     notes: Notes { follows_captures: true, ..Notes::TASK },
     build: |args| {
-        let times = args.rest().iter().filter_map(|text| element::args::parse_seconds(text)).collect();
+        let times = args.rest().iter().filter_map(|(_, text)| element::args::parse_seconds(text)).collect();
         args.finish()?;
         Ok(Box::new(TestCapture { times }))
     },

@@ -68,20 +68,19 @@ pub static CLASS: Class = Class {
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let weights = args.get::<Raw>("WEIGHTS");
     let capacity: u32 = args.or("CAPACITY", 65_536);
-    let texts = args.every("DELAY");
-    args.finish()?;
-    let mut paths = Vec::with_capacity(texts.len());
-    for text in &texts {
+    let (mut given, mut paths) = (0, Vec::new());
+    args.each_of("DELAY", |args, text| {
+        given += 1;
         match parse_delay(text) {
             Ok(delay) => paths.push(Path::new(delay)),
             Err(reason) => args.error(format!("DELAY: {reason}")),
         }
-    }
-    if texts.is_empty() {
+    });
+    if given == 0 {
         args.error("DELAY: required argument missing");
     }
     if let Some(Raw(weights)) = weights {
-        match parse_weights(&weights, texts.len()) {
+        match parse_weights(&weights, given) {
             Ok(weights) => paths.iter_mut().zip(weights).for_each(|(path, weight)| path.weight = weight),
             Err(reason) => args.error(format!("WEIGHTS: {reason}")),
         }

@@ -103,7 +103,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
             lines.push(format!("{name} {value}"));
         }
     }
-    lines.extend(args.rest());
+    lines.extend(args.rest().into_iter().map(|(_, line)| line));
     args.finish()?;
     let program = text::read(&lines, args.outputs()).map_err(|why| {
         args.error(why);

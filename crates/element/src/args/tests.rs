@@ -50,8 +50,18 @@ fn arguments_that_are_given_several_times() {
     let given = ["DST 1.2.3.4", "ACTIVE false", "5.6.7.8", "DST x", ""].map(String::from).to_vec();
     let mut args = Args::new(&mut setup, &SEVERAL, 0, (1, 1), true, given);
     assert!(!args.or("ACTIVE", true));
-    assert_eq!(args.every("DST"), ["1.2.3.4", "5.6.7.8", "x", ""]);
-    assert_eq!(args.finish(), Ok(()));
+    let mut values = Vec::new();
+    args.each_of("DST", |args, text| {
+        values.push(text.to_string());
+        if text == "x" {
+            args.error("not an address");
+        }
+    });
+    assert_eq!(values, ["1.2.3.4", "5.6.7.8", "x", ""]);
+    args.error("too few");
+    assert!(args.finish().is_err());
+    let places = args.into_reports().0.into_iter().map(|complaint| complaint.argument);
+    assert_eq!(places.collect::<Vec<_>>(), [Some(3), None]);
 }
 
 #[test]

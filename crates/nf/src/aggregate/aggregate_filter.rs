@@ -39,9 +39,7 @@ pub static CLASS: Class = Class {
     samples: &["allow 0-0x1ffffff -> 1/1", "1 16843009 33554432, drop 2-5, 0 all -> 1/2"],
     build: |args| {
         let mut patterns = Vec::new();
-        for (i, text) in args.rest().iter().enumerate() {
-            patterns.extend(Pattern::parse(args, i, text));
-        }
+        args.each_of_rest(|args, i, text| patterns.extend(Pattern::parse(args, i, text)));
         warn_of_repeats(args, &patterns);
         args.finish()?;
         Ok(Box::new(AggregateFilter { patterns, sorter: Sorter::new(args.outputs()) }))

@@ -62,16 +62,14 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let mut table = Entries::default();
-        for (number, text) in args.rest().iter().enumerate() {
-            match parse(text, &args.place()) {
-                Ok(entries) => {
-                    for twice in table.add(&entries) {
-                        args.warn(format!("multiple entries for {twice}"));
-                    }
+        args.each_of_rest(|args, number, text| match parse(text, &args.place()) {
+            Ok(entries) => {
+                for twice in table.add(&entries) {
+                    args.warn(format!("multiple entries for {twice}"));
                 }
-                Err(reason) => args.error(format!("argument {number}: {reason}")),
             }
-        }
+            Err(reason) => args.error(format!("argument {number}: {reason}")),
+        });
         args.finish()?;
         Ok(Box::new(ArpResponder { table }))
     },

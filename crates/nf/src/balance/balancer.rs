@@ -764,7 +764,10 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
 
 /// Reads the places of servers.
 pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
-    let texts = args.every("DST");
-    let parsed: Vec<_> = texts.iter().map(|text| read_value("DST", text, &args.place())).collect();
-    parsed.into_iter().filter_map(|parsed| parsed.map_err(|complaint| args.error(complaint)).ok()).collect()
+    let mut servers = Vec::new();
+    args.each_of("DST", |args, text| match read_value("DST", text, &args.place()) {
+        Ok(server) => servers.push(server),
+        Err(complaint) => args.error(complaint),
+    });
+    servers
 }

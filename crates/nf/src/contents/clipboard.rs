@@ -41,12 +41,10 @@ pub static CLASS: Class = Class {
     samples: &["0/6, 20/4 -> 2/2"],
     build: |args| {
         let mut ranges = Vec::new();
-        for (number, text) in args.rest().iter().enumerate() {
-            match parse(text) {
-                Ok(range) => ranges.push(range),
-                Err(reason) => args.error(format!("range {number}: {reason}")),
-            }
-        }
+        args.each_of_rest(|args, number, text| match parse(text) {
+            Ok(range) => ranges.push(range),
+            Err(reason) => args.error(format!("range {number}: {reason}")),
+        });
         args.finish()?;
         let copied = vec![0; ranges.iter().map(Range::len).sum()];
         Ok(Box::new(Clipboard { ranges, copied, full: false }))

@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     samples: &["12/0800", "12/0800, 12/0806 20/0001, - -> 1/3", "!0/01%01, 23/06 !20/??20 -> 1/2"],
     reconfigures: true,
     build: |args| {
-        let (numbers, patterns): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
+        let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
         // Click stops here if the number is wrong.

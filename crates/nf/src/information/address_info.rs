@@ -43,9 +43,9 @@ pub static CLASS: Class = Class {
     samples: &["", "a 10.0.0.1/24 1:2:3:4:5:6, b fe80::1/64"],
     build: |args| {
         let scope = scope_of(&args.name()).to_string();
-        for text in args.rest() {
+        args.each_of_rest(|args, _, text| {
             let mut words = text.split_whitespace();
-            let Some(name) = words.next() else { continue };
+            let Some(name) = words.next() else { return };
             let addresses: Vec<&str> = words.collect();
             if addresses.is_empty() {
                 args.error("expected 'NAME [ADDRS]'");
@@ -58,7 +58,7 @@ pub static CLASS: Class = Class {
                 }
                 define(args.setup.names.entry(&scope, name), &mut seen, found);
             }
-        }
+        });
         args.finish()?;
         Ok(Box::new(AddressInfo))
     },

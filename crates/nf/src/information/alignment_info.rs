@@ -32,7 +32,7 @@ pub static CLASS: Class = Class {
     samples: &["", "e 4 2"],
     build: |args| {
         // What is wrong does no harm, so it does not keep a configuration from running, as in Click.
-        for (number, text) in args.rest().into_iter().enumerate() {
+        args.each_of_rest(|args, number, text| {
             let mut words = text.split_whitespace();
             if words.next().is_none() {
                 args.warn(format!("empty configuration argument {number}"));
@@ -47,7 +47,7 @@ pub static CLASS: Class = Class {
                 }
                 None => {}
             }
-        }
+        });
         args.finish()?;
         Ok(Box::new(AlignmentInfo))
     },

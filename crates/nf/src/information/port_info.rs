@@ -35,19 +35,19 @@ pub static CLASS: Class = Class {
     samples: &["", "a 1234/udp b, c 99"],
     build: |args| {
         let scope = scope_of(&args.name()).to_string();
-        for text in args.rest() {
+        args.each_of_rest(|args, _, text| {
             let text = text.split('#').next().unwrap_or_default();
             let words: Vec<&str> = text.split_whitespace().collect();
             let [name, port, more @ ..] = &words[..] else {
                 if !words.is_empty() {
                     args.error("expected 'NAME PORT/PROTO'");
                 }
-                continue;
+                return;
             };
             let (port, protocol) = port.split_once('/').unwrap_or((port, ""));
             let Some(port) = parse_integer(port).ok().and_then(|port| u16::try_from(port).ok()) else {
                 args.error("expected 'NAME PORT/PROTO'");
-                continue;
+                return;
             };
             let protocols: &[u8] = match protocol.to_ascii_lowercase().as_str() {
                 "" => &[ip_protocol::TCP, ip_protocol::UDP],
@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
             {
                 args.setup.names.set_port(&scope, name, protocol, port);
             }
-        }
+        });
         args.finish()?;
         Ok(Box::new(PortInfo))
     },

@@ -29,12 +29,10 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("ELEMENT", "element")],
     build: |args| {
         let mut watched = Vec::new();
-        for name in args.rest() {
-            match ElementRef::parse(&name, &args.place()) {
-                Ok(ElementRef(element)) => watched.push(Call::new(Some(element), "scheduled", "")),
-                Err(reason) => args.error_as(reason, format!("'{name}' does not name an element")),
-            }
-        }
+        args.each_of_rest(|args, _, name| match ElementRef::parse(name, &args.place()) {
+            Ok(ElementRef(element)) => watched.push(Call::new(Some(element), "scheduled", "")),
+            Err(reason) => args.error_as(reason, format!("'{name}' does not name an element")),
+        });
         args.finish()?;
         Ok(Box::new(QuitWatcher { watched }))
     },

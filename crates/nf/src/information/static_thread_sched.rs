@@ -31,24 +31,24 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("ELEMENT", "element thread")],
     phase: Phase::Information,
     build: |args| {
-        for text in args.rest() {
+        args.each_of_rest(|args, _, text| {
             let words: Vec<&str> = text.split_whitespace().collect();
             let (name, thread) = match words[..] {
-                [] => continue,
+                [] => return,
                 [name, thread] => (name, thread),
                 [_] => {
                     args.error("THREAD: required argument missing");
-                    continue;
+                    return;
                 }
                 _ => {
                     args.error("too many arguments");
-                    continue;
+                    return;
                 }
             };
             let Ok(thread) = parse_integer(thread) else {
                 let text = format!("THREAD: {}", not_a(thread, "a whole number"));
                 args.error_as(text, "THREAD: invalid number");
-                continue;
+                return;
             };
             let inside = format!("{name}/");
             let whole: Vec<_> = match args.place().element(name) {
@@ -71,7 +71,7 @@ pub static CLASS: Class = Class {
                 let thread = thread_of(thread, args.setup.workers);
                 args.setup.threads.insert(id, thread.unwrap_or(0));
             }
-        }
+        });
         args.finish()?;
         Ok(Box::new(StaticThreadSched))
     },

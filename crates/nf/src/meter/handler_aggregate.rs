@@ -36,8 +36,8 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::read_param("add"), HandlerInfo::read_param("avg"), HandlerInfo::write("write")],
     build: |args| {
         let mut elements = Vec::new();
-        for text in args.rest() {
-            let name = text.strip_prefix("ELEMENT ").unwrap_or(&text).trim();
+        args.each_of_rest(|args, _, text| {
+            let name = text.strip_prefix("ELEMENT ").unwrap_or(text).trim();
             match ElementRef::parse(name, &args.place()) {
                 Ok(ElementRef(element)) => elements.push(element),
                 Err(reason) => {
@@ -45,7 +45,7 @@ pub static CLASS: Class = Class {
                     args.error_as(format!("ELEMENT: {reason}"), clicks_words);
                 }
             }
-        }
+        });
         args.finish()?;
         Ok(Box::new(HandlerAggregate { elements }))
     },

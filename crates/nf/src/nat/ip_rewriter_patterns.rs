@@ -39,9 +39,9 @@ pub static CLASS: Class = Class {
         let element = args.name();
         let others = all_names(args.setup);
         let mut names = Names::default();
-        for text in args.rest() {
-            let words = words(&text);
-            let Some((name, pattern)) = words.split_first() else { continue };
+        args.each_of_rest(|args, _, text| {
+            let words = words(text);
+            let Some((name, pattern)) = words.split_first() else { return };
             let named = Named { place: args.place(), element: &element, names: &others };
             let is_known = named.get(name).is_some() || names.0.iter().any(|(known, _)| known == name);
             let found = match is_known {
@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
                 Ok(pattern) => names.0.push((name.clone(), pattern)),
                 Err(error) => args.error(error),
             }
-        }
+        });
         args.finish()?;
         args.setup.publish(args.id(), Arc::new(names));
         Ok(Box::new(Silent))

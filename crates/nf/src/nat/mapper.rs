@@ -94,12 +94,16 @@ pub(super) fn spread(address: u32) -> u32 {
 }
 
 /// Reads patterns with outputs; `None` for those with errors, which are reported.
-pub(super) fn targets(args: &mut Args<'_>, texts: &[String]) -> Vec<Option<Target>> {
+pub(super) fn targets(args: &mut Args<'_>, texts: &[(usize, String)]) -> Vec<Option<Target>> {
     let names = all_names(args.setup);
     let element = args.name();
     let named = Named { place: args.place(), element: &element, names: &names };
-    let parsed: Vec<_> = texts.iter().map(|text| Target::parse(text, &named)).collect();
-    parsed.into_iter().map(|result| result.map_err(|error| args.error(error)).ok()).collect()
+    let parsed: Vec<_> =
+        texts.iter().map(|(argument, text)| (*argument, Target::parse(text, &named))).collect();
+    let told = |(argument, result): (usize, Result<Target, _>)| {
+        result.map_err(|error| args.error_in(argument, error)).ok()
+    };
+    parsed.into_iter().map(told).collect()
 }
 
 /// Publishes a mapper, and makes an element that has nothing else to do.

@@ -182,10 +182,14 @@ pub(super) fn build(
     let mapper = |name: &str| mapper_of(setup, place.element(name));
     let named = Named { place, element: &element, names: &names };
     let reading = Reading { named, outputs, mapper: &mapper };
-    let parsed: Vec<_> =
-        texts.iter().enumerate().map(|(number, text)| Spec::parse(text, number, &reading)).collect();
-    let specs: Vec<Spec> =
-        parsed.into_iter().filter_map(|spec| spec.map_err(|error| args.error(error)).ok()).collect();
+    let parse = |(number, (argument, text)): (usize, &(usize, String))| {
+        (*argument, Spec::parse(text, number, &reading))
+    };
+    let parsed: Vec<_> = texts.iter().enumerate().map(parse).collect();
+    let told = |(argument, spec): (usize, Result<Spec, _>)| {
+        spec.map_err(|error| args.error_in(argument, error)).ok()
+    };
+    let specs: Vec<Spec> = parsed.into_iter().filter_map(told).collect();
     args.finish()?;
     let Some(mut store) = Store::new() else {
         args.error("there is no memory for mappings");

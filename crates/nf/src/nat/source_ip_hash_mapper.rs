@@ -21,7 +21,7 @@
 //! ## See also
 //! IPRewriter, RoundRobinIPMapper, IPRewriterPatterns
 
-use element::args::parse_integer;
+use element::args::{Complaint, parse_integer};
 use element::class::{ArgInfo, Phase};
 use element::{Args, Class, manual};
 
@@ -47,15 +47,20 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let (nodes, seed) = nodes_and_seed(args, &texts[0]);
         let (mut ids, mut patterns) = (Vec::new(), Vec::new());
-        for text in &texts[1..] {
+        for (argument, text) in &texts[1..] {
             let words = words(text);
             let id = words.last().and_then(|word| parse_integer(word).ok()).filter(|_| words.len() > 1);
-            match id.and_then(|id| u16::try_from(id).ok()) {
+            match id.filter(|id| (0..=i128::from(MOST_ID)).contains(id)) {
                 Some(id) => {
-                    ids.push(id);
-                    patterns.push(words[..words.len() - 1].join(" "));
+                    ids.push(id as u32);
+                    patterns.push((*argument, words[..words.len() - 1].join(" ")));
                 }
-                None => args.error("bad server ID in pattern spec"),
+                None => {
+                    let text = format!(
+                        "a number from 0 to {MOST_ID} is wanted behind the outputs, the pattern's own"
+                    );
+                    args.error_in(*argument, Complaint::new(text, "bad server ID in pattern spec"));
+                }
             }
         }
         let targets = mapper::targets(args, &patterns);
@@ -64,29 +69,32 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
+/// The largest number of a pattern's own, as in Click.
+const MOST_ID: i32 = i32::MAX;
+
 /// The first argument.
-fn nodes_and_seed(args: &mut Args<'_>, text: &str) -> (u32, u32) {
+fn nodes_and_seed(args: &mut Args<'_>, (argument, text): &(usize, String)) -> (u32, u32) {
     let words = words(text);
     let [nodes, seed] = &words[..] else {
-        args.error("requires 2 config params: numnodes seed");
+        args.error_in(*argument, "requires 2 config params: numnodes seed");
         return (1, 0);
     };
     let nodes = parse_integer(nodes).ok().and_then(|n| u32::try_from(n).ok());
     let nodes = nodes.filter(|nodes| (1..=1 << 20).contains(nodes));
     if nodes.is_none() {
-        args.error("number of nodes must be an integer");
+        args.error_in(*argument, "number of nodes must be an integer");
     }
     let seed = parse_integer(seed).ok().and_then(|n| i32::try_from(n).ok());
     if seed.is_none() {
-        args.error("hash seed must be an integer");
+        args.error_in(*argument, "hash seed must be an integer");
     }
     (nodes.unwrap_or(1), seed.unwrap_or(0) as u32)
 }
 
 /// Places on the ring, in order, and the patterns that they belong to.
-fn ring(nodes: u32, seed: u32, ids: &[u16]) -> Vec<(u32, usize)> {
-    let place = |id: u16, node: u32| spread(spread(spread(seed) ^ u32::from(id)).wrapping_add(node));
-    let of = |(number, &id): (usize, &u16)| (0..nodes).map(move |node| (place(id, node), number));
+fn ring(nodes: u32, seed: u32, ids: &[u32]) -> Vec<(u32, usize)> {
+    let place = |id: u32, node: u32| spread(spread(spread(seed) ^ id).wrapping_add(node));
+    let of = |(number, &id): (usize, &u32)| (0..nodes).map(move |node| (place(id, node), number));
     let mut ring: Vec<_> = ids.iter().enumerate().flat_map(of).collect();
     ring.sort_unstable();
     ring
@@ -96,7 +104,7 @@ fn ring(nodes: u32, seed: u32, ids: &[u16]) -> Vec<(u32, usize)> {
 mod tests {
     use super::*;
 
-    fn owner(ring: &[(u32, usize)], ids: &[u16], address: u32) -> u16 {
+    fn owner(ring: &[(u32, usize)], ids: &[u32], address: u32) -> u32 {
         let at = ring.partition_point(|&(start, _)| start < spread(address));
         ids[ring.get(at).unwrap_or(&ring[0]).1]
     }
@@ -108,7 +116,7 @@ mod tests {
         let mut counts = [0; 4];
         for address in 0x0a00_0000..0x0a00_0000 + 3000 {
             let server = owner(&before, &three, address);
-            counts[usize::from(server)] += 1;
+            counts[server as usize] += 1;
             if server != 2 {
                 assert_eq!(owner(&after, &two, address), server);
             }

@@ -53,12 +53,10 @@ pub static CLASS: Class = Class {
     build: |args| {
         let overrides = args.or("OVERRIDE", false);
         let mut table = Entries::default();
-        for (number, text) in args.rest().iter().enumerate() {
-            match parse(text, &args.place()) {
-                Ok(entries) => drop(table.add(&entries)),
-                Err(reason) => args.error(format!("argument {number} {reason}")),
-            }
-        }
+        args.each_of_rest(|args, number, text| match parse(text, &args.place()) {
+            Ok(entries) => drop(table.add(&entries)),
+            Err(reason) => args.error(format!("argument {number} {reason}")),
+        });
         args.finish()?;
         let flags = flag::ROUTER | if overrides { flag::OVERRIDE } else { 0 };
         Ok(Box::new(Ip6NdAdvertiser { table, flags }))

@@ -55,14 +55,10 @@ const SCALE: u32 = 10;
 
 /// Makes a meter of bytes or packets.
 pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Element>, Invalid> {
-    let given = args.rest();
-    args.finish()?;
-    if given.is_empty() {
-        args.error("too few arguments to BandwidthMeter(bandwidth, ...)");
-    }
     let most = u64::from(u32::MAX >> SCALE);
-    let mut rates: Vec<u64> = Vec::with_capacity(given.len());
-    for (i, text) in given.iter().enumerate() {
+    let (mut given, mut rates) = (0, Vec::<u64>::new());
+    args.each_of_rest(|args, i, text| {
+        given += 1;
         match Bandwidth::parse(text, &args.place()) {
             Err(_) => args.error(format!("argument {} syntax error", i + 1)),
             Ok(Bandwidth(rate)) if rates.last().is_some_and(|&last| rate <= last) => {
@@ -73,6 +69,9 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
             }
             Ok(Bandwidth(rate)) => rates.push(rate),
         }
+    });
+    if given == 0 {
+        args.error("too few arguments to BandwidthMeter(bandwidth, ...)");
     }
     args.finish()?;
     let outputs = args.outputs();

@@ -23,10 +23,9 @@ pub(crate) struct Stride {
 impl Stride {
     /// Reads the arguments: one number of tickets per port. `kind` is "input" or "output".
     pub(crate) fn read(args: &mut Args<'_>, ports: usize, kind: &str) -> Stride {
-        let given = args.rest();
-        crate::patterns::check_count(args, (given.len(), "number"), (ports, kind));
-        let mut tickets = Vec::with_capacity(given.len());
-        for (i, text) in given.iter().enumerate() {
+        let (mut given, mut tickets) = (0, Vec::new());
+        args.each_of_rest(|args, i, text| {
+            given += 1;
             let number = element::args::parse_integer(text).ok().and_then(|n| i32::try_from(n).ok());
             match number {
                 None => args.error(format!("argument {i} should be number of tickets (integer)")),
@@ -37,7 +36,8 @@ impl Stride {
                 }
                 Some(n) => tickets.push(n as u32),
             }
-        }
+        });
+        crate::patterns::check_count(args, (given, "number"), (ports, kind));
         Stride::new(&tickets)
     }
 

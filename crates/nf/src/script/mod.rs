@@ -159,7 +159,7 @@ struct ManagesDriver;
 /// Makes a script whose type is `without_ports` unless it has ports or says otherwise.
 fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, Invalid> {
     let kind = Kind::read(args, without_ports);
-    let (numbers, texts): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
+    let (numbers, texts): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
     if kind == Kind::Driver {
         let elements = 0..args.setup.elements.len();
         if elements.into_iter().any(|id| args.setup.service::<ManagesDriver>(id).is_some()) {

@@ -33,10 +33,10 @@ pub static CLASS: Class = Class {
     phase: Phase::Information,
     build: |args| {
         let scope = scope_of(&args.setup.elements[args.id()].0).to_string();
-        for text in args.rest() {
+        args.each_of_rest(|args, _, text| {
             let words: Vec<&str> = text.split_whitespace().collect();
             let entry = match words[..] {
-                [] => continue,
+                [] => return,
                 [name, number] => parse_real(number).filter(|&n| n >= 0.0).map(|number| (name, number)),
                 _ => None,
             };
@@ -47,7 +47,7 @@ pub static CLASS: Class = Class {
                 }
                 None => args.error(format!("expected 'ELEMENTNAME PARAM', got '{text}'")),
             }
-        }
+        });
         args.finish()?;
         Ok(Box::new(ScheduleInfo))
     },

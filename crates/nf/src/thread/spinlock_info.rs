@@ -28,11 +28,13 @@ pub static CLASS: Class = Class {
     phase: Phase::Information,
     samples: &["a, b"],
     build: |args| {
-        let names = args.rest();
-        args.finish()?;
-        if names.iter().any(|name| name.split_whitespace().count() != 1) {
-            args.error("bad NAME");
-        }
+        let mut names = Vec::new();
+        args.each_of_rest(|args, _, name| {
+            if name.split_whitespace().count() != 1 {
+                args.error("bad NAME");
+            }
+            names.push(name.to_string());
+        });
         args.finish()?;
         let scope = scope_of(&args.name()).to_string();
         let locks = names.iter().map(|name| format!("{scope}{name}")).collect();

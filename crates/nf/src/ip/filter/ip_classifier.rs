@@ -88,7 +88,7 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let (numbers, patterns): (Vec<_>, Vec<_>) = args.numbered_rest().into_iter().unzip();
+        let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
         // Click stops here if the number is wrong.

@@ -59,8 +59,8 @@ pub static CLASS: Class = Class {
         let outputs = args.outputs();
         let mut lookup = LookupIp6Route::new(outputs);
         let mut needed = 0;
-        for (number, text) in (1..).zip(args.rest()) {
-            let route = parse(&words(&text), &args.place());
+        args.each_of_rest(|args, place, text| {
+            let route = parse(&words(text), &args.place());
             let output = route.and_then(|route| usize::try_from(route.hop.output).ok());
             match (route, output) {
                 (Some(route), Some(output)) => {
@@ -69,9 +69,9 @@ pub static CLASS: Class = Class {
                         args.error(reason);
                     }
                 }
-                _ => args.error(format!("argument {number} should be DADDR/MASK [GW] OUTPUT")),
+                _ => args.error(format!("argument {} should be DADDR/MASK [GW] OUTPUT", place + 1)),
             }
-        }
+        });
         need_outputs(args, needed, outputs)?;
         lookup.table = Arc::unwrap_or_clone(lookup.table).share(args);
         Ok(Box::new(lookup))

@@ -45,19 +45,19 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut table = RouteTable::new(KIND.listing);
     let outputs = args.outputs();
     let mut needed = 0;
-    for (number, text) in (1..).zip(args.rest()) {
-        let words = words(&text);
+    args.each_of_rest(|args, place, text| {
+        let words = words(text);
         let route = Route::parse(&words, &args.place(), false).filter(|_| words.iter().all(|w| w != "-"));
         let output = route.and_then(|route| usize::try_from(route.hop.output).ok());
         let (Some(route), Some(output)) = (route, output) else {
-            args.error(format!("argument {number} should be 'DADDR/MASK [GATEWAY] OUTPUT'"));
-            continue;
+            args.error(format!("argument {} should be 'DADDR/MASK [GATEWAY] OUTPUT'", place + 1));
+            return;
         };
         needed = needed.max(output + 1);
         if table.add(route, false) == Err(Refused::Full) {
             args.error(no_memory(&route));
         }
-    }
+    });
     need_outputs(args, needed, outputs)?;
     Ok(Box::new(RouteLookup::new(&KIND, table.share(args), outputs)))
 }

@@ -72,8 +72,9 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
     let mut table = RouteTable::new(kind.listing);
     let outputs = args.outputs();
     let mut repeated = 0;
-    for (number, text) in (1..).zip(args.rest()) {
-        match Route::parse(&words(&text), &args.place(), false) {
+    args.each_of_rest(|args, place, text| {
+        let number = place + 1;
+        match Route::parse(&words(text), &args.place(), false) {
             None => args.error(format!("argument {number} should be 'ADDR/MASK [GATEWAY] OUTPUT'")),
             Some(route) if !has_output(outputs, &route) => {
                 args.error(format!("argument {number} bad OUTPUT"))
@@ -84,7 +85,7 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
                 Err(Refused::Full) => args.error(no_memory(&route)),
             },
         }
-    }
+    });
     args.finish()?;
     if repeated > 0 {
         let s = if repeated > 1 { "s" } else { "" };
