@@ -1,0 +1,174 @@
+//! Comments against the rule for words in CONTRIBUTING.md, by counts per crate that may only fall: openings of doc comments
+//! without a subject, words that hide what is meant, and lines that are wider than the code.
+//!
+//! `prose.txt` has the counts. `BLESS=1` writes lower ones.
+
+mod repository;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use repository::{files, read, root};
+
+/// Openings of a doc comment that has no subject.
+const OPENINGS: &[&str] = &[
+    "What", "Whether", "Who", "Whom", "Whose", "Where", "How", "Which", "When", "Why", "Those", "That",
+    "They", "It", "Its", "One", "Ones", "The same", "Nobody", "Somebody",
+];
+
+/// Words that stand for a term of the field or for a noun, in any comment.
+const WORDS: &[&str] = &[
+    "so many",
+    "anew",
+    "afresh",
+    "in vain",
+    "by then",
+    "becomes of",
+    "become of",
+    "whoever",
+    "nobody",
+    "somebody",
+    "gives way",
+    "give way",
+    "how manieth",
+    "for it to say",
+    "of chance",
+];
+
+/// The counts of a crate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    openings: usize,
+    words: usize,
+    wide: usize,
+}
+
+/// A line of a comment without its marker, which is `//`, `///` or `//!`.
+fn comment(line: &str) -> Option<(&'static str, &str)> {
+    let line = line.trim_start();
+    let marker = ["///", "//!", "//"].into_iter().find(|marker| line.starts_with(marker))?;
+    Some((marker, line[marker.len()..].trim()))
+}
+
+/// True if a text begins with one of these words.
+fn begins_with(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| {
+        text.strip_prefix(word)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    })
+}
+
+/// The number of these words in a text.
+fn words_in(text: &str, words: &[&str]) -> usize {
+    let text = text.to_lowercase();
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let count = |word: &&str| {
+        let whole = |&(at, _): &(usize, &str)| {
+            !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+        };
+        text.match_indices(*word).filter(whole).count()
+    };
+    words.iter().map(count).sum()
+}
+
+/// What is to be mended in a file, each with its line.
+fn findings(text: &str, width: usize) -> Vec<(usize, Counts)> {
+    let mut found = Vec::new();
+    // The marker of the block that the line before belongs to, and whether its first sentence is still to come.
+    let mut block = ("", false);
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some((marker, text)) = comment(line) else {
+            block = ("", false);
+            continue;
+        };
+        let begins = if block.0 == marker { block.1 } else { marker != "//" };
+        let is_sentence = !text.is_empty() && !text.starts_with('#');
+        block = (marker, begins && !is_sentence);
+        let counts = Counts {
+            openings: usize::from(begins && is_sentence && begins_with(text, OPENINGS)),
+            words: words_in(text, WORDS),
+            wide: usize::from(line.chars().count() > width),
+        };
+        if counts != Counts::default() {
+            found.push((number, counts));
+        }
+    }
+    found
+}
+
+/// The crate of a file.
+fn crate_of(file: &str) -> String {
+    let parts: Vec<&str> = file.split('/').collect();
+    match parts[0] {
+        "crates" | "mechanisms" | "apps" | "examples" => parts[..2].join("/"),
+        other => other.into(),
+    }
+}
+
+fn listed(text: &str) -> BTreeMap<String, Counts> {
+    let line = |line: &str| {
+        let [name, openings, words, wide] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            panic!("prose.txt: '{line}' is not CRATE OPENINGS WORDS WIDE");
+        };
+        let number = |text: &str| text.parse().unwrap();
+        (name.to_string(), Counts { openings: number(openings), words: number(words), wide: number(wide) })
+    };
+    text.lines().filter(|line| !line.starts_with('#')).map(line).collect()
+}
+
+#[test]
+fn comments_get_no_worse() {
+    let file = root().join("apps/cli/tests/prose.txt");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let listed = listed(&text);
+    let rustfmt: toml::Table = read("rustfmt.toml").parse().unwrap();
+    let width = rustfmt["max_width"].as_integer().unwrap() as usize;
+    let mut found: BTreeMap<String, Counts> = BTreeMap::new();
+    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    for file in files().iter().filter(|file| file.ends_with(".rs")) {
+        let name = crate_of(file);
+        let sum = found.entry(name.clone()).or_default();
+        for (line, counts) in findings(&read(file), width) {
+            sum.openings += counts.openings;
+            sum.words += counts.words;
+            sum.wide += counts.wide;
+            writeln!(places.entry(name.clone()).or_default(), "{file}:{line}: {counts:?}").unwrap();
+        }
+    }
+    let mut wrong = String::new();
+    for (name, now) in &found {
+        let then = listed.get(name).copied().unwrap_or_default();
+        if now.openings > then.openings || now.words > then.words || now.wide > then.wide {
+            let places = places.get(name).map_or("", String::as_str);
+            writeln!(wrong, "{name}: {now:?}, but at most {then:?}; see CONTRIBUTING.md, Words\n{places}")
+                .unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let head =
+        "# Crate, openings, words, wide lines: see prose.rs. Counts only fall; BLESS=1 writes lower ones.\n";
+    let new = found.iter().fold(head.to_string(), |mut text, (name, counts)| {
+        writeln!(text, "{name} {} {} {}", counts.openings, counts.words, counts.wide).unwrap();
+        text
+    });
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(file, new).unwrap();
+    } else {
+        assert_eq!(text, new, "counts have fallen: BLESS=1 cargo test -p tidegate --test prose");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_comments_is_found() {
+    let found = |text: &str| findings(text, 30).into_iter().map(|(line, _)| line).collect::<Vec<_>>();
+    let text = "/// Whether it is so.\nfn a() {}\n/// Whetherever.\n//! # Title\n//!\n//! One of them.\n";
+    assert_eq!(found(text), [1, 6]);
+    // Comments inside of functions may begin with anything, but not hold every word.
+    assert_eq!(found("// Where it is.\n// It is anew, and renewed.\n"), [2]);
+    assert_eq!(
+        found(
+            "/// Returns a value.\n/// It is wide, and so wide that\nlet x = 1; // a line of code is not\n"
+        ),
+        [2]
+    );
+}
