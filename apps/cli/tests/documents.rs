@@ -89,6 +89,47 @@ fn no_file_names_a_path_of_somebodys_machine() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Files of the repository that a document names: in backquotes with the whole path, or as the target of a link.
+fn named_files(document: &str, text: &str) -> Vec<String> {
+    let folders = ["crates/", "mechanisms/", "apps/", "bench/", "docs/", "configs/", "examples/", "fuzz/"];
+    let quoted = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| folders.iter().any(|folder| name.starts_with(folder)));
+    let is_placeholder = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase());
+    let is_path = |name: &&str| {
+        !name.contains(|c: char| c.is_whitespace() || "*<{$".contains(c))
+            && !name.split('/').any(is_placeholder)
+    };
+    let mut named: Vec<String> = quoted.filter(is_path).map(String::from).collect();
+    let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let links = text.match_indices("](").filter_map(|(at, _)| text[at + 2..].split([')', '#']).next());
+    for link in links.filter(|link| !link.is_empty() && !link.contains("://") && is_path(link)) {
+        let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+        for part in link.split('/') {
+            if part == ".." { drop(parts.pop()) } else { parts.push(part) }
+        }
+        named.push(parts.join("/"));
+    }
+    named
+}
+
+#[test]
+fn files_that_documents_name_are_there() {
+    assert_eq!(
+        named_files("docs/a.md", "`crates/x/src` and [a](../b.md#c), [d](e.svg), `cargo x`, `crates/*`"),
+        ["crates/x/src", "b.md", "docs/e.svg"]
+    );
+    let mut failures = Vec::new();
+    for document in files().iter().filter(|file| file.ends_with(".md")) {
+        let named = named_files(document, &read(document));
+        let missing = named.into_iter().filter(|name| !root().join(name).exists());
+        failures.extend(missing.map(|name| format!("{document}: there is no {name}")));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 /// Commands that documents and examples tell the user to type: indented or in code blocks, alone on their line.
 fn commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
