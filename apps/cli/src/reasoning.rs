@@ -4,7 +4,7 @@ use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
 use engine::Plan;
 use lang::Graph;
-use synthesizer::model::chain::{Chain, key};
+use synthesizer::model::chain::Chain;
 use synthesizer::verify::run;
 
 use crate::load::{Input, Loaded, registry};
@@ -127,7 +127,7 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
         (0..plan.len()).filter(stays).map(|id| Some((plan.classes[id], &configured.effects[id]))).collect();
     let mut chain = Chain::new(&graph, &effects);
     let beside = (0..plan.len()).filter(|id| bystanders[*id]);
-    chain.add_scripts(beside.map(|id| key(plan.classes[id].name, &plan.graph.elements[id].config)));
+    chain.add_scripts(beside.map(|id| (plan.classes[id], plan.graph.elements[id].config.as_str())));
     let is_push = |output: &Processing| *output == Processing::Push;
     let pushed =
         (0..plan.len()).filter(stays).map(|id| plan.outputs[id].iter().map(is_push).collect()).collect();

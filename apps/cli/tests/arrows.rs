@@ -162,3 +162,44 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(permissions >= 3, "packet, flow and engine have unsafe code: are the files read rightly?");
 }
+
+/// The places that write configurations, and so name elements: back ends and the linker. In hints and errors, names are part of
+/// a longer text.
+const NAMING: &[&str] = &[
+    "mechanisms/synthesizer/src/standard/",
+    "mechanisms/synthesizer/src/openflow/",
+    "mechanisms/synthesizer/src/topology/join.rs",
+];
+
+/// The names among these classes that code asks for: as a text of its own, or with the parenthesis of its arguments.
+fn asked_for<'n>(code: &str, names: &[&'n str]) -> Vec<&'n str> {
+    let tests = code.find("#[cfg(test)]\nmod ").unwrap_or(code.len());
+    let lines = code[..tests].lines().filter(|line| {
+        let line = line.trim_start();
+        !line.starts_with("//") && !line.starts_with("name: ")
+    });
+    let code: String = lines.collect::<Vec<_>>().join("\n");
+    let texts: BTreeSet<&str> = code.split('"').collect();
+    let is_asked = |name: &&&str| texts.contains(**name) || texts.contains(format!("{name}(").as_str());
+    names.iter().filter(is_asked).copied().collect()
+}
+
+#[test]
+fn neither_the_engine_nor_a_mechanism_asks_for_an_element_by_name() {
+    let code =
+        "name: \"Queue\",\nif class == \"Tee\" || text.starts_with(\"Script(\") { \"put a Queue there\" }";
+    assert_eq!(asked_for(code, &["Queue", "Tee", "Script"]), ["Tee", "Script"]);
+    let names: Vec<&str> = testkit::classes().map(|class| class.name).collect();
+    let has_none = |file: &&String| {
+        let is_mechanism = file.starts_with("mechanisms/") && file.contains("/src/");
+        (is_mechanism || file.starts_with("crates/engine/src/") || file.starts_with("crates/element/src/"))
+            && file.ends_with(".rs")
+            && !NAMING.iter().any(|folder| file.starts_with(folder))
+    };
+    let mut failures = Vec::new();
+    for file in files().iter().filter(has_none) {
+        let asked = asked_for(&read(file), &names);
+        failures.extend(asked.into_iter().map(|name| format!("{file} asks for {name}")));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

@@ -89,6 +89,8 @@ pub struct Notes {
     pub is_live: bool,
     /// Writes to something outside of which there is one, a file or a socket, beside passing packets on.
     pub is_outside: bool,
+    /// Its arguments are a script, which may call handlers of other elements.
+    pub runs_script: bool,
     /// Whether it has a task ([`Element::run`]).
     pub task: Task,
 }
@@ -118,6 +120,7 @@ impl Notes {
         has_own_key: false,
         is_live: false,
         is_outside: false,
+        runs_script: false,
         task: Task::Never,
     };
 

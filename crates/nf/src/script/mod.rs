@@ -149,7 +149,7 @@ const TEMPLATE: Class = Class {
     processing: "ah/ah",
     args: &[ArgInfo::rest("INSTRUCTION", "instruction"), ArgInfo::keyword("TYPE", "type", "")],
     handlers: HANDLERS,
-    notes: Notes { manages_driver: true, ..Notes::NONE },
+    notes: Notes { manages_driver: true, runs_script: true, ..Notes::NONE },
     ..Class::DEFAULT
 };
 

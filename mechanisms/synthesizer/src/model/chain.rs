@@ -277,14 +277,13 @@ impl Chain {
             let mut calls = class.args.iter().map(|arg| arg.name).filter(|name| name.ends_with("CALL"));
             calls.any(|name| config.contains(name))
         };
-        let calls = |(class, _): (&Class, &Effects), config: &str| {
-            has_call(class, config) || class.name == "Script" && config.contains("write")
+        let calls = |class: &Class, config: &str| {
+            has_call(class, config) || class.notes.runs_script && config.contains("write")
         };
-        let in_graph = graph.elements.iter().zip(effects).zip(nodes.iter().zip(&counts));
-        let calling = in_graph.filter(|((element, effects), (_, ports))| {
-            **ports != (0, 0) && effects.is_some_and(|effects| calls(effects, &element.config))
-        });
-        let scripts: Vec<String> = calling.map(|(_, (node, _))| node.key.clone()).collect();
+        let in_graph = graph.elements.iter().zip(effects).zip(&counts).filter(|(_, ports)| **ports != (0, 0));
+        let known =
+            in_graph.filter_map(|((element, effects), _)| Some(((*effects)?.0, element.config.as_str())));
+        let scripts: Vec<(&Class, &str)> = known.filter(|(class, config)| calls(class, config)).collect();
         let calls = !scripts.is_empty();
         let mut chain =
             Chain { nodes, order: Order::default(), scripts: Vec::new(), calls, upstream: Vec::new() };
@@ -293,14 +292,15 @@ impl Chain {
         chain
     }
 
-    /// Adds elements that stand beside the graph and may write handlers, as class and arguments.
-    pub fn add_scripts(&mut self, scripts: impl IntoIterator<Item = String>) {
+    /// Adds elements outside of the graph that may write handlers, as class and arguments.
+    pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
         let had = !self.scripts.is_empty();
-        // Who neither writes nor lets others do so reads and prints.
-        let is_told = |script: &String| script.starts_with("Script(") || script.starts_with("DriverManager(");
-        let writes =
-            |script: &String| !is_told(script) || script.contains("write") || script.contains("CALL");
-        self.scripts.extend(scripts.into_iter().filter(writes));
+        // A script that writes no handler can only read and print.
+        let writes = |(class, config): &(&Class, &str)| {
+            !class.notes.runs_script || config.contains("write") || config.contains("CALL")
+        };
+        let writing = scripts.into_iter().filter(writes);
+        self.scripts.extend(writing.map(|(class, config)| key(class.name, config)));
         self.scripts.sort();
         if !had && !self.scripts.is_empty() {
             // They say which element they mean by its name.
