@@ -319,7 +319,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// An empty registry.
+    /// Makes an empty registry.
     pub fn new() -> Registry {
         Registry::default()
     }

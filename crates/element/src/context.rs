@@ -525,7 +525,7 @@ impl<'a> Cx<'a> {
 
     // Time, tasks, signals.
 
-    /// Lets the element's task run again.
+    /// Schedules the element's task to run again.
     #[inline]
     pub fn schedule(&mut self) {
         self.host.schedule(self.id, true);

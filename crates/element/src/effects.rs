@@ -410,13 +410,13 @@ pub struct State {
 /// The access of packets to state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Packets only read it.
+    /// Packets only read the state.
     Read,
-    /// Packets that open and close connections write it; other packets read it.
+    /// Packets that open and close connections write the state; other packets read it.
     Connection,
     /// Each core keeps its own part, and the parts are merged: counters, last-seen stamps.
     Soft,
-    /// Each packet may write it, and the next one must see it.
+    /// Each packet may write the state, and the next packet must see the change.
     EveryPacket,
     /// All workers share one state and synchronize their accesses.
     Shared,

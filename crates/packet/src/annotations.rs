@@ -20,7 +20,7 @@ pub struct VirtioNet {
     /// Bit 0: the checksum is partial. Bit 7, which is never passed to a device: the identification is
     /// constant.
     pub flags: u8,
-    /// 0 none, 1 TCPv4, 3 UDP, 4 TCPv6, 5 UDP L4.
+    /// The kind of segments: 0 none, 1 TCPv4, 3 UDP, 4 TCPv6, 5 UDP L4.
     pub gso_type: u8,
     /// The length of all headers.
     pub header_length: u16,

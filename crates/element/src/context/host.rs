@@ -40,7 +40,7 @@ impl Call {
     /// text comes from a client, the call may have files written only where the client may.
     ///
     /// # Errors
-    /// Click's words for what is wrong.
+    /// Click's text for the error.
     pub fn parse(text: &str, cx: &Cx<'_>, own: impl Fn(&str) -> Option<ElementId>) -> Result<Call, String> {
         let call = Call::of_configuration(text, &cx.place(), own)?;
         Ok(Call { files: cx.files().clone(), ..call })
@@ -49,7 +49,7 @@ impl Call {
     /// Parses `element.handler value` in a configuration, for an element at `place`, like [`Call::parse`].
     ///
     /// # Errors
-    /// Click's words for what is wrong.
+    /// Click's text for the error.
     pub fn of_configuration(
         text: &str,
         place: &Place<'_>,
