@@ -123,7 +123,7 @@ pub enum Emitted {
 pub struct Core {
     /// The pool that packets come from and return to.
     pub pool: Pool,
-    /// The batch time.
+    /// The batch time: the time of the current batch.
     pub now: Timestamp,
     /// The largest number of packets per batch that sources make.
     pub burst: usize,
@@ -257,7 +257,7 @@ impl<'a> Cx<'a> {
         Cx { core, host, id }
     }
 
-    /// Returns the batch time.
+    /// Returns the batch time: the time of the current batch.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.now

@@ -1,6 +1,7 @@
 //! The reasons for which mechanisms cannot work across an element, according to its declaration.
 //!
-//! A reason is a phrase that follows the element's name and a colon: "reads the payload".
+//! A reason is a phrase that follows the element's name and a colon: "reads the payload". `None`
+//! means that nothing prevents the mechanism.
 
 use crate::effects::{
     Access, Action, Case, Checksum, Counts, Depends, Effects, Emit, Field, Filter, Header, Hold, Number,

@@ -312,8 +312,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         self.get(self.me, key, hash)
     }
 
-    /// Returns the time at which a flow of this core was last seen by any core: at most 67 ms late, and
-    /// never early. `None` if there is no such flow any more.
+    /// Returns the time at which a flow of this core was last seen by any core, rounded up by at most 67 ms.
+    /// `None` if there is no such flow any more.
     pub fn last_seen(&self, id: StateId) -> Option<Timestamp> {
         self.is_mine(id).then(|| self.last(id.flow.index))
     }

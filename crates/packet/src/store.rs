@@ -148,7 +148,8 @@ impl Store {
     }
 
     /// Adds a packet. If the packet is itself on loan, or belongs to another pool, a copy of it is added.
-    /// Returns false if there is no memory for the copy or for the store's data.
+    /// Returns false, and frees the packet, if there is no memory for the copy or for the store's data, or if
+    /// the store's packets belong to another pool.
     #[must_use]
     pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
         let ours = pool.owns(&packet) && packet.meta().owner.load(Ordering::Relaxed) == owner::POOL;
