@@ -1,4 +1,4 @@
-//! A benchmark of look-ups in comparison with hashbrown and foldhash, for full tables of 1k to 10M flows,
+//! A benchmark of look-ups in comparison with hashbrown with foldhash, for full tables of 1k to 10M flows,
 //! in nanoseconds.
 //!
 //! `cargo run --release -p tidegate-flow --example flow_bench [FLOWS ...]`

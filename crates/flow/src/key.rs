@@ -1,9 +1,9 @@
 //! Keys: the data by which a table identifies flows.
 //!
-//! A key is three or five 64-bit words without gaps, so it hashes and compares as plain numbers, the same
-//! on every machine. Every kind ends in a word with the IP version and the VLAN, so an IPv4 address never
-//! equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0 means *none* (IEEE
-//! 802.1Q reserves 0 for priority tags).
+//! A key is one to five 64-bit words without gaps, so it hashes and compares as plain numbers, the same on
+//! every machine. Keys of three or five words end in a word with the IP version and the VLAN, so an IPv4
+//! address never equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0 means
+//! *none* (IEEE 802.1Q reserves 0 for priority tags).
 
 use std::net::IpAddr;
 

@@ -70,7 +70,7 @@ impl StateId {
     }
 }
 
-/// The part of one core of the flow states of all cores: it writes its own states and reads the states of all
+/// A core's part of the flow states of all cores. The core writes its own states and reads the states of all
 /// cores.
 pub struct CoreStates<K: Key, V: Plain> {
     me: usize,

@@ -498,7 +498,7 @@ impl Store {
         Some(packet)
     }
 
-    /// Returns every slot that is not on loan to `pool`, and returns the number of packets that ended.
+    /// Frees every slot that is not on loan into `pool`, and returns the number of packets that ended.
     /// Slots that are still on loan go to their pool when their packets end.
     pub fn release(&mut self, pool: &mut Pool) -> usize {
         let count = self.packets.len();
