@@ -1,8 +1,9 @@
 //! Typed reading of an element's arguments, with Click's rules and error texts.
 //!
-//! An argument that looks like `NAME value` is a keyword argument if the class has that name; the last one wins.
-//! Others are positional and are taken in the order in which the element reads them. Errors are collected, so
-//! that the user sees all of them at once, and nothing is built unless all arguments are right.
+//! An argument that looks like `NAME value` is a keyword argument if the class has that name; the last
+//! value counts. Others are positional and are taken in the order in which the element reads them. Errors
+//! are collected, so that the user sees all of them at once, and nothing is built unless all arguments are
+//! right.
 
 mod address;
 mod filter;
@@ -30,35 +31,34 @@ use crate::class::{ArgKind, Class};
 use crate::services;
 use crate::setup::{Setup, scope_of};
 
-/// The arguments were not valid; the texts are with the [`Args`] that were read.
+/// The error for invalid arguments; the texts are in the [`Args`] that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 
 /// An error or a warning about the arguments of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// What is wrong, or what the user should know.
+    /// The text: the error, or a fact that the user should know.
     pub text: String,
-    /// What Click says of it, where that is something else: a line for each message, and none where Click has no
-    /// message.
+    /// Click's text, if it is different: a line for each message, and empty if Click has no message.
     pub clicks_words: Option<String>,
-    /// The number of the argument that it is about, if it is about one.
+    /// The number of the argument that the complaint is about, if there is one.
     pub argument: Option<usize>,
 }
 
 impl Complaint {
-    /// A complaint, and what Click says of it.
+    /// Makes a complaint with Click's text for it.
     pub fn new(text: impl Into<String>, clicks_words: impl Into<String>) -> Complaint {
         Complaint { clicks_words: Some(clicks_words.into()), ..Complaint::from(text.into()) }
     }
 
-    /// The complaint that the text of the argument `name` is no value of a type, and why.
+    /// Makes the complaint that the text of the argument `name` is not a value of a type, with the reason.
     pub fn wrong_value<T: Arg>(name: &str, text: &str, reason: &str) -> Complaint {
         let clicks_words = T::clicks_words(text).map(|words| format!("{name}: {words}"));
         Complaint { clicks_words, ..format!("{name}: {reason}").into() }
     }
 
-    /// The complaint behind `prefix`, with each line of Click's words behind `clicks_prefix`.
+    /// Puts `prefix` before the text, and `clicks_prefix` before each line of Click's text.
     #[must_use]
     pub fn behind(self, prefix: &str, clicks_prefix: &str) -> Complaint {
         let lines = self.clicks_words.as_ref().unwrap_or(&self.text).lines();
@@ -67,7 +67,7 @@ impl Complaint {
         Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
     }
 
-    /// The complaint where Click says nothing of it.
+    /// Declares that Click has no message for the complaint.
     #[must_use]
     pub fn without_clicks_words(self) -> Complaint {
         Complaint { clicks_words: Some(String::new()), ..self }
@@ -80,7 +80,7 @@ impl From<String> for Complaint {
     }
 }
 
-/// Handlers answer with the text.
+/// Returns only the text, for handlers.
 impl From<Complaint> for String {
     fn from(complaint: Complaint) -> String {
         complaint.text
@@ -93,14 +93,14 @@ impl From<&str> for Complaint {
     }
 }
 
-/// The arguments of one element while it is being configured, and what it may know of its surroundings.
+/// The arguments of one element while it is being configured, and its surroundings.
 pub struct Args<'a> {
-    /// What elements share while the graph is built.
+    /// The state that elements share while the graph is built.
     pub setup: &'a mut Setup,
     class: &'static Class,
     id: ElementId,
     shape: (usize, usize),
-    /// Whether output 0 is a push output.
+    /// True if output 0 is a push output.
     pushes: bool,
     given: Vec<Given>,
     /// The arguments that have been read by name, and their numbers.
@@ -117,7 +117,7 @@ struct Given {
 }
 
 impl Given {
-    /// The keyword and the rest, if the text looks like `NAME value`.
+    /// Returns the keyword and the rest, if the text looks like `NAME value`.
     fn keyword(&self) -> Option<(&str, &str)> {
         let text = self.text.trim_start();
         let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "_:.?!".contains(c)))?;
@@ -130,8 +130,8 @@ impl Given {
 }
 
 impl<'a> Args<'a> {
-    /// Arguments as the language gives them, already split at commas. `shape` is the numbers of inputs and
-    /// outputs; `pushes` says whether output 0 is (or may be) a push output.
+    /// Makes the reader of arguments that the language has already split at commas. `shape` is the numbers
+    /// of inputs and outputs; `pushes` is true if output 0 is (or may be) a push output.
     pub fn new(
         setup: &'a mut Setup,
         class: &'static Class,
@@ -145,43 +145,44 @@ impl<'a> Args<'a> {
         Args { setup, class, id, shape, pushes, given, read, reading, errors, warnings }
     }
 
-    /// Number of the element.
+    /// Returns the number of the element.
     pub fn id(&self) -> ElementId {
         self.id
     }
 
-    /// Name of the element.
+    /// Returns the name of the element.
     pub fn name(&self) -> String {
         self.setup.elements.get(self.id).map(|e| e.0.clone()).unwrap_or_default()
     }
 
-    /// Inputs that the element has in its graph.
+    /// Returns the number of inputs that the element has in its graph.
     pub fn inputs(&self) -> usize {
         self.shape.0
     }
 
-    /// Outputs that the element has in its graph.
+    /// Returns the number of outputs that the element has in its graph.
     pub fn outputs(&self) -> usize {
         self.shape.1
     }
 
-    /// Whether output 0 is a push output.
+    /// True if output 0 is a push output.
     pub fn pushes(&self) -> bool {
         self.pushes
     }
 
-    /// Reports an error of the element's own. A text that begins with `NAME: ` is about the argument of that name.
+    /// Reports an error that the element has found. A text that begins with `NAME: ` is about the argument
+    /// of that name.
     pub fn error(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.errors.push(complaint);
     }
 
-    /// Reports an error of the element's own that Click has other words for.
+    /// Reports an error that the element has found and for which Click has another text.
     pub fn error_as(&mut self, text: impl Into<String>, clicks_words: impl Into<String>) {
         self.error(Complaint::new(text, clicks_words));
     }
 
-    /// Reports that the number of the argument `name` is larger than the element takes.
+    /// Reports that the value of the argument `name` is larger than the element accepts.
     pub fn too_large(&mut self, name: &str, most: impl fmt::Display) {
         let clicks_words = format!("{name}: out of range, bound {most}");
         self.error_as(format!("{name}: too large; the most is {most}"), clicks_words);
@@ -192,19 +193,19 @@ impl<'a> Args<'a> {
         self.errors.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    /// Reports something that the user should know but that does not stop the graph. What it is about is told as in
-    /// [`error`](Self::error).
+    /// Reports a problem that the user should know about but that does not stop the graph. The text names
+    /// its argument as in [`error`](Self::error).
     pub fn warn(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.warnings.push(complaint);
     }
 
-    /// The same about the argument with this number among all arguments.
+    /// Like [`warn`](Self::warn), about the argument with this number among all arguments.
     pub fn warn_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
         self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    /// A complaint with the number of the argument that its text names.
+    /// Adds to a complaint the number of the argument that its text names.
     fn placed(&self, complaint: Complaint) -> Complaint {
         let name = complaint.text.split_once(": ").map(|(name, _)| name);
         let read = self.read.iter().rev().find(|(read, _)| Some(*read) == name);
@@ -212,12 +213,12 @@ impl<'a> Args<'a> {
         Complaint { argument, ..complaint }
     }
 
-    /// The argument `name`, if it was given and is right.
+    /// Returns the value of the argument `name`, if it was given and is right.
     pub fn get<T: Arg>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
         let place = Place { setup: self.setup, id: self.id };
         let value = T::parse(&text, &place);
-        // Click leaves parameters without a value as they are, which only texts can be.
+        // Click leaves parameters without a value unchanged. Only texts can contain them.
         let unknown = lang::args::parameter(&text);
         match (value, unknown) {
             (Ok(value), None) => return Some(value),
@@ -245,23 +246,24 @@ impl<'a> Args<'a> {
         None
     }
 
-    /// True if an argument names something outside of the configuration, such as a file, which no dollar sign is likely in.
+    /// True if an argument names something outside of the configuration, such as a file, whose name is
+    /// unlikely to contain a dollar sign.
     fn names_outside(&self, name: &str) -> bool {
         self.class.arg(name).is_some_and(|info| info.ty.contains("file") || info.ty.contains("interface"))
     }
 
-    /// The argument `name`, or `default`.
+    /// Returns the value of the argument `name`, or `default`.
     pub fn or<T: Arg>(&mut self, name: &'static str, default: T) -> T {
         self.get(name).unwrap_or(default)
     }
 
-    /// The argument `name`, which must be there. What is returned after an error is never used, because
-    /// [`finish`](Self::finish) fails.
+    /// Returns the value of the argument `name`, which is mandatory. The value that is returned after an
+    /// error is never used, because [`finish`](Self::finish) fails.
     pub fn required<T: Arg + Default>(&mut self, name: &'static str) -> T {
         self.required_or(name, T::default())
     }
 
-    /// The same for types without a default: `unused` is returned after an error.
+    /// Like [`required`](Self::required), for types without a default: `unused` is returned after an error.
     pub fn required_or<T: Arg>(&mut self, name: &'static str, unused: T) -> T {
         let before = self.errors.len();
         self.get(name).unwrap_or_else(|| {
@@ -272,8 +274,8 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// All positional arguments that are left, as they stand, each with its number among all arguments. Keywords of the
-    /// class must be read before.
+    /// Returns all remaining positional arguments as text, each with its number among all arguments.
+    /// Keywords of the class must be read before.
     pub fn rest(&mut self) -> Vec<(usize, String)> {
         debug_assert!(self.class.args.iter().any(|a| a.kind == ArgKind::Rest));
         let class = self.class;
@@ -286,16 +288,17 @@ impl<'a> Args<'a> {
         .collect()
     }
 
-    /// Calls `read` for each argument of [`rest`](Self::rest), with the place of the argument among these, from 0. What `read`
-    /// reports is about that argument.
+    /// Calls `read` for each argument of [`rest`](Self::rest), with the index of the argument among them,
+    /// from 0. The reports of `read` are about that argument.
     pub fn each_of_rest(&mut self, mut read: impl FnMut(&mut Self, usize, &str)) {
         for (place, (argument, text)) in self.rest().into_iter().enumerate() {
             self.about(argument, |args| read(args, place, &text));
         }
     }
 
-    /// Calls `read` for each value of an argument that may be given any number of times, by name or by position, in order,
-    /// as [`each_of_rest`](Self::each_of_rest) does. Other keywords of the class must be read before.
+    /// Calls `read` for each value of an argument that may be given any number of times, by name or by
+    /// position, in order, like [`each_of_rest`](Self::each_of_rest). Other keywords of the class must be
+    /// read before.
     pub fn each_of(&mut self, name: &'static str, mut read: impl FnMut(&mut Self, &str)) {
         for (argument, text) in self.every(name) {
             self.about(argument, |args| read(args, &text));
@@ -309,7 +312,8 @@ impl<'a> Args<'a> {
         self.reading = None;
     }
 
-    /// All values of an argument that may be given any number of times, each with its number among all arguments.
+    /// Returns all values of an argument that may be given any number of times, each with its number among
+    /// all arguments.
     fn every(&mut self, name: &'static str) -> Vec<(usize, String)> {
         let class = self.class;
         let mut values = Vec::new();
@@ -348,7 +352,7 @@ impl<'a> Args<'a> {
         let class = self.class;
         let (number, place) = self.given.iter_mut().enumerate().find(|(_, g)| {
             let keyword = g.keyword().map(|(name, _)| class.arg(name).is_some());
-            // A mandatory argument also takes what merely looks like a keyword.
+            // A mandatory argument also takes a text that looks like a keyword but is none of the class.
             !g.used && (keyword.is_none() || (info.kind == ArgKind::Required && keyword == Some(false)))
         })?;
         if place.text.trim().is_empty() {
@@ -359,7 +363,8 @@ impl<'a> Args<'a> {
         Some(place.text.trim().to_string())
     }
 
-    /// Reports what nobody has read. Call this when all arguments were read and before building anything.
+    /// Reports all arguments that were not read. Call it after all arguments were read and before anything
+    /// is built.
     ///
     /// # Errors
     /// If anything was wrong so far.
@@ -386,12 +391,12 @@ impl<'a> Args<'a> {
         if self.errors.is_empty() { Ok(()) } else { Err(Invalid) }
     }
 
-    /// The errors and warnings so far.
+    /// Returns the errors and warnings so far.
     pub fn into_reports(self) -> (Vec<Complaint>, Vec<Complaint>) {
         (self.errors, self.warnings)
     }
 
-    /// What arguments of this element can refer to.
+    /// Returns the place at which names in arguments of this element are looked up.
     pub fn place(&self) -> Place<'_> {
         Place { setup: self.setup, id: self.id }
     }
@@ -401,7 +406,7 @@ fn without_value(parameter: &str) -> String {
     format!("the parameter ${parameter} has no value")
 }
 
-/// Where an argument stands, for names in it.
+/// The place of an argument in the configuration, which determines the meaning of names in it.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     setup: &'a Setup,
@@ -409,7 +414,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// For handlers, which parse values while the graph runs.
+    /// Makes a place for handlers, which parse values while the graph runs.
     pub fn new(setup: &'a Setup, id: ElementId) -> Place<'a> {
         Place { setup, id }
     }
@@ -418,23 +423,23 @@ impl<'a> Place<'a> {
         self.setup.elements.get(self.id).map_or("", |e| scope_of(&e.0))
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.setup.elements.len()
     }
 
-    /// The port of an IP protocol that has been given this name.
+    /// Returns the port of an IP protocol to which the configuration has given this name.
     pub fn port(&self, name: &str, protocol: u8) -> Option<u16> {
         self.setup.names.port(self.scope(), name, protocol)
     }
 
-    /// The port that a name stands for: one that the configuration has given it to, a well-known one, or one that
-    /// the machine knows.
+    /// Returns the port that a name means: a port to which the configuration has given the name, a
+    /// well-known port, or a port that the machine knows.
     pub fn known_port(&self, name: &str, protocol: u8) -> Option<u16> {
         self.port(name, protocol).or_else(|| services::port(name, protocol))
     }
 
-    /// The element that `name` means here.
+    /// Returns the element that `name` means here.
     pub fn element(&self, name: &str) -> Option<ElementId> {
         self.setup.find(self.scope(), name)
     }
@@ -442,33 +447,34 @@ impl<'a> Place<'a> {
 
 /// A type that an argument can have.
 pub trait Arg: Sized {
-    /// Reads the value.
+    /// Parses the value.
     ///
     /// # Errors
-    /// The value, and what is expected: what stands behind `NAME: `.
+    /// The value and what is expected: the text after `NAME: `.
     fn parse(text: &str, place: &Place<'_>) -> Result<Self, String>;
 
-    /// Click's words for a text that is not a value of the type, where Click has such arguments: they stand behind
-    /// `NAME: `.
+    /// Returns Click's text for a value that is not of the type, if Click has such arguments: the text
+    /// after `NAME: `.
     fn clicks_words(_text: &str) -> Option<String> {
         Some("parse error".into())
     }
 }
 
-/// Reads the text of the argument `name`, for elements that keep such texts and read them again in handlers.
+/// Parses the text of the argument `name`, for elements that keep such texts and parse them again in
+/// handlers.
 ///
 /// # Errors
-/// The text is no value of the type.
+/// If the text is not a value of the type.
 pub fn read_value<T: Arg>(name: &str, text: &str, place: &Place<'_>) -> Result<T, Complaint> {
     T::parse(text, place).map_err(|reason| Complaint::wrong_value::<T>(name, text, &reason))
 }
 
-/// The message about a value that is not what it should be.
+/// Returns the message about a value that is not of the expected kind.
 pub fn not_a(text: &str, what: &str) -> String {
     format!("'{}' is not {what}", text.trim())
 }
 
-/// The message about a number that does not fit.
+/// Returns the message about a number that is out of range.
 pub fn out_of_range(text: &str, least: impl fmt::Display, most: impl fmt::Display) -> String {
     match text.trim().starts_with('-') {
         true => format!("{} is too small; the least is {least}", text.trim()),
@@ -482,7 +488,7 @@ impl Arg for bool {
     }
 }
 
-/// `true`/`false`, `yes`/`no`, `y`/`n`, `t`/`f`, `1`/`0`.
+/// Parses `true`/`false`, `yes`/`no`, `y`/`n`, `t`/`f`, `1`/`0`.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.trim() {
         "1" | "true" | "yes" | "y" | "t" => Some(true),
@@ -491,19 +497,20 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Why a number was not accepted.
+/// The reason for which a number was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadInteger {
-    /// Not a number.
+    /// The text is not a number.
     Invalid,
-    /// A number, but above or below what fits.
+    /// The number is too large or too small.
     OutOfRange,
 }
 
-/// An integer as Click writes them: optional sign, `0x`, `0b`, leading `0` for octal, `_` between digits.
+/// Parses an integer as Click writes them: optional sign, `0x`, `0b`, leading `0` for octal, `_` between
+/// digits.
 ///
 /// # Errors
-/// If the whole text is not one number, or it does not fit.
+/// If the whole text is not one number, or if the number does not fit.
 pub fn parse_integer(text: &str) -> Result<i128, BadInteger> {
     let text = text.trim();
     let (negative, digits) = match text.as_bytes().first() {
@@ -565,14 +572,14 @@ impl Arg for f64 {
     }
 }
 
-/// A finite decimal number: optional sign, fraction and exponent, `_` between digits.
+/// Parses a finite decimal number: optional sign, fraction and exponent, `_` between digits.
 pub fn parse_real(text: &str) -> Option<f64> {
     let plain = text.trim().replace('_', "");
     let numeric = plain.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     plain.parse().ok().filter(|v: &f64| numeric && v.is_finite())
 }
 
-/// One word or quoted string, unquoted.
+/// A single word, or a quoted string without its quotes.
 impl Arg for String {
     fn parse(text: &str, _: &Place<'_>) -> Result<String, String> {
         match split_spaces(text).len() {
@@ -582,7 +589,7 @@ impl Arg for String {
     }
 }
 
-/// A text exactly as it stands.
+/// A text without any change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raw(pub String);
 
@@ -592,7 +599,7 @@ impl Arg for Raw {
     }
 }
 
-/// Bytes of a quoted string; `\<hex>` escapes give any byte.
+/// The bytes of a quoted string; `\<hex>` escapes give any byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -605,23 +612,23 @@ impl Arg for Bytes {
     }
 }
 
-/// A span of time: seconds, or a number with a unit (`ms`, `us`, `ns`, `s`, `min`, `h`, `d`).
+/// A time span: seconds, or a number with a unit (`ms`, `us`, `ns`, `s`, `min`, `h`, `d`).
 impl Arg for Timestamp {
     fn parse(text: &str, _: &Place<'_>) -> Result<Timestamp, String> {
         read_seconds(text)
     }
 }
 
-/// The same as [`parse_seconds`], with a message.
+/// Parses a time like [`parse_seconds`], and returns a message if it is invalid.
 ///
 /// # Errors
-/// The value, and what is expected.
+/// The value and what is expected.
 pub fn read_seconds(text: &str) -> Result<Timestamp, String> {
     let expected = "a time; write seconds, or a number and a unit, such as 10ms";
     parse_seconds(text).ok_or_else(|| not_a(text, expected))
 }
 
-/// A time in seconds or with a unit, exact to the nanosecond.
+/// Parses a time in seconds or with a unit, exact to the nanosecond.
 pub fn parse_seconds(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-._eE".contains(c))).unwrap_or(text.len());
@@ -639,7 +646,8 @@ pub fn parse_seconds(text: &str) -> Option<Timestamp> {
     parse_decimal(number, scale).map(Timestamp)
 }
 
-/// A decimal number times `scale`, rounded to the nearest whole; exact where floats would not be.
+/// Multiplies a decimal number by `scale` and rounds to the nearest whole number; exact where floats would
+/// not be.
 fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
     let plain = number.replace('_', "");
     if plain.contains(['e', 'E']) {
@@ -663,7 +671,7 @@ fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
     i64::try_from(if negative { -value } else { value }).ok()
 }
 
-/// Bytes per second: `10Mbps`, `1.5 MBps`, or a bare number of bytes per second.
+/// A rate in bytes per second: `10Mbps`, `1.5 MBps`, or a bare number of bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bandwidth(pub u64);
 
@@ -694,7 +702,7 @@ fn parse_bandwidth(text: &str) -> Option<Bandwidth> {
     parse_decimal(number, prefix * bits).map(|value| Bandwidth(value as u64 / 8))
 }
 
-/// Another element, by name.
+/// A reference to another element, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementRef(pub ElementId);
 
@@ -712,7 +720,7 @@ impl Arg for ElementRef {
     }
 }
 
-/// Offset of an annotation of `SIZE` bytes, by number or by Click's name.
+/// The offset of an annotation of `SIZE` bytes, by number or by Click's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnnotationOffset<const SIZE: usize>(pub usize);
 

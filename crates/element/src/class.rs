@@ -1,4 +1,4 @@
-//! What is known of an element class before any element of it exists, and the registry of classes.
+//! The description of an element class, which exists before any element of it, and the registry of classes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,40 +6,41 @@ use std::fmt;
 use crate::Element;
 use crate::args::{Args, Invalid};
 
-/// An element class. Each element's file has one as a constant.
+/// An element class. The file of each element has a class as a constant.
 pub struct Class {
     /// The name in configurations.
     pub name: &'static str,
-    /// Other names for the same class.
+    /// Aliases of the class.
     pub aliases: &'static [&'static str],
     /// Click's port count code: `1/1`, `1/1-2`, `0-1/=`, `-/-` (see [`crate::ports`]).
     pub ports: &'static str,
     /// Click's processing code: `a`, `h`, `l` for agnostic, push and pull, inputs before the slash: `a/ah`.
     pub processing: &'static str,
-    /// Click's flow code: which inputs packets go from to which outputs (see [`crate::ports::flows`]).
+    /// Click's flow code: from which inputs packets go to which outputs (see [`crate::ports::flows`]).
     pub flow: &'static str,
-    /// Every argument, in the order in which positional ones are read.
+    /// Every argument, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
-    /// Every handler beside those that all elements have.
+    /// Every handler, except for the handlers that all elements have.
     pub handlers: &'static [HandlerInfo],
-    /// Traits that the engine needs to know.
+    /// The properties that the engine needs to know.
     pub notes: Notes,
-    /// When elements of this class are configured.
+    /// The phase in which elements of this class are configured.
     pub phase: Phase,
-    /// Whether a running element can get other arguments, by its handler `config`: a new element then goes on with the
-    /// state of the old one ([`Element::take_state`]), and must not need more than that.
+    /// True if a running element can get other arguments by its handler `config`. A new element then
+    /// continues with the state of the old element ([`Element::take_state`]), and must need nothing else
+    /// from it.
     pub reconfigures: bool,
     /// The doc block of the element's file: the manual (see [`mod@crate::manual`]).
     pub manual: &'static str,
-    /// Configurations that the generic tests run, each one valid with the smallest number of ports, or
-    /// `config -> inputs/outputs` where it needs more.
+    /// Configurations that the generic tests run. Each is valid with the smallest number of ports, or is
+    /// written as `config -> inputs/outputs` if it needs more.
     pub samples: &'static [&'static str],
     /// Makes an element from its arguments.
     pub build: fn(&mut Args<'_>) -> Result<Box<dyn Element>, Invalid>,
 }
 
 impl Class {
-    /// Defaults for the fields that most classes leave alone.
+    /// Defaults for the fields that most classes leave unchanged.
     pub const DEFAULT: Class = Class {
         name: "",
         aliases: &[],
@@ -56,7 +57,7 @@ impl Class {
         build: |_| Err(Invalid),
     };
 
-    /// The description of an argument.
+    /// Returns the description of an argument.
     pub fn arg(&self, name: &str) -> Option<&'static ArgInfo> {
         self.args.iter().find(|a| a.name == name)
     }
@@ -68,34 +69,35 @@ impl fmt::Debug for Class {
     }
 }
 
-/// Traits of a class that the engine needs to know.
+/// The properties of a class that the engine needs to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Says downstream whether it has packets (Click's empty notifier).
+    /// True if it signals downstream that it has packets (Click's empty notifier).
     pub signals_packets: bool,
-    /// Says upstream whether it has room (Click's full notifier).
+    /// True if it signals upstream that it has room (Click's full notifier).
     pub signals_room: bool,
-    /// Is asked when the driver is about to stop.
+    /// True if it is asked when the driver is about to stop.
     pub manages_driver: bool,
-    /// Makes time pass under the trace clock (see [`Element::next_time`]).
+    /// True if it advances the time under the trace clock (see [`Element::next_time`]).
     pub follows_captures: bool,
-    /// Each worker's copy has a queue of its own to the outside (see [`crate::Cx::worker`]). Sources and sinks that
-    /// have not do their work on one worker only.
+    /// True if each worker's copy has its own queue to the outside (see [`crate::Cx::worker`]). Sources and
+    /// sinks without such queues work at one worker only.
     pub has_queues: bool,
-    /// Its interface spreads packets over queues by a key of its own, which others may know.
+    /// True if its interface spreads packets over queues by its own key, which may be public.
     pub has_own_key: bool,
-    /// Its packets come whether there is time for them or not: those that a busy worker cannot take are dropped, not
-    /// waited for.
+    /// True if its packets come whether or not there is time for them: packets that a busy worker cannot
+    /// take are dropped and do not wait.
     pub is_live: bool,
-    /// Writes to something outside of which there is one, a file or a socket, beside passing packets on.
+    /// True if it writes to an outside object that exists only once, such as a file or a socket, in
+    /// addition to passing packets on.
     pub is_outside: bool,
-    /// Its arguments are a script, which may call handlers of other elements.
+    /// True if the arguments are a script, which may call handlers of other elements.
     pub runs_script: bool,
-    /// Whether it has a task ([`Element::run`]).
+    /// The condition under which an element has a task ([`Element::run`]).
     pub task: Task,
 }
 
-/// When elements of a class have a task.
+/// The condition under which elements of a class have a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Task {
     /// Never.
@@ -103,14 +105,14 @@ pub enum Task {
     Never,
     /// Always.
     Always,
-    /// Where output 0 is a push output: a source that is not pulled from.
+    /// Only with a push output 0: a source that is not pulled from.
     WherePushing,
-    /// Where input 0 is a pull input: a sink that is not pushed to.
+    /// Only with a pull input 0: a sink that is not pushed to.
     WherePulling,
 }
 
 impl Notes {
-    /// None of them.
+    /// No property.
     pub const NONE: Notes = Notes {
         signals_packets: false,
         signals_room: false,
@@ -128,21 +130,22 @@ impl Notes {
     pub const TASK: Notes = Notes { task: Task::Always, ..Notes::NONE };
 }
 
-/// When elements of a class are configured: classes that give information to others come first.
+/// The phase in which elements of a class are configured. Classes that give information to others are
+/// configured first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Names, threads and other information.
     Information,
-    /// Publishes a service that others take by name.
+    /// A service that other elements take by name.
     Service,
     /// Everything else.
     Ordinary,
 }
 
-/// How an argument is given.
+/// The way in which an argument is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgKind {
-    /// By position or by name; must be there.
+    /// By position or by name; mandatory.
     Required,
     /// By position or by name.
     Positional,
@@ -152,12 +155,12 @@ pub enum ArgKind {
     Rest,
 }
 
-/// One argument of a class. What it means is said in the manual under the same name.
+/// An argument of a class. The manual has its meaning under the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgInfo {
     /// The keyword.
     pub name: &'static str,
-    /// How it is given.
+    /// The way in which it is given.
     pub kind: ArgKind,
     /// The type, for the manual.
     pub ty: &'static str,
@@ -166,7 +169,7 @@ pub struct ArgInfo {
 }
 
 impl ArgInfo {
-    /// An argument that must be there, by position or by name.
+    /// An argument that is mandatory, by position or by name.
     pub const fn required(name: &'static str, ty: &'static str) -> ArgInfo {
         ArgInfo { name, kind: ArgKind::Required, ty, default: "" }
     }
@@ -181,13 +184,13 @@ impl ArgInfo {
         ArgInfo { name, kind: ArgKind::Keyword, ty, default }
     }
 
-    /// All positional arguments that are left.
+    /// All remaining positional arguments.
     pub const fn rest(name: &'static str, ty: &'static str) -> ArgInfo {
         ArgInfo { name, kind: ArgKind::Rest, ty, default: "" }
     }
 }
 
-/// Arguments of a class's own, and those that several classes have.
+/// Joins the arguments of a class with arguments that several classes have.
 pub const fn join<const OWN: usize, const COMMON: usize, const ALL: usize>(
     own: [ArgInfo; OWN],
     common: [ArgInfo; COMMON],
@@ -202,20 +205,20 @@ pub const fn join<const OWN: usize, const COMMON: usize, const ALL: usize>(
     all
 }
 
-/// The name of a handler that stands for every name that nobody else answers to; the element then gets the name
+/// The name of a handler that matches every name that no other handler has. The element then gets the name
 /// that was asked for.
 pub const ANY_HANDLER: &str = "*";
 
-/// What can be done with a handler.
+/// The ways in which a handler can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// It can be read.
+    /// True if the handler can be read.
     pub read: bool,
-    /// Reading takes a parameter.
+    /// True if reading takes a parameter.
     pub param: bool,
-    /// It can be written.
+    /// True if the handler can be written.
     pub write: bool,
-    /// The value does not change while the graph runs (a dot in the list of handlers).
+    /// True if the value does not change while the graph runs (shown by a dot in the list of handlers).
     pub calm: bool,
 }
 
@@ -223,7 +226,7 @@ impl Access {
     const NOTHING: Access = Access { read: false, param: false, write: false, calm: false };
     /// Read only.
     pub const READ: Access = Access { read: true, ..Access::NOTHING };
-    /// Read only, and never changing.
+    /// Read only, and constant.
     pub const CALM: Access = Access { calm: true, ..Access::READ };
     /// Read only, with a parameter.
     pub const READ_PARAM: Access = Access { param: true, ..Access::READ };
@@ -235,28 +238,28 @@ impl Access {
     pub const READ_PARAM_WRITE: Access = Access { param: true, ..Access::READ_WRITE };
 }
 
-/// What the values that several workers' copies of an element give come to.
+/// The way in which the values of several workers' copies of an element are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merge {
-    /// The first one's: they are the same, or one stands for all.
+    /// The value of the first copy: all values are the same, or the first value applies to all.
     #[default]
     First,
-    /// Their sum, line by line where lines begin with the same words.
+    /// The sum, line by line for lines that begin with the same words.
     Sum,
-    /// The sum of each column of numbers, line by line where the other columns are the same.
+    /// The sum of each column of numbers, line by line for lines whose other columns are the same.
     Columns,
-    /// All lines, a heading that all have once; one array of all arrays.
+    /// All lines, with a common heading only once; JSON arrays are joined into one array.
     Lines,
 }
 
-/// One handler of a class. What it does is said in the manual under the same name.
+/// A handler of a class. The manual says what it does under the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerInfo {
-    /// The name behind the dot.
+    /// The name after the dot.
     pub name: &'static str,
-    /// What can be done with it.
+    /// The ways in which it can be used.
     pub access: Access,
-    /// What several workers' values come to.
+    /// The way in which the values of several workers are combined.
     pub merge: Merge,
 }
 
@@ -271,29 +274,30 @@ impl HandlerInfo {
         HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
     }
 
-    /// A read handler whose values at several workers are added up: a count.
+    /// A read handler for a count. The values of several workers are added.
     pub const fn count(name: &'static str) -> HandlerInfo {
         HandlerInfo::read(name).summed()
     }
 
-    /// A read handler whose values at several workers are lines of one list.
+    /// A read handler for a list. The values of several workers are joined as lines of one list.
     pub const fn list(name: &'static str) -> HandlerInfo {
         HandlerInfo::read(name).listed()
     }
 
-    /// The same handler, where values at several workers are added up.
+    /// Returns the handler with the rule that the values of several workers are added.
     #[must_use]
     pub const fn summed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Sum, ..self }
     }
 
-    /// The same handler, where values at several workers are tables of counts.
+    /// Returns the handler with the rule that the values of several workers are tables of counts, which are
+    /// added.
     #[must_use]
     pub const fn tabled(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Columns, ..self }
     }
 
-    /// The same handler, where values at several workers are parts of one list.
+    /// Returns the handler with the rule that the values of several workers are parts of one list.
     #[must_use]
     pub const fn listed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Lines, ..self }
@@ -304,7 +308,7 @@ impl HandlerInfo {
         HandlerInfo { name, access: Access::WRITE, merge: Merge::First }
     }
 
-    /// A handler for both.
+    /// A handler that can be read and written.
     pub const fn both(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First }
     }
@@ -318,12 +322,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// An empty registry.
+    /// Makes an empty registry.
     pub fn new() -> Registry {
         Registry::default()
     }
 
-    /// Adds classes; a later one of the same name replaces an earlier one.
+    /// Adds classes. A class replaces an earlier class of the same name.
     #[must_use]
     pub fn with(mut self, classes: &[&'static Class]) -> Registry {
         for class in classes {
@@ -335,17 +339,17 @@ impl Registry {
         self
     }
 
-    /// The class with this name or alias.
+    /// Returns the class with this name or alias.
     pub fn get(&self, name: &str) -> Option<&'static Class> {
         self.classes.get(name).or_else(|| self.aliases.get(name)).copied()
     }
 
-    /// All classes, in the order of their names.
+    /// Returns all classes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &'static Class> + '_ {
         self.classes.values().copied()
     }
 
-    /// Every name and alias, sorted.
+    /// Returns every name and alias, sorted.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.classes.keys().chain(self.aliases.keys()).copied().collect();
         names.sort_unstable();

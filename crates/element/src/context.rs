@@ -1,7 +1,7 @@
-//! What an element can ask of the engine while it handles packets.
+//! The requests that an element can make to the engine while it handles packets.
 //!
-//! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through [`Cx`]
-//! with plain function calls. Everything rarer goes through [`Host`], which the engine implements.
+//! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through
+//! [`Cx`] with plain function calls. Rarer requests go through [`Host`], which the engine implements.
 
 mod chance;
 mod host;
@@ -28,40 +28,42 @@ use crate::files::Files;
 pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
 
-/// Packets that went through one element.
+/// The numbers of packets that went through one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Came in through inputs.
+    /// Packets that came in through inputs.
     pub arrived: u64,
-    /// Were made by the element: read from a file or an interface, copied, generated.
+    /// Packets that the element made: read from a file or an interface, copied, generated.
     pub made: u64,
-    /// Left through outputs.
+    /// Packets that left through outputs.
     pub emitted: u64,
-    /// Left the graph: written to a file or an interface.
+    /// Packets that left the graph: written to a file or an interface.
     pub sent: u64,
-    /// Dropped, by reason.
+    /// Packets that were dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
 }
 
 impl Counters {
-    /// Packets dropped for any reason.
+    /// Returns the number of packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, n)| n).sum()
     }
 
-    /// What the element should hold: everything that came in or was made and has not gone.
+    /// Returns the number of packets that the element should hold: all that came in or were made and have
+    /// not left.
     pub fn balance(&self) -> i128 {
         let gone = self.emitted as i128 + self.sent as i128 + self.dropped() as i128;
         self.arrived as i128 + self.made as i128 - gone
     }
 
-    /// Counts a packet that was emitted but got nowhere as dropped.
+    /// Counts a packet as dropped that was emitted but reached no element.
     pub fn lose(&mut self, reason: DropReason) {
         self.emitted -= 1;
         self.drop(reason, 1);
     }
 
-    /// The first drop for a reason. Without memory for it, packets count as dropped for the last one.
+    /// Counts the first drop for a reason. If there is no memory for the entry, the packets count as
+    /// dropped for the reason of the last entry.
     #[cold]
     fn drop_first(&mut self, reason: DropReason, n: u64) {
         match self.drops.try_reserve(1) {
@@ -79,65 +81,66 @@ impl Counters {
     }
 }
 
-/// What an element has handed to the engine, in order.
+/// An item that an element has handed to the engine. The engine processes items in order.
 pub enum Emitted {
     /// A batch for an output of an element.
     Packets {
-        /// Who emitted it.
+        /// The element that emitted it.
         element: u32,
-        /// Which output.
+        /// The output.
         output: u32,
         /// The packets.
         batch: Batch,
     },
     /// A batch for other workers' copies of an element.
     Over {
-        /// Who sends it.
+        /// The element that sends it.
         element: u32,
-        /// The input of the same element that it comes in by there.
+        /// The input of the other copies by which it comes in.
         input: u32,
-        /// The worker; without, each packet goes to the one that it belongs to.
+        /// The worker. `None` sends each packet to the worker that it belongs to.
         worker: Option<usize>,
         /// The packets.
         batch: Batch,
     },
-    /// A handler to call, behind what was emitted before.
+    /// A handler to call after the earlier items.
     Call {
-        /// Who asked for it.
+        /// The element that asked for the call.
         element: u32,
-        /// Which handler.
+        /// The call.
         call: Arc<Call>,
     },
-    /// To come back to an element, behind what was emitted before.
+    /// A request to run the element's timer function after the earlier items.
     Back {
-        /// Who asked for it.
+        /// The element that asked for it.
         element: u32,
-        /// What it gets.
+        /// The token that the timer function gets.
         token: u32,
     },
 }
 
-/// A worker's hot state.
+/// The hot state of a worker.
 pub struct Core {
-    /// Where packets come from and go back to.
+    /// The pool that packets come from and return to.
     pub pool: Pool,
-    /// Batch time.
+    /// The batch time: the time of the current batch.
     pub now: Timestamp,
-    /// Most packets per batch that sources make.
+    /// The largest number of packets per batch that sources make.
     pub burst: usize,
-    /// What was emitted since the engine last looked.
+    /// The items that elements have emitted since the engine last took them.
     pub emitted: Vec<Emitted>,
-    /// Per element.
+    /// The counters of each element.
     pub counters: Vec<Counters>,
-    /// Number of outputs, per element.
+    /// The number of outputs of each element.
     pub outputs: Vec<u32>,
-    /// What the declarations say together.
+    /// The summary of all declarations.
     pub facts: Facts,
-    /// Whether time is that of captures.
+    /// True if the time is the time of captures.
     pub follows_captures: bool,
-    /// Random numbers; seeded by the user, or fixed under the trace clock.
+    /// The random number generator. The user sets its seed; under the trace clock the seed is fixed.
     pub random: fastrand::Rng,
-    /// Seed of hashes of what others may choose: that of random numbers, or one that nobody can know.
+    /// The seed of hashes of values that others may choose: the seed of the random number generator, or a
+    /// secret.
     pub hash_seed: u64,
     /// See [`Cx::is_repeatable`].
     pub is_repeatable: bool,
@@ -145,11 +148,11 @@ pub struct Core {
     pub files: Files,
     /// The last number of [`Cx::next_series`].
     pub(crate) series: u32,
-    /// Empty batches to be used again.
+    /// Empty batches for reuse.
     spare: Vec<Batch>,
 }
 
-/// What of a worker's hot state belongs to its graph.
+/// The part of a worker's hot state that belongs to its graph.
 pub struct PerGraph {
     /// See [`Core::emitted`].
     pub emitted: Vec<Emitted>,
@@ -161,25 +164,26 @@ pub struct PerGraph {
     pub facts: Facts,
 }
 
-/// A number that nobody can know: what secret hashes and keys are made from.
+/// Returns a secret number, from which secret hashes and keys are made.
 pub fn secret() -> u64 {
-    // A random number generator that is not made for it tells from one number which ones follow, and when it was begun.
+    // An ordinary random number generator is not enough: from one of its numbers the next numbers and the
+    // seed can be computed.
     RandomState::new().hash_one(())
 }
 
 impl PerGraph {
-    /// The state of a graph whose elements have these numbers of outputs.
+    /// Makes the state of a graph whose elements have these numbers of outputs.
     pub fn new(outputs: Vec<u32>, facts: Facts) -> PerGraph {
-        // There is always room for a reason to drop packets for.
+        // There is always room for a drop reason.
         let fresh = || Counters { drops: Vec::with_capacity(2), ..Counters::default() };
         let counters = outputs.iter().map(|_| fresh()).collect();
-        // Room for what one call emits, so that nothing grows while packets flow.
+        // Room for the items of one call, so that nothing is allocated while packets flow.
         PerGraph { emitted: Vec::with_capacity(64), counters, outputs, facts }
     }
 }
 
 impl Core {
-    /// Goes on with another graph; what belongs to the one so far is given back in its place.
+    /// Changes to another graph. `graph` then holds the state of the graph so far.
     pub fn exchange(&mut self, graph: &mut PerGraph) {
         std::mem::swap(&mut self.emitted, &mut graph.emitted);
         std::mem::swap(&mut self.counters, &mut graph.counters);
@@ -187,7 +191,7 @@ impl Core {
         std::mem::swap(&mut self.facts, &mut graph.facts);
     }
 
-    /// The state of a worker whose graph has elements with these numbers of outputs.
+    /// Makes the state of a worker whose graph has elements with these numbers of outputs.
     pub fn new(pool: Pool, outputs: Vec<u32>, facts: Facts, burst: usize, seed: u64) -> Core {
         let PerGraph { emitted, counters, outputs, facts } = PerGraph::new(outputs, facts);
         let random = fastrand::Rng::with_seed(seed);
@@ -205,18 +209,18 @@ impl Core {
             is_repeatable: true,
             files: Files::Anywhere,
             series: 0,
-            // Enough for most graphs; others make theirs while they warm up.
+            // Enough for most graphs; others allocate more batches while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
         }
     }
 
-    /// Makes hashes different from those of every other run, so that nobody can choose keys that collide.
+    /// Makes hashes different in each run, so that no attacker can choose keys that collide.
     pub fn hide_hash_seed(&mut self) {
         self.hash_seed = secret();
         self.is_repeatable = false;
     }
 
-    /// An empty batch.
+    /// Returns an empty batch.
     #[inline]
     pub fn batch(&mut self) -> Batch {
         self.spare.pop().unwrap_or_default()
@@ -247,46 +251,47 @@ pub struct Cx<'a> {
 }
 
 impl<'a> Cx<'a> {
-    /// For the engine: the context of a call to element `id`.
+    /// Makes the context of a call to element `id`, for the engine.
     #[inline]
     pub fn new(core: &'a mut Core, host: &'a mut dyn Host, id: ElementId) -> Cx<'a> {
         Cx { core, host, id }
     }
 
-    /// Batch time.
+    /// Returns the batch time: the time of the current batch.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.now
     }
 
-    /// Number of the element.
+    /// Returns the number of the element.
     pub fn id(&self) -> ElementId {
         self.id
     }
 
-    /// Most packets per batch that sources make.
+    /// Returns the largest number of packets per batch that sources make.
     pub fn burst(&self) -> usize {
         self.core.burst
     }
 
-    /// What the declarations of the whole graph say together.
+    /// Returns the summary of the declarations of the whole graph.
     pub fn facts(&self) -> &Facts {
         &self.core.facts
     }
 
-    /// Whether anybody looks at an annotation byte of packets that leave by an output. What nobody looks at need not be written.
+    /// True if any element looks at an annotation byte of packets that leave by an output. Other annotation
+    /// bytes need not be written.
     pub fn annotation_seen(&self, output: usize, byte: u8) -> bool {
         let seen = self.core.facts.annotations_seen.get(self.id).and_then(|outputs| outputs.get(output));
         seen.is_none_or(|seen| seen.checked_shr(byte.into()).is_none_or(|seen| seen & 1 == 1))
     }
 
-    /// Number of the element's outputs.
+    /// Returns the number of the element's outputs.
     #[inline]
     pub fn outputs(&self) -> usize {
         self.core.outputs[self.id] as usize
     }
 
-    /// What has gone through the element so far.
+    /// Returns the counts of packets that have gone through the element so far.
     pub fn counters(&self) -> &Counters {
         &self.core.counters[self.id]
     }
@@ -295,29 +300,30 @@ impl<'a> Cx<'a> {
         &mut self.core.counters[self.id]
     }
 
-    /// Whether frames that the element emits may have something left for a device to do.
+    /// True if frames that the element emits may leave some work to a device.
     pub fn may_offload(&self) -> bool {
         self.core.facts.offloads.get(self.id).copied().unwrap_or(false)
     }
 
-    /// Whether packets that the element emits may stand for many segments: valid packets, but for being longer than any
-    /// interface takes, whose annotations say how to cut them.
+    /// True if packets that the element emits may represent many segments. Such packets are valid, but
+    /// longer than any interface accepts; their annotations say how to cut them.
     pub fn may_merge(&self) -> bool {
         self.core.facts.large_segments.get(self.id).copied().unwrap_or(false)
     }
 
-    /// Whether packets may come to the element in which something is left for a device to do.
+    /// True if packets that leave some work to a device may come to the element.
     pub fn work_comes(&self) -> bool {
         self.core.facts.work_comes.get(self.id).copied().unwrap_or(false)
     }
 
-    /// Whether the element shall mark the flows of packets, or may rely on the marks that packets come with; according to
-    /// what it declares.
+    /// True if the element has to mark the flows of packets, or may rely on the marks of incoming packets,
+    /// depending on its declaration.
     pub fn uses_flow_marks(&self) -> bool {
         self.core.facts.flow_marks.get(self.id).copied().unwrap_or(false)
     }
 
-    /// A number that the worker has given to nobody else: where ids of flows are to differ from those of others.
+    /// Returns a number that this worker has given to no other caller. Callers use it to make their flow
+    /// ids unique.
     pub fn next_series(&mut self) -> u32 {
         self.core.series = self.core.series.wrapping_add(1);
         self.core.series
@@ -325,7 +331,8 @@ impl<'a> Cx<'a> {
 
     // Packets out.
 
-    /// Hands a batch to whoever is connected to an output. An output that does not exist drops it.
+    /// Hands a batch to the element that is connected to an output. If there is no such output, the batch
+    /// is dropped.
     #[inline]
     pub fn emit(&mut self, output: usize, batch: Batch) {
         if batch.is_empty() {
@@ -338,8 +345,8 @@ impl<'a> Cx<'a> {
         self.core.emitted.push(Emitted::Packets { element: self.id as u32, output: output as u32, batch });
     }
 
-    /// Hands one packet to an output; packets that follow each other to the same output become one batch. An
-    /// output that does not exist drops it with the reason.
+    /// Hands one packet to an output. Packets that follow each other to the same output become one batch.
+    /// If there is no such output, the packet is dropped with the reason.
     pub fn emit_one(&mut self, output: usize, packet: Packet, otherwise: DropReason) {
         if output >= self.outputs() {
             return self.drop(packet, otherwise);
@@ -373,32 +380,32 @@ impl<'a> Cx<'a> {
         self.core.drop_batch(self.id, batch, reason);
     }
 
-    /// Ends packets that were written to a file or an interface.
+    /// Ends packets that were written to a file or an interface, and counts them as sent.
     pub fn sent(&mut self, mut batch: Batch) {
         self.own().sent += batch.len() as u64;
         self.core.pool.free_all(&mut batch);
         self.core.recycle(batch);
     }
 
-    /// The pool, for devices that it is the memory of.
+    /// Returns the pool, for devices that use its memory.
     #[inline]
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.core.pool
     }
 
-    /// Counts packets that a device has put into the pool's slots: they were made here.
+    /// Counts packets that a device has put into the pool's slots as made.
     #[inline]
     pub fn count_made(&mut self, n: usize) {
         self.own().made += n as u64;
     }
 
-    /// Counts packets whose slots a device has taken: they were sent.
+    /// Counts packets whose slots a device has taken as sent.
     #[inline]
     pub fn count_sent(&mut self, n: usize) {
         self.own().sent += n as u64;
     }
 
-    /// Counts packets as dropped whose slots a device had and has given back.
+    /// Counts packets as dropped whose slots a device had and has returned.
     pub fn count_dropped(&mut self, n: usize, reason: DropReason) {
         if n > 0 {
             self.own().drop(reason, n as u64);
@@ -413,16 +420,16 @@ impl<'a> Cx<'a> {
         self.host.pull(self.core, self.id, input, max)
     }
 
-    /// An empty batch.
+    /// Returns an empty batch.
     #[inline]
     pub fn batch(&mut self) -> Batch {
         self.core.batch()
     }
 
-    /// A batch of one packet.
+    /// Returns a batch of one packet.
     pub fn batch_of(&mut self, packet: Packet) -> Batch {
         let mut batch = self.core.batch();
-        // A fresh batch has room.
+        // An empty batch has room.
         if let Err(packet) = batch.push(packet) {
             self.drop(packet, DropReason::NoBuffer);
         }
@@ -435,35 +442,39 @@ impl<'a> Cx<'a> {
         self.core.recycle(batch);
     }
 
-    /// Whether a packet of any size could be had now. Sources that read from outside look before they read.
+    /// True if a packet of any size can be allocated now. Sources that read from outside check this before
+    /// they read.
     pub fn has_room(&mut self) -> bool {
         self.core.pool.has_room()
     }
 
-    /// For [`Element::initialize`](crate::Element::initialize): whether an element of the same name and class is at work,
-    /// whose place this one is to take, with its state. What it has need not be opened again.
+    /// True if this element is to take the place and state of a running element of the same name and class;
+    /// for [`Element::initialize`](crate::Element::initialize). It need not open again what the running
+    /// element has open.
     pub fn is_heir(&self) -> bool {
         self.host.is_heir(self.id)
     }
 
-    /// Whether time is that of captures: sources then make batches of one time stamp, when it is due.
+    /// True if the time is the time of captures. Sources then make batches of one time stamp, when it is
+    /// due.
     pub fn follows_captures(&self) -> bool {
         self.core.follows_captures
     }
 
-    /// A new packet with these bytes. `None`, with a drop counted, when the pool has no room.
+    /// Makes a packet with these bytes. Returns `None`, and counts a drop, if the pool has no room.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         self.make(|core| core.pool.packet(bytes))
     }
 
-    /// A copy of a packet in slots of its own. `None`, with a drop counted, when the pool has no room.
+    /// Makes a copy of a packet in its own slots. Returns `None`, and counts a drop, if the pool has no
+    /// room.
     #[inline]
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         self.make(|core| core.pool.copy(packet))
     }
 
-    /// Packets on loan from a store, into a batch; how many. Fewer than asked for when one cannot be had now;
-    /// nothing is counted for those, because a source can wait.
+    /// Adds packets on loan from a store to a batch, and returns their number. The number is smaller than
+    /// requested if a packet cannot be lent now. This counts no drops, because a source can wait.
     #[inline]
     pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
         let lent = store.lend_into(range, &mut self.core.pool, batch);
@@ -471,8 +482,8 @@ impl<'a> Cx<'a> {
         lent
     }
 
-    /// Adds bytes behind a packet, in further slots where needed. `None`, with a drop counted, when the pool
-    /// has no room.
+    /// Adds bytes at the end of a packet, in further slots if necessary. Returns `None`, and counts a drop,
+    /// if the pool has no room.
     pub fn append(&mut self, packet: Packet, bytes: &[u8]) -> Option<Packet> {
         let packet = self.core.pool.append(packet, bytes);
         if packet.is_none() {
@@ -491,19 +502,20 @@ impl<'a> Cx<'a> {
         packet
     }
 
-    /// A store for packets that are lent again and again, as the graph needs it.
+    /// Makes a store for packets that are lent repeatedly, with the properties that the graph needs.
     pub fn store(&self) -> Store {
         Store::new(self.core.facts.restore)
     }
 
-    /// Puts a packet into a store; it counts as held. A packet on loan is copied, or dropped where it cannot be.
+    /// Puts a packet into a store; it counts as held. A packet on loan is copied, or dropped if it cannot
+    /// be copied.
     pub fn keep(&mut self, store: &mut Store, packet: Packet) {
         if !store.insert(packet, &mut self.core.pool) {
             self.own().drop(DropReason::NoBuffer, 1);
         }
     }
 
-    /// Gives all packets of a store back.
+    /// Returns all packets of a store to the pool and counts them as dropped.
     pub fn release(&mut self, store: &mut Store, reason: DropReason) {
         let n = store.release(&mut self.core.pool);
         if n > 0 {
@@ -513,31 +525,34 @@ impl<'a> Cx<'a> {
 
     // Time, tasks, signals.
 
-    /// Lets the element's task run again.
+    /// Schedules the element's task to run again.
     #[inline]
     pub fn schedule(&mut self) {
         self.host.schedule(self.id, true);
     }
 
-    /// Stops the element's task until somebody schedules it.
+    /// Stops the element's task until it is scheduled again.
     pub fn unschedule(&mut self) {
         self.host.schedule(self.id, false);
     }
 
-    /// The time of the next of many timers that are one interval apart, given the time of the last one: late timers do not add up.
-    /// If that time lies more than a second back (the program was stopped, or time has jumped), the timers that were missed are
-    /// left out, as in Click, and the next one is due one interval from now.
+    /// Returns the time of the next of many timers at a fixed interval, given the time of the last timer;
+    /// delays do not accumulate. If that time is more than a second ago (the program was stopped, or time
+    /// has jumped), the missed timers are left out, as in Click, and the next timer is due one interval
+    /// from now.
     pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
         let (next, now) = (due + interval, self.now());
         if next + Timestamp::from_secs(1) < now { now + interval } else { next }
     }
 
-    /// Sets the element's timer `token` to run at a time; an earlier setting of the same token is replaced.
+    /// Sets the element's timer `token` to run at a time. This replaces an earlier setting of the same
+    /// token.
     pub fn set_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Exact)));
     }
 
-    /// Sets a timer that may be late by what a sleep of the machine adds: no worker stays awake for it.
+    /// Sets a timer that may be late by the delay with which sleeps of the machine end; no worker stays
+    /// awake for it.
     pub fn set_coarse_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Coarse)));
     }
@@ -547,8 +562,8 @@ impl<'a> Cx<'a> {
         self.host.set_timer(self.id, token, None);
     }
 
-    /// Lets [`Element::ready`](crate::Element::ready) run whenever a file can be read or written; an earlier
-    /// file of the same token is replaced.
+    /// Watches a file: [`Element::ready`](crate::Element::ready) runs whenever the file can be read or
+    /// written. This replaces an earlier file of the same token.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
@@ -558,36 +573,36 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
-    /// Lets [`Element::os_signal`](crate::Element::os_signal) run when the process gets a signal, instead of what
-    /// the signal does otherwise; or not any more.
+    /// Makes [`Element::os_signal`](crate::Element::os_signal) run when the process receives a signal, in
+    /// place of the signal's default action. If `on` is false, ends this.
     ///
     /// # Errors
-    /// For a signal that cannot be waited for.
+    /// If the signal cannot be waited for.
     pub fn on_os_signal(&mut self, number: i32, on: bool) -> io::Result<()> {
         self.host.on_os_signal(self.id, number, on)
     }
 
-    /// Waits no longer for a file.
+    /// Stops watching a file.
     pub fn unwatch(&mut self, token: u32) {
         self.host.watch(self.id, token, None);
     }
 
-    /// Says whether the element has packets to pull, or room to push to.
+    /// Signals that the element has packets to pull, or room to push to.
     pub fn set_signal(&mut self, signal: Signal, on: bool) {
         self.host.set_signal(self.id, signal, on);
     }
 
-    /// Whether pulling from an input may give packets.
+    /// True if pulling from an input may return packets.
     pub fn may_pull(&self, input: usize) -> bool {
         self.host.signal(self.id, Signal::Packets, input)
     }
 
-    /// Whether there is room downstream of an output.
+    /// True if there is room downstream of an output.
     pub fn may_push(&self, output: usize) -> bool {
         self.host.signal(self.id, Signal::Room, output)
     }
 
-    /// Processor cycles, for meters; not reproducible.
+    /// Returns a count of processor cycles, for meters; it is not reproducible.
     pub fn cycles(&self) -> u64 {
         self.host.cycles()
     }
@@ -597,7 +612,7 @@ impl<'a> Cx<'a> {
     /// Reads a handler now.
     ///
     /// # Errors
-    /// What the user should know.
+    /// A text for the user.
     pub fn read_handler(&mut self, call: &Call) -> Result<String, String> {
         self.host.read(self.core, self.id, call)
     }
@@ -605,18 +620,18 @@ impl<'a> Cx<'a> {
     /// Writes a handler now.
     ///
     /// # Errors
-    /// What the user should know.
+    /// A text for the user.
     pub fn write_handler(&mut self, call: &Call) -> Result<(), String> {
         self.host.write(self.core, self.id, call)
     }
 
-    /// The place where whoever has called the write handler at hand may have files written. What a handler is told to
-    /// write is created by it.
+    /// Returns the place where the caller of the current write handler may have files written. A handler
+    /// creates its files there.
     pub fn files(&self) -> &Files {
         &self.core.files
     }
 
-    /// Has an element write a handler of its own, as a call says.
+    /// Runs a write handler of the element with the file permissions of a call.
     pub fn on_behalf<R>(&mut self, call: &Call, write: impl FnOnce(&mut Cx<'a>) -> R) -> R {
         let before = std::mem::replace(&mut self.core.files, call.files.clone());
         let result = write(self);
@@ -624,18 +639,18 @@ impl<'a> Cx<'a> {
         result
     }
 
-    /// Writes a handler as soon as what the element has emitted so far has been dealt with.
+    /// Writes a handler after everything that the element has emitted so far has been processed.
     pub fn call_later(&mut self, call: &Arc<Call>) {
         self.core.emitted.push(Emitted::Call { element: self.id as u32, call: Arc::clone(call) });
     }
 
-    /// Runs the element's timer function with this token as soon as what it has emitted so far, packets and handler
-    /// calls, has been dealt with.
+    /// Runs the element's timer function with this token after everything that the element has emitted so
+    /// far, packets and handler calls, has been processed.
     pub fn come_back(&mut self, token: u32) {
         self.core.emitted.push(Emitted::Back { element: self.id as u32, token });
     }
 
-    /// Whether a handler exists.
+    /// True if a handler exists.
     pub fn has_handler(&self, call: &Call, write: bool) -> bool {
         self.host.has_handler(call, write)
     }
@@ -645,86 +660,91 @@ impl<'a> Cx<'a> {
         self.host.stop();
     }
 
-    /// Writes text where users expect values.
+    /// Writes text to standard output, where users expect values.
     pub fn print(&mut self, text: fmt::Arguments<'_>) {
         self.host.print(Stream::Output, text);
     }
 
-    /// Tells whoever runs the graph something about the element, in one line that begins with its name and class. On interfaces, its
-    /// time and severity come first.
+    /// Writes a message about the element for the operator of the graph, in one line that begins with the
+    /// element's name and class. In a log its time and severity come first.
     pub fn tell(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
         let name = self.declaration();
         self.host.print(Stream::Log(severity), format_args!("{name}: {text}\n"));
     }
 
-    /// The same of something that is likely not to be meant, or that loses packets.
+    /// Writes a message, like [`tell`](Self::tell), about something that is probably not intended, or that
+    /// loses packets.
     pub fn warn(&mut self, text: fmt::Arguments<'_>) {
         self.tell(Severity::Warning, text);
     }
 
-    /// The same of something that is good to know.
+    /// Writes a message, like [`tell`](Self::tell), about something that is useful to know.
     pub fn note(&mut self, text: fmt::Arguments<'_>) {
         self.tell(Severity::Note, text);
     }
 
-    /// The same in words that name the element themselves, as some of Click's do.
+    /// Writes a message, like [`tell`](Self::tell), whose text names the element itself, as some of Click's
+    /// messages do.
     pub fn remark(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
         self.host.print(Stream::Log(severity), format_args!("{text}\n"));
     }
 
-    /// Writes text as it stands where messages go: what users have asked for, such as printed packets.
+    /// Writes unchanged text to the message stream, for output that users have asked for, such as printed
+    /// packets.
     pub fn message(&mut self, text: fmt::Arguments<'_>) {
         self.host.print(Stream::Messages, text);
     }
 
-    /// Where names in values are looked up.
+    /// Returns the place at which names in values are looked up.
     pub fn place(&self) -> Place<'_> {
         self.host.place(self.id)
     }
 
-    /// The element's name.
+    /// Returns the element's name.
     pub fn name(&self) -> &str {
         self.host.name(self.id).0
     }
 
-    /// Another element's name.
+    /// Returns another element's name.
     pub fn name_of(&self, element: ElementId) -> &str {
         self.host.name(element).0
     }
 
-    /// `name :: Class`, as messages show it.
+    /// Returns `name :: Class`, as messages show it.
     pub fn declaration(&self) -> String {
         let (name, class) = self.host.name(self.id);
         format!("{name} :: {class}")
     }
 
-    /// Whether an output is a push output.
+    /// True if an output is a push output.
     pub fn output_is_push(&self, output: usize) -> bool {
         self.host.is_push(self.id, true, output)
     }
 
-    /// Whether an input is a push input.
+    /// True if an input is a push input.
     pub fn input_is_push(&self, input: usize) -> bool {
         self.host.is_push(self.id, false, input)
     }
 
-    /// The service of type `T` that an element has published.
+    /// Returns the service of type `T` that an element has published.
     pub fn service<T: Any + Send + Sync>(&self, element: ElementId) -> Option<Arc<T>> {
         self.host.service(element, std::any::TypeId::of::<T>()).and_then(|s| s.downcast().ok())
     }
 
-    /// The services of type `T` of the nearest elements downstream (or upstream) that have published one.
+    /// Returns the services of type `T` of the nearest elements downstream (or upstream) that have
+    /// published such a service.
     pub fn nearest_services<T: Any + Send + Sync>(&self, downstream: bool) -> Vec<(ElementId, Arc<T>)> {
         let found = self.host.nearest(self.id, downstream, std::any::TypeId::of::<T>());
         found.into_iter().filter_map(|(id, service)| Some((id, service.downcast().ok()?))).collect()
     }
 
-    /// All elements that packets may come to that leave by an output. This follows the whole graph: for initialization.
+    /// Returns all elements that packets which leave by an output may come to. It searches the whole graph,
+    /// so call it only during initialization.
     pub fn reached(&self, output: usize) -> std::collections::BTreeSet<ElementId> {
         self.host.reached(self.id, output)
     }
 
-    /// What a port hears of a signal, for people: see [`Host::givers`].
+    /// Returns the state of a signal at a port, to show to people: see [`Host::givers`].
     pub fn givers(&self, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
         self.host.givers(self.id, signal, port)
     }

@@ -1,12 +1,13 @@
-//! What an element does to a packet, as data.
+//! The declaration of what an element does to a packet, as data.
 //!
-//! The declaration is what every mechanism decides from: the synthesizer composes the cases of a chain, the
-//! slicer asks whether a chain reads payload, the sprayer whether state has one writer, the engine which
-//! annotations anybody uses. So it has to be true: a generic test changes what an element says it does not
-//! read, and compares what it says it does not write.
+//! Every mechanism decides from the declaration: the synthesizer composes the cases of a chain, the slicer
+//! asks whether a chain reads payload, the sprayer asks whether state has one writer, and the engine asks
+//! which annotations are used. So the declaration has to be true: a generic test changes the fields that an
+//! element does not read by its declaration, and compares the fields that it does not write.
 //!
-//! An element is a list of [`Case`]s per input, the first that matches wins, and together they cover every
-//! packet. What a declaration cannot say is [`Effects::opaque`], with the reason.
+//! An element has a list of [`Case`]s per input. The first case that matches a packet applies, and together
+//! the cases cover every packet. [`Effects::opaque`] says that a declaration is incomplete, with the
+//! reason.
 
 mod fields;
 
@@ -17,36 +18,37 @@ use crate::ElementId;
 
 pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, Header, PAINT, wire_field};
 
-/// A whole number: a constant, plus multiples of fields. How an element says where a header ends or how long a
-/// packet has to be.
+/// A whole number: a constant, plus multiples of fields. Elements use it to declare where a header ends or
+/// the length that a packet must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Number {
-    /// What is there without any field.
+    /// The constant part.
     pub constant: i64,
-    /// Factor, field (big-endian, at most 16 bytes), and the bits of it that count: contiguous ones, the lowest of
-    /// which has the value one. A header annotation counts from the packet's start, and may be negative.
+    /// The factor, the field (big-endian, at most 16 bytes) and the mask of each term. The mask selects
+    /// contiguous bits of the field, of which the lowest has the value one. A header annotation counts from
+    /// the packet's start, and may be negative.
     pub terms: Vec<(i64, Field, u128)>,
 }
 
 impl Number {
-    /// A constant.
+    /// Makes a constant.
     pub const fn constant(constant: i64) -> Number {
         Number { constant, terms: Vec::new() }
     }
 
-    /// A field.
+    /// Makes the number that a field holds.
     pub fn of(field: Field) -> Number {
         Number::constant(0).plus(1, field, u128::MAX)
     }
 
-    /// The same, plus a multiple of some bits of a field.
+    /// Adds a multiple of some bits of a field.
     #[must_use]
     pub fn plus(mut self, factor: i64, field: Field, mask: u128) -> Number {
         self.terms.push((factor, field, mask));
         self
     }
 
-    /// The same, plus a number of four bytes that is kept in annotations in the machine's byte order.
+    /// Adds a number of four bytes that annotations hold in the machine's byte order.
     #[must_use]
     pub fn plus_annotation(mut self, offset: u8) -> Number {
         for place in 0..4 {
@@ -57,154 +59,157 @@ impl Number {
         self
     }
 
-    /// The same, plus a constant.
+    /// Adds a constant.
     #[must_use]
     pub fn plus_constant(mut self, more: i64) -> Number {
         self.constant += more;
         self
     }
 
-    /// The fields.
+    /// Returns the fields that the number depends on.
     pub fn reads(&self) -> impl Iterator<Item = &Field> {
         self.terms.iter().map(|(_, field, _)| field)
     }
 }
 
-/// Which packets a case is for.
+/// A condition on a packet, which selects the packets of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
     /// Every packet.
     Any,
-    /// The field, as a big-endian number and under the mask, lies in the set. False where the packet is too
-    /// short to have the field.
+    /// True if the field, as a big-endian number and under the mask, lies in the set. False if the packet
+    /// is too short to have the field.
     In {
         /// The field.
         field: Field,
-        /// Bits that count; all ones for the whole field.
+        /// The bits that are compared; all bits set for the whole field.
         mask: u128,
-        /// Accepted values.
+        /// The accepted values.
         set: IntervalSet,
     },
-    /// The header annotation is set, and the fixed part of the header lies inside the packet.
+    /// True if the header annotation is set, and the fixed part of the header lies inside the packet.
     Present(Header),
-    /// The header's checksum is right, as far as its own lengths say that it reaches. Those are for other filters
-    /// to check: where they make no sense, the outcome is not said.
+    /// True if the header's checksum is right, over the length that the header itself gives. Other filters
+    /// have to check these lengths: the result is undefined if the lengths are invalid.
     RightChecksum {
         /// The header.
         header: Header,
-        /// Where it starts: so many bytes behind a base.
+        /// The base from which the offset of the header counts.
         base: Base,
-        /// How many.
+        /// The offset of the header from the base, in bytes.
         offset: i32,
     },
-    /// The first number is at most as large as the second. False where the packet is too short to have a field.
+    /// True if the first number is at most as large as the second. False if the packet is too short to have
+    /// one of the fields.
     AtMost(Number, Number),
-    /// The element's state has an entry for the key, or has not.
+    /// True if the element's state has an entry for the key, or if it has none (see `hit`).
     State {
         /// The name of the table.
         table: &'static str,
         /// True for a hit.
         hit: bool,
     },
-    /// None of it.
+    /// True if the inner filter is false.
     Not(Box<Filter>),
-    /// All of them.
+    /// True if all filters are true.
     All(Vec<Filter>),
-    /// One of them.
+    /// True if at least one filter is true.
     One(Vec<Filter>),
-    /// A decision that only the element itself can take, from what it reads.
+    /// A decision that only the element itself can take, from the fields that it reads.
     Opaque {
-        /// The subject, for the user. One element's decisions with the same subject are one decision: if it is false for a packet
-        /// in one case, it is false in all others.
+        /// The subject, for the user. Decisions of one element with the same subject are one decision: if
+        /// it is false for a packet in one case, it is false in all others.
         about: &'static str,
-        /// What it depends on.
+        /// The fields that the decision depends on.
         reads: Vec<Field>,
     },
 }
 
-/// What a field is set to.
+/// A value that a field is set to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// These bytes.
+    /// Constant bytes.
     Constant(Vec<u8>),
-    /// What another field holds.
+    /// The value of another field.
     Copy(Field),
-    /// What a field holds, plus a number.
+    /// The value of a field, plus a number.
     Plus(Field, i64),
-    /// A number, as many bytes as the field has.
+    /// A number, in as many bytes as the field has.
     Number(Number),
-    /// A number in the machine's byte order, as annotations hold them.
+    /// A number in the machine's byte order, which annotations use.
     Native(Number),
-    /// These bits of the field where the mask has ones; others stay. Both have the field's length.
+    /// Some bits of the field: the bits in `mask` get the bits of `value`, all others stay. Both have the
+    /// field's length.
     Bits {
-        /// Which bits.
+        /// The bits that are written.
         mask: Vec<u8>,
-        /// Their values.
+        /// The values of these bits.
         value: Vec<u8>,
     },
-    /// A function of what it reads.
+    /// A function of the fields that it reads.
     Pure {
-        /// Its name; the same function in elements of the same class and arguments.
+        /// The name of the function. Elements of the same class and arguments use the same function under
+        /// this name.
         name: &'static str,
-        /// What it reads.
+        /// The fields that the function reads.
         reads: Vec<Field>,
     },
     /// A choice that the element makes while it runs: a NAT's port, a balancer's server.
     Choose {
-        /// What may be chosen.
+        /// The values that may be chosen.
         set: IntervalSet,
-        /// Fields for which the choice stays the same.
+        /// The fields for which the choice stays the same.
         key: Vec<Field>,
     },
     /// The current time.
     Now,
 }
 
-/// One change to a packet. What actions read is as it was before the first one of their case; where they write is
-/// where those before them have put the packet's start and its headers.
+/// A change to a packet. An action reads the packet as it was before the first action of the case. It
+/// writes relative to the packet's start and headers as the earlier actions have left them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Writes a field. An empty constant unsets a header annotation.
     Set(Field, Value),
-    /// Removes (positive) or gives back (negative) so many bytes at the front; their values stand. A packet with
-    /// fewer bytes becomes empty. Bytes that were never part of the packet are zero.
+    /// Removes bytes at the front (positive), or returns bytes to the front (negative) with their old
+    /// values. A packet with fewer bytes becomes empty. Bytes that were never part of the packet are zero.
     Strip(i32),
-    /// The same, for a number of bytes that is different from packet to packet.
+    /// Like `Strip`, for a number of bytes that differs from packet to packet.
     Start(Number),
-    /// Cuts the packet or makes it longer at the end; the length is a function of what it reads.
+    /// Cuts the packet or makes it longer at the end. The new length is a function of the given fields.
     Resize(Vec<Field>),
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Leaves by this output.
+    /// The packet leaves by this output.
     Output(usize),
-    /// A copy leaves by each output.
+    /// A copy of the packet leaves by each output.
     AllOutputs,
-    /// One output, chosen while running; the case's filter does not say which.
+    /// The packet leaves by one output, chosen while running; the case's filter does not determine which.
     SomeOutput,
-    /// Ends with a reason.
+    /// The packet is dropped with a reason.
     Drop(DropReason),
-    /// Is stored, and leaves by this output later.
+    /// The packet is stored, and leaves by this output later.
     Hold(usize),
-    /// Leaves the graph: written to a file or an interface.
+    /// The packet leaves the graph: it is written to a file or an interface.
     Send,
 }
 
-/// What the element does about checksums of what it writes.
+/// The way in which an element treats the checksums of headers that it writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing.
+    /// The element leaves checksums unchanged.
     #[default]
     Untouched,
-    /// Updates them for the fields that it writes.
+    /// The element updates these checksums for the fields that it writes.
     Updated(Vec<Header>),
-    /// Computes them afresh.
+    /// The element computes these checksums from the packet.
     Recomputed(Vec<Header>),
 }
 
-/// Where a case is written, if the user wrote it: a rule of a filter.
+/// The place in the configuration where the user wrote a case, such as a rule of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Written {
     /// The argument, counted from 0, keywords included.
@@ -213,30 +218,30 @@ pub struct Written {
     pub line: Option<usize>,
 }
 
-/// One case: when a packet is like this, that happens.
+/// A case: a condition on a packet, and what happens to packets that match it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The input, or any.
+    /// The input; `None` for any input.
     pub input: Option<usize>,
-    /// Which packets.
+    /// The condition on the packets.
     pub when: Filter,
-    /// What changes.
+    /// The changes to the packet.
     pub actions: Vec<Action>,
-    /// What happens to checksums.
+    /// The treatment of checksums.
     pub checksum: Checksum,
-    /// What becomes of the packet.
+    /// The fate of the packet.
     pub to: Target,
-    /// Why it ends where the graph has no such output.
+    /// The drop reason if the graph has no such output.
     pub otherwise: DropReason,
-    /// Where the user wrote that, if it is a rule of its own.
+    /// The place where the user wrote this case, if it is a rule of its own.
     pub written: Option<Written>,
-    /// True if packets have to come to the element itself, although nothing else is in the way: it says something about
+    /// True if packets have to come to the element itself, even if nothing else requires it: it reports
     /// each of them to people or to another element.
     pub is_shown: bool,
 }
 
 impl Case {
-    /// The packets of `when` go to `to` unchanged.
+    /// Makes a case in which packets that match `when` go to `to` unchanged.
     pub fn new(when: Filter, to: Target) -> Case {
         Case {
             input: None,
@@ -250,42 +255,42 @@ impl Case {
         }
     }
 
-    /// The same, for one input.
+    /// Restricts the case to one input.
     #[must_use]
     pub fn on(mut self, input: usize) -> Case {
         self.input = Some(input);
         self
     }
 
-    /// The same, written there.
+    /// Sets the place where the user wrote the case.
     #[must_use]
     pub fn written(mut self, place: Written) -> Case {
         self.written = Some(place);
         self
     }
 
-    /// The same, with what packets are dropped for where the graph has no such output.
+    /// Sets the reason with which packets are dropped if the graph has no such output.
     #[must_use]
     pub fn or_drop(mut self, reason: DropReason) -> Case {
         self.otherwise = reason;
         self
     }
 
-    /// The same, of packets that people hear of.
+    /// Marks the case as one whose packets are reported to people.
     #[must_use]
     pub fn shown(mut self) -> Case {
         self.is_shown = true;
         self
     }
 
-    /// The same, with a change.
+    /// Adds a change.
     #[must_use]
     pub fn with(mut self, action: Action) -> Case {
         self.actions.push(action);
         self
     }
 
-    /// The same, with the checksums of these headers kept right.
+    /// Declares that the element updates the checksums of these headers.
     #[must_use]
     pub fn updating(mut self, headers: &[Header]) -> Case {
         self.checksum = Checksum::Updated(headers.to_vec());
@@ -293,83 +298,86 @@ impl Case {
     }
 }
 
-/// How packets wait in an element.
+/// The way in which packets wait in an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hold {
-    /// They do not.
+    /// Packets do not wait.
     #[default]
     None,
-    /// In a first-in, first-out queue.
+    /// Packets wait in a first-in, first-out queue.
     Fifo {
-        /// Whether a full queue drops.
+        /// True if a full queue drops packets.
         may_drop: bool,
     },
-    /// For a time.
+    /// Packets wait for a time.
     Delay,
-    /// Per flow.
+    /// Packets wait per flow.
     PerFlow,
-    /// Before the run proper: they are taken in once and sent many times.
+    /// Packets are taken in once, before the run proper, and sent many times.
     Replay,
 }
 
-/// What an element does about marks of flows ([`crate::Packet::flow_mark`]), by which elements behind one that has found
-/// the packets' flows need not look these up again.
+/// The use of flow marks ([`crate::Packet::flow_mark`]). With a mark, an element downstream of an element
+/// that has found the packets' flows need not look the flows up again.
 ///
-/// Packets with the same mark have the same IPv4 addresses, protocol and ports. They are TCP or UDP and no fragments behind
-/// the first; their network and transport header annotations are set.
+/// Packets with the same mark have the same IPv4 addresses, protocol and ports. They are TCP or UDP, and
+/// either whole or first fragments; their network and transport header annotations are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// It leaves them alone.
+    /// The element leaves marks unchanged.
     #[default]
     None,
-    /// It marks packets where somebody relies on it ([`crate::Cx::uses_flow_marks`]), and takes marks from all packets whose
-    /// flows it does not know.
+    /// The element marks packets if another element relies on it ([`crate::Cx::uses_flow_marks`]), and
+    /// removes marks from all packets whose flows it does not know.
     Gives,
-    /// It may rely on them, where [`crate::Cx::uses_flow_marks`] says so. It does the same without marks.
+    /// The element may rely on marks if [`crate::Cx::uses_flow_marks`] returns true. It does the same
+    /// without marks.
     Takes,
 }
 
-/// Where payloads are left aside: packets that leave by an output have none until they come in by an input of an element that
-/// has the same table ([`crate::obstacles::to_sliced`]).
+/// The parking of payloads. Packets that leave by the output `parks` have no payload until they come in by
+/// the input `joins` of an element with the same table ([`crate::obstacles::to_sliced`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sliced {
-    /// The output, and whose the table is.
+    /// The output after which payloads are parked, and the element that owns the table.
     pub parks: Option<(usize, ElementId)>,
-    /// The input, and whose the table is.
+    /// The input at which payloads are joined again, and the element that owns the table.
     pub joins: Option<(usize, ElementId)>,
-    /// Whether the DSCP says so meanwhile.
+    /// True if the DSCP of sliced packets marks them as sliced.
     pub marks: bool,
 }
 
-/// Beyond the packet, what the outcome depends on.
+/// A dependence of the outcome on something other than the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depends {
     /// The clock.
     Time,
     /// Random numbers.
     Random,
-    /// Packets seen before, counted.
+    /// The number of packets seen before.
     Counter,
-    /// A switch that handlers turn.
+    /// A switch that handlers set.
     Handler,
     /// The worker that the packet is at.
     Worker,
 }
 
-/// What an element shows people of packets that have gone through it, and so what another element has to do that stands for
-/// it ([`Effects::stands_for`]).
+/// The counts that an element shows people of packets that have gone through it. They determine what
+/// another element has to do that replaces it ([`Effects::stands_for`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
-    /// Nothing of those that leave by an output. Those that end there have to come to the element itself.
+    /// No counts of packets that leave by an output. Packets that end in the element have to come to the
+    /// element itself.
     #[default]
     None,
-    /// What can be told ([`crate::Element::tally`]). Where packets end without a trace in handlers, that is nothing, too.
+    /// Counts that a tally can update ([`crate::Element::tally`]). This is also the value for elements in
+    /// which packets end and no handler shows it: a tally has nothing to update there.
     Told,
-    /// What only the packets themselves can tell: nobody may stand for the element.
+    /// Counts that only the packets themselves can update: no other element may replace this element.
     Own,
 }
 
-/// What the element does to the order of packets.
+/// The effect of an element on the order of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Packets leave each output in the order in which they came.
@@ -377,139 +385,144 @@ pub enum Order {
     Keeps,
     /// Only the order within a flow is kept.
     KeepsPerFlow,
-    /// Not even that.
+    /// Packets may leave in any order.
     MayReorder,
-    /// Packets of a flow leave in the order in which they were sent, as far as it can, whatever order they come in.
+    /// Packets of a flow leave in the order in which they were sent, as far as possible, in whatever order
+    /// they come in.
     Restores,
-    /// Kept, and the element relies on flows arriving in order.
+    /// Packets keep their order, and the element relies on flows that arrive in order.
     NeedsFlowOrder,
 }
 
-/// State that an element keeps of packets.
+/// State that an element keeps about packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// The table's name, for the user.
+    /// The name of the table, for the user.
     pub table: &'static str,
-    /// What an entry is found by; empty for one entry in all.
+    /// The fields that identify an entry; empty if the table has only one entry.
     pub key: Vec<Field>,
-    /// Whether both directions of a flow share an entry.
+    /// True if both directions of a flow share an entry.
     pub both_directions: bool,
-    /// Who may write it, and when.
+    /// The packets that may write the state.
     pub access: Access,
 }
 
-/// Access to state.
+/// The access of packets to state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Packets only read it.
+    /// Packets only read the state.
     Read,
-    /// Packets that open and close connections write it, others read it.
+    /// Packets that open and close connections write the state; other packets read it.
     Connection,
-    /// Kept per core and merged: counters, last-seen stamps.
+    /// Each core keeps its own part, and the parts are merged: counters, last-seen stamps.
     Soft,
-    /// Each packet may write it, and the next one must see it.
+    /// Each packet may write the state, and the next packet must see the change.
     EveryPacket,
-    /// There is one for all workers, which take care of each other.
+    /// All workers share one state and synchronize their accesses.
     Shared,
 }
 
 /// Packets that the element makes from others: ICMP errors, ARP, fragments, copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emit {
-    /// What they are.
+    /// The name of this kind of packet.
     pub name: &'static str,
-    /// The input of the packets that they are made from, or any.
+    /// The input of the packets from which they are made; `None` for any input.
     pub input: Option<usize>,
-    /// What they are made from.
+    /// The fields from which they are made.
     pub reads: Vec<Field>,
-    /// Where they leave; `None` for every output.
+    /// The output by which they leave; `None` for every output.
     pub output: Option<usize>,
-    /// The header that they start with, if they are not copies.
+    /// The header with which they start, if they are not copies.
     pub starts: Option<Header>,
-    /// For which packets there are some.
+    /// The condition on the packets for which some are made.
     pub when: Filter,
 }
 
 impl Emit {
-    /// Copies of packets as they are.
+    /// Makes a declaration of copies of unchanged packets.
     pub fn copies(output: Option<usize>) -> Emit {
         Emit { name: "copy", input: None, reads: Vec::new(), output, starts: None, when: Filter::Any }
     }
 
-    /// Whether they are copies.
+    /// True if the packets are copies.
     pub fn is_copy(&self) -> bool {
         self.name == "copy"
     }
 }
 
-/// The whole declaration.
+/// The whole declaration of an element.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// The cases; the first that matches a packet counts, and one always does.
+    /// The cases. The first case that matches a packet applies, and one always matches.
     pub cases: Vec<Case>,
-    /// How packets wait.
+    /// The way in which packets wait.
     pub hold: Hold,
-    /// Further packets.
+    /// The packets that the element makes from others.
     pub emits: Vec<Emit>,
-    /// What else the outcome depends on.
+    /// The other things that the outcome depends on.
     pub depends: Vec<Depends>,
-    /// State.
+    /// The state that the element keeps.
     pub state: Vec<State>,
-    /// Where it gives flows other addresses and ports: whether it chooses them such that replies belong to the worker
-    /// that the flow belongs to ([`crate::Cx::is_home`]). Where it is a source with queues: whether each worker's queue
-    /// has the flows that belong to the worker.
+    /// For an element that gives flows other addresses and ports: true if it chooses them such that replies
+    /// belong to the same worker as the flow ([`crate::Cx::is_home`]). For a source with queues: true if
+    /// each worker's queue has the flows that belong to the worker.
     pub chooses_home: bool,
-    /// Where packets of one flow are spread over workers: whether it finds the state of flows that belong to other
-    /// workers, and sends packets home ([`crate::Cx::send_home`]) that may change it; for [`Access::Soft`] state, whether it
-    /// does not matter that several workers have some of a flow. Where it is a source with queues: whether packets come spread.
+    /// For an element to which packets of one flow come spread over workers: true if it finds the state of
+    /// flows that belong to other workers, and sends packets that may change this state home
+    /// ([`crate::Cx::send_home`]). For [`Access::Soft`] state: true if several workers may each have some
+    /// of a flow. For a source with queues: true if packets come in spread over the queues.
     pub is_spread: bool,
-    /// Elements whose state it uses: where one of them works at one worker, it does, too.
+    /// The elements whose state it uses. If one of them works at one worker only, this element does so too.
     pub beside: Vec<ElementId>,
-    /// Elements that it takes packets past, doing what they would do, and says so when it is asked
-    /// ([`crate::Element::settle`]): where one of them works at one worker, it does, too.
+    /// The elements that this element replaces: it does to packets what they would do, so that the packets
+    /// bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them works at one
+    /// worker only, this element does so too.
     pub stands_for: Vec<ElementId>,
-    /// What its handlers, and whatever else it does for people, show of packets that have gone through it. It says nothing
-    /// where another part of the declaration keeps others from standing for the element
+    /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
+    /// another part of the declaration prevents that the element is replaced
     /// ([`crate::obstacles::to_synthesis`]).
     pub counts: Counts,
-    /// Whether it leases flows that it knows ([`crate::lease`]), and then for which packets of them it does not: those that
-    /// may change what it keeps. Flows are told apart by IPv4 addresses, protocol and ports.
+    /// The packets of known flows that leases exclude, if the element leases flows ([`crate::lease`]):
+    /// packets that may change the state of the element. Flows are identified by IPv4 addresses, protocol
+    /// and ports.
     pub leases: Option<Filter>,
-    /// Order.
+    /// The effect on the order of packets.
     pub order: Order,
-    /// What the element looks at for people (printers, recorders, counters); the packets' fate does not
-    /// depend on it.
+    /// The fields that the element reads for people (printers, recorders, counters). The fate of packets
+    /// does not depend on them.
     pub observes: Vec<Field>,
-    /// Whether the element takes frames in which something is left for a device to do (large segments, partial
-    /// checksums), or makes some where nobody minds: see [`crate::obstacles::to_offloads`]. The number says where such
-    /// frames start: so many bytes behind their IP header, -14 for Ethernet.
+    /// The offset from the IP header at which frames start that leave some work to a device (large
+    /// segments, partial checksums), -14 for Ethernet. It is set if the element accepts such frames, or
+    /// makes them when all elements downstream accept them: see [`crate::obstacles::to_offloads`].
     pub offloads: Option<i32>,
-    /// What it does about marks of flows.
+    /// The use of flow marks.
     pub marks: Marks,
-    /// Whether it parks payloads or puts them back.
+    /// The parking of payloads.
     pub sliced: Sliced,
-    /// Whether the length that it looks at is that of the whole packet, also where payloads are left aside
-    /// ([`crate::Cx::lengths`]).
+    /// True if the length that the element reads is the length of the whole packet, also if its payload is
+    /// parked ([`crate::Cx::lengths`]).
     pub whole_length: bool,
-    /// Whether all that it reads and writes of the network header behind the fixed 20 bytes are options: bytes of an IPv4
-    /// header, as far as that says it reaches. Behind it nothing is written then, and nothing read matters.
+    /// True if the element reads and writes nothing of the network header after the fixed 20 bytes except
+    /// options, that is, bytes of an IPv4 header up to the header length in it. It then writes nothing
+    /// after the header, and the bytes that it reads there do not matter.
     pub keeps_to_header: bool,
-    /// Why the cases do not tell the whole truth, if they do not.
+    /// The reason why the cases are not complete, if they are not.
     pub opaque: Option<&'static str>,
 }
 
 impl Effects {
-    /// From cases.
+    /// Makes a declaration from cases.
     pub fn cases(cases: Vec<Case>) -> Effects {
         Effects { cases, ..Effects::default() }
     }
 
-    /// Every packet goes from its input to output 0 as it is.
+    /// Declares that every packet goes from its input to output 0 unchanged.
     pub fn pass() -> Effects {
         Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
     }
 
-    /// A source: no packets come in.
+    /// Declares a source, to which no packets come.
     pub fn source(name: &'static str) -> Effects {
         Effects {
             emits: vec![Emit {
@@ -524,32 +537,32 @@ impl Effects {
         }
     }
 
-    /// Every packet is dropped.
+    /// Declares that every packet is dropped.
     pub fn drop(reason: DropReason) -> Effects {
         Effects::cases(vec![Case::new(Filter::Any, Target::Drop(reason))])
     }
 
-    /// No packets and no effects at all: information elements.
+    /// Declares no packets and no effects, for information elements.
     pub fn none() -> Effects {
         Effects::default()
     }
 
-    /// The same, watching these fields.
+    /// Adds fields that the element observes.
     #[must_use]
     pub fn observing(mut self, fields: &[Field]) -> Effects {
         self.observes.extend_from_slice(fields);
         self
     }
 
-    /// The same, depending on something beyond the packet.
+    /// Adds a dependence on something other than the packet.
     #[must_use]
     pub fn depending_on(mut self, what: Depends) -> Effects {
         self.depends.push(what);
         self
     }
 
-    /// The same, with something that every packet changes and the next one must see, whatever flow it is of: a rate, a
-    /// number in sequence.
+    /// Adds state that every packet changes and the next packet must see, of whatever flow it is: a rate, a
+    /// sequence number.
     #[must_use]
     pub fn sharing(mut self, table: &'static str) -> Effects {
         let access = Access::EveryPacket;
@@ -557,15 +570,15 @@ impl Effects {
         self
     }
 
-    /// The same, with handlers that show this of packets.
+    /// Sets the counts that the handlers show.
     #[must_use]
     pub fn counting(mut self, counts: Counts) -> Effects {
         self.counts = counts;
         self
     }
 
-    /// Whether another element may deal with packets of a case in this one's place, as far as it matters for what people see
-    /// of them. `outputs` is how many this one has.
+    /// True if another element may process packets of a case in place of this element, as far as people can
+    /// see. `outputs` is the number of outputs of this element.
     pub fn may_be_told(&self, case: &Case, outputs: usize) -> bool {
         let ends = match case.to {
             Target::Output(output) | Target::Hold(output) => output >= outputs,
@@ -579,24 +592,25 @@ impl Effects {
         }
     }
 
-    /// Fields that the fate or the bytes of packets depend on.
+    /// Returns the fields that the fate or the bytes of packets depend on.
     pub fn reads(&self) -> Vec<Field> {
         self.reads_where(|_, _| true)
     }
 
-    /// The same without fields that are read only to change themselves: a sum that nobody else looks at need not be
-    /// kept.
+    /// Like [`reads`](Self::reads), without fields that are read only to change themselves. For example, a
+    /// sum that no other element reads need not be kept.
     pub fn reads_for_others(&self) -> Vec<Field> {
         self.reads_where(|changed, read| changed != read)
     }
 
-    /// The same, where a field that another one is set from is asked about first.
+    /// Like [`reads`](Self::reads), but calls `counts` with a field that is set and a field that its value
+    /// is made from, and leaves out the second field if the result is false.
     fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
             case.when.collect_reads(&mut reads);
-            // An updated checksum depends on what it was and on what is overwritten, a computed one on all that it
-            // covers.
+            // An updated checksum depends on its old value and on the overwritten fields, a recomputed
+            // checksum on all that it covers.
             match &case.checksum {
                 Checksum::Untouched => {}
                 Checksum::Updated(headers) => {
@@ -633,7 +647,7 @@ impl Effects {
         reads
     }
 
-    /// Fields that packets may leave with other values than they came with, checksums included.
+    /// Returns the fields that packets may leave with other values than they came with, checksums included.
     pub fn writes(&self) -> Vec<Field> {
         let mut writes = Vec::new();
         for case in &self.cases {
@@ -657,7 +671,7 @@ impl Effects {
 }
 
 impl Value {
-    /// Fields that it is made from when it is given to a field.
+    /// Returns the fields from which the value is made when it is written to the field `to`.
     fn reads(&self, to: &Field) -> Vec<Field> {
         match self {
             Value::Constant(_) | Value::Now => Vec::new(),
@@ -670,31 +684,31 @@ impl Value {
 }
 
 impl Filter {
-    /// This filter, and others.
+    /// Combines this filter with others: all must be true.
     #[must_use]
     pub fn and(self, more: impl IntoIterator<Item = Filter>) -> Filter {
         Filter::All(std::iter::once(self).chain(more).collect())
     }
 
-    /// The opposite.
+    /// Negates the filter.
     #[must_use]
     #[allow(clippy::should_implement_trait, reason = "reads better than an operator in declarations")]
     pub fn not(self) -> Filter {
         Filter::Not(Box::new(self))
     }
 
-    /// The packet reaches at least to `offset + length` bytes behind the base, which is set.
+    /// True if the packet reaches at least to `offset + length` bytes from the base, and the base is set.
     pub fn reaches(base: Base, offset: i32, length: u16) -> Filter {
         let set = IntervalSet::one(0, 0);
         Filter::In { field: Field::Bytes { base, offset, length }, mask: 0, set }
     }
 
-    /// The field equals a number.
+    /// True if the field equals a number.
     pub fn equals(field: Field, value: u128) -> Filter {
         Filter::In { field, mask: u128::MAX, set: IntervalSet::one(value, value) }
     }
 
-    /// Adds the fields that it looks at.
+    /// Adds the fields that the filter reads to `reads`.
     pub fn collect_reads(&self, reads: &mut Vec<Field>) {
         match self {
             Filter::Any | Filter::State { .. } => {}
@@ -703,7 +717,8 @@ impl Filter {
             Filter::RightChecksum { header: Header::Ipv4, base, offset } => {
                 reads.push(Field::Bytes { base: *base, offset: *offset, length: 60 });
             }
-            // Other checksums cover everything behind the header, and often addresses before it.
+            // Other checksums cover everything after the header, and often addresses in the header before
+            // it.
             Filter::RightChecksum { base, .. } => {
                 reads.extend([Field::Payload, Field::Length, Field::HeaderOffset(*base)]);
             }

@@ -1,38 +1,43 @@
-//! What the engine tells elements about the graph that they are in.
+//! Facts about a graph that the engine passes to its elements.
 
 use packet::Restore;
 
-/// What the declarations of all elements of a graph say together.
+/// A summary of the declarations of all elements of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether anybody reads each annotation byte; who only writes for others can spare the work.
+    /// For each annotation byte, true if an element reads it. An element that writes a byte only for others
+    /// need not write it if this is false.
     pub annotations_read: [bool; 48],
-    /// By element and output: annotation bytes that those look at whom its packets may come to, a bit each.
+    /// For each element and each of its outputs, the annotation bytes that elements downstream look at, one
+    /// bit per byte.
     pub annotations_seen: Vec<Vec<u64>>,
-    /// Whether anybody touches annotations at all.
+    /// True if any element uses annotations.
     pub annotations_used: bool,
-    /// What lent packets need to have put back.
+    /// The parts of a packet on loan that have to be restored.
     pub restore: Restore,
-    /// Which elements may emit frames in which something is left for a device to do, because nobody behind them minds.
+    /// For each element, true if it may emit frames that leave some work to a device, because all elements
+    /// downstream accept them.
     pub offloads: Vec<bool>,
-    /// Which elements may emit packets that stand for many segments, with all checksums complete, because nobody behind them
-    /// minds.
+    /// For each element, true if it may emit packets that represent many segments, with all checksums
+    /// complete, because all elements downstream accept them.
     pub large_segments: Vec<bool>,
-    /// Which elements that take such packets may get some.
+    /// For each element that accepts such frames or packets, true if some may come to it.
     pub work_comes: Vec<bool>,
-    /// Whether some elements leave payloads aside, and others want to know how long packets were.
+    /// True if some elements park payloads, and others need the lengths of the whole packets.
     pub tells_lengths: bool,
-    /// Which elements give marks of flows that others rely on, and which may rely on some.
+    /// For each element, true if it sets flow marks that other elements rely on, or if it may rely on flow
+    /// marks itself.
     pub flow_marks: Vec<bool>,
 }
 
 impl Facts {
-    /// Whether there may be packets anywhere in which something is left for a device to do: their annotations say so.
+    /// True if any packet may leave some work to a device; the packet's annotations then describe this
+    /// work.
     pub fn leave_work(&self) -> bool {
         self.offloads.contains(&true) || self.large_segments.contains(&true)
     }
 
-    /// Whether anybody reads one of these annotation bytes.
+    /// True if an element reads one of these annotation bytes.
     pub fn annotation_read(&self, offset: usize, length: usize) -> bool {
         self.annotations_read.iter().skip(offset).take(length).any(|&read| read)
     }

@@ -1,38 +1,38 @@
-//! Files that handlers are told to write, and where those who tell them so may have files.
+//! Files that write handlers create, and the folders in which the callers of handlers may create them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// The place where whoever calls a write handler may have files written. It goes with the call, also with one that an
-/// element keeps for later.
+/// The place where the caller of a write handler may have files written. It travels with the call, also
+/// with a call that an element keeps for later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Files {
-    /// Anywhere: the configuration itself calls.
+    /// Anywhere, for calls by the configuration itself.
     #[default]
     Anywhere,
     /// Nowhere.
     Nowhere,
-    /// Below a folder, whose path has no links in it.
+    /// In a folder and its subfolders. The path of the folder contains no symbolic links.
     Below(Arc<Path>),
 }
 
 impl Files {
-    /// Below this folder.
+    /// Allows files in this folder and its subfolders.
     ///
     /// # Errors
-    /// The system's, where there is no such folder.
+    /// An error of the system if there is no such folder.
     pub fn below(folder: &str) -> io::Result<Files> {
         let folder = Path::new(folder).canonicalize()?;
         if folder.is_dir() { Ok(Files::Below(folder.into())) } else { Err(ErrorKind::NotADirectory.into()) }
     }
 
-    /// Creates a file, or empties the one of this name. Names that do not begin with `/` are those of files in the
-    /// folder.
+    /// Creates a file, or empties the file of this name. Names that do not begin with `/` are relative to
+    /// the folder.
     ///
     /// # Errors
-    /// The system's, or that the file may not be there.
+    /// An error of the system, or an error that says where files may be written.
     pub fn create(&self, name: &str) -> io::Result<File> {
         match self {
             Files::Anywhere => File::create(name),
@@ -57,7 +57,7 @@ fn below(folder: &Path, name: &Path) -> io::Result<File> {
         return Err(outside());
     }
     let path = parent.join(last);
-    // A link may lead outside, and a pipe or a device may keep whoever opens it waiting.
+    // A symbolic link may lead outside of the folder, and opening a pipe or a device may block.
     match fs::symlink_metadata(&path) {
         Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

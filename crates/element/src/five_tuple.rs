@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to: its addresses, protocol and ports.
+//! The flow that a packet belongs to: its addresses, protocol and ports.
 
 use packet::{Base, Packet};
 use wire::layers::FLOW_HEADERS;
@@ -6,7 +6,7 @@ use wire::{FiveTuple, FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ip
 
 use crate::effects::Field;
 
-/// What [`five_tuple`] looks at.
+/// The fields that [`five_tuple`] reads.
 pub const READS: [Field; 4] = [
     Field::Bytes { base: Base::Network, offset: 0, length: FLOW_HEADERS },
     Field::Bytes { base: Base::Data, offset: 0, length: FLOW_HEADERS },
@@ -14,9 +14,10 @@ pub const READS: [Field; 4] = [
     Field::HeaderOffset(Base::Network),
 ];
 
-/// Addresses, protocol and ports of a packet: from its network header annotation on or, without one, behind its link
-/// header. Ports are 0 where there are none, also in fragments and behind more extension headers than are
-/// walked over ([`wire::ipv6`]). `None` if it is not IP.
+/// Returns the addresses, protocol and ports of a packet. The IP header starts at the packet's network
+/// header annotation or, without this annotation, after the link header. Ports are 0 if there are none, and
+/// also in fragments and after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the
+/// packet is not IP.
 #[inline]
 pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     match packet.offset(Base::Network) {
@@ -28,14 +29,15 @@ pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     }
 }
 
-/// As much as is looked at.
+/// The first bytes of a packet, as many as the parser reads.
 #[inline]
 fn first(bytes: &[u8]) -> &[u8] {
     bytes.get(..usize::from(FLOW_HEADERS)).unwrap_or(bytes)
 }
 
-/// The flow that an ICMP or ICMPv6 error is about: that of the packets that go where it goes, if the one that it quotes
-/// has come from there. `None` for all other packets.
+/// Returns the flow that an ICMP or ICMPv6 error is about, in the direction of the error: the reverse of
+/// the flow of the quoted packet, if the error goes to the sender of that packet. `None` for all other
+/// packets.
 #[inline]
 pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     let (bytes, link) = match packet.offset(Base::Network) {
@@ -60,7 +62,8 @@ pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     (about.destination() == layers.five_tuple(bytes)?.destination()).then_some(about)
 }
 
-/// IPv4 without options and fragments, and TCP or UDP with both ports: most packets.
+/// Returns the five-tuple of IPv4 without options and fragments, and TCP or UDP with both ports: most
+/// packets.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<FiveTuple> {
     let (ip, rest) = ipv4::Header::ref_from_prefix(bytes).ok()?;
@@ -74,7 +77,7 @@ fn plain(bytes: &[u8]) -> Option<FiveTuple> {
     Some(FiveTuple::v4((ip.source_addr(), ports.0), (ip.destination_addr(), ports.1), ip.protocol))
 }
 
-/// Bytes of an IPv4 packet without options up to the end of its ports.
+/// The length of an IPv4 packet without options up to the end of its ports, in bytes.
 const PORTS_END: usize = ipv4::Header::LEN + 4;
 
 #[inline(never)]
@@ -134,7 +137,7 @@ mod tests {
         assert_eq!(of(&[], Some(0)), None);
     }
 
-    /// UDP over IPv6 in Ethernet behind extension headers of these kinds, each of so many bytes.
+    /// Builds UDP over IPv6 in Ethernet after extension headers of these kinds, each `length` bytes long.
     fn behind(kinds: &[u8], length: usize) -> Vec<u8> {
         let udp = Builder::udp(end("[2001:db8::1]:5"), end("[2001:db8::2]:53"));
         let mut frame = udp.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[7; 30]).unwrap();
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn extension_headers_have_one_bound_for_flows_and_for_workers() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        // Number and size of the headers; true if the ports behind them are found.
+        // Number and size of the headers; true if the ports after them are found.
         for (number, length, is_seen) in [
             (1, 8, true),
             (12, 8, true),

@@ -1,8 +1,9 @@
-//! Histograms that elements show by handlers.
+//! Histograms that elements show in handlers.
 
 use packet::Timestamp;
 
-/// Numbers in classes whose bounds are powers of two: times in nanoseconds, or counts of something.
+/// Counts of numbers in classes whose bounds are powers of two: times in nanoseconds, or counts of
+/// something.
 #[derive(Clone, Debug)]
 pub struct Histogram([u64; 64]);
 
@@ -19,20 +20,20 @@ impl Histogram {
         self.add(time.0 as u64, 1);
     }
 
-    /// Counts a number so many times.
+    /// Counts a number `times` times.
     #[inline]
     pub fn add(&mut self, number: u64, times: u64) {
-        // Negative times, which there should not be, are in the first class.
+        // Negative times, which should not occur, are in the first class.
         let class = 64 - number.leading_zeros();
         self.0[class as usize & 63] += times;
     }
 
-    /// A line for each class that has any: times below this bound, and how many.
+    /// Returns a line for each class that is not empty: the upper bound of its times, and their number.
     pub fn show(&self) -> String {
         self.show_with("ns")
     }
 
-    /// The same for numbers that have this unit behind them.
+    /// Like [`show`](Self::show), for numbers with another unit.
     pub fn show_with(&self, unit: &str) -> String {
         let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         filled

@@ -1,4 +1,4 @@
-//! Addresses of the machine's network interfaces, for names that no configuration has defined.
+//! Addresses of the machine's network interfaces, for names that no configuration declares.
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;
@@ -9,12 +9,13 @@ use wire::ethernet::MacAddr;
 use crate::args::Ipv4Prefix;
 use crate::names::Addresses;
 
-/// The kind of hardware that has Ethernet addresses (ARPHRD_ETHER, netdevice(7)).
+/// The hardware type of Ethernet (ARPHRD_ETHER, netdevice(7)).
 const ETHERNET: u16 = 1;
-/// The routes of the machine (proc(5)).
+/// The file with the routes of the machine (proc(5)).
 const ROUTES: &str = "/proc/net/route";
 
-/// By name, as they were when somebody first asked; of several addresses the first one counts.
+/// The addresses of the interfaces by name, read at the first use. Of several addresses of an interface the
+/// first counts.
 static INTERFACES: LazyLock<Vec<(String, Addresses)>> = LazyLock::new(read);
 
 fn read() -> Vec<(String, Addresses)> {
@@ -38,18 +39,19 @@ fn read() -> Vec<(String, Addresses)> {
     interfaces
 }
 
-/// The addresses of an interface.
+/// Returns the addresses of an interface.
 pub(crate) fn find(name: &str) -> Option<&'static Addresses> {
     INTERFACES.iter().find(|(known, _)| known == name).map(|(_, addresses)| addresses)
 }
 
-/// Where an interface sends what goes elsewhere.
+/// Returns the gateway of an interface's default route.
 pub(crate) fn gateway(name: &str) -> Option<Ipv4Addr> {
     find(name)?;
     gateway_in(&std::fs::read_to_string(ROUTES).ok()?, name)
 }
 
-/// Lines of interface, destination, gateway, flags, three counts, mask: numbers in hexadecimal, as they lie in memory.
+/// Finds the gateway in lines of interface, destination, gateway, flags, three counts and mask. Numbers are
+/// hexadecimal, in memory byte order.
 fn gateway_in(routes: &str, name: &str) -> Option<Ipv4Addr> {
     routes.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_loopback_interface_has_no_ethernet_address() {
-        // Where there is one at all.
+        // Only if the machine has such an interface.
         if let Some(Addresses { ip: Some(ip), net: Some(net), mac, .. }) = find("lo") {
             assert!(ip.is_loopback() && net.contains(*ip) && mac.is_none());
         }

@@ -1,17 +1,19 @@
-//! Flows that an element lets another one deal with.
+//! Flows that an element leases to another element.
 //!
-//! An element that keeps state of flows does the same to most packets of a flow that it knows: a translator writes the same
-//! addresses, and only packets that open or close a connection change what it keeps. Whoever stands for such an element
-//! ([`Effects::stands_for`](crate::Effects::stands_for)) may take such a flow on lease, as Linux's flow table does with
-//! connections that its tracker knows: it asks once what becomes of the flow's packets, does that from then on, and tells when
-//! the last one came by. The lease ends when the element does anything else with the flow, or forgets it, or when whoever has
-//! it gives it back.
+//! An element with state per flow does the same to most packets of a known flow: a translator writes the
+//! same addresses, and only packets that open or close a connection change its state. An element that
+//! replaces such an element ([`Effects::stands_for`](crate::Effects::stands_for)) may lease the flow, as
+//! Linux's flow table does with connections that the connection tracker knows. It asks once how the flow's
+//! packets are processed, processes them in that way from then on, and reports the time of the last packet.
+//! The lease ends when the leasing element does anything else with the flow or removes it, or when the
+//! lessee gives it back.
 //!
 //! Invariants:
-//! - While a lease lasts, a packet that the element's declaration does not exclude ([`Effects::leases`](crate::Effects::leases))
-//!   would get the same values, leave by the same output, and change nothing but the time of the flow's last packet.
-//! - The element sees that time wherever it asks for it: flows last as long as without leases.
-//! - Both are on one worker: no packet passes while an element ends a lease.
+//! - While a lease lasts, a packet that the element's declaration does not exclude
+//!   ([`Effects::leases`](crate::Effects::leases)) would get the same values, leave by the same output, and
+//!   change nothing but the time of the flow's last packet.
+//! - The element sees that time wherever it reads it: flows last as long as without leases.
+//! - Both elements are on one worker: no packet passes while an element ends a lease.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,45 +23,48 @@ use zerocopy::FromZeros;
 
 use crate::Timestamp;
 
-/// What an element that leases flows publishes as a service.
+/// The service that an element publishes if it leases flows.
 pub struct Leasing(pub Arc<dyn Lessor>);
 
 /// An element that leases flows.
 pub trait Lessor: Send + Sync {
-    /// What becomes of packets of a flow that come to an input, for as long as the lease lasts. `None`, and the lease ends at
-    /// once, where the next packet may change that, or where the flow is on lease already.
+    /// Leases a flow to the caller. Returns how packets of the flow that come to `input` are processed as
+    /// long as the lease lasts. Returns `None`, and the lease ends at once, if the next packet may change
+    /// that or if the flow is already leased.
     fn lease(&self, input: usize, flow: &FiveTuple, lease: Lease) -> Option<Terms>;
 
-    /// A flow comes by again that was on lease at this place. Nothing happens if that lease had ended.
+    /// Takes back the leased flow at `place`: its packets come to this element again. Does nothing if the
+    /// lease has already ended.
     fn give_back(&self, handle: u64, leases: &Arc<Leases>, place: u32);
 
-    /// Does what the element does first when packets come at a time, and says before which time it has nothing to do
-    /// then, as far as flows count that are on lease now.
+    /// Does the work that the element does first when packets come at time `now`, such as expiry. Returns
+    /// the time before which this work has nothing to do, as far as the flows are concerned that are leased
+    /// now.
     fn catch_up(&self, now: Timestamp) -> Timestamp;
 }
 
-/// What becomes of packets.
+/// The way in which packets of a leased flow are processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What the element knows the flow by.
+    /// The identifier of the flow in the element that leases it.
     pub handle: u64,
     /// The output by which packets leave.
     pub output: usize,
-    /// The values that they get: those of each [`Value::Choose`](crate::effects::Value::Choose) of the case that is for packets
-    /// of known flows, one behind the other.
+    /// The values that packets get: the value of each [`Value::Choose`](crate::effects::Value::Choose) in
+    /// the case for packets of known flows, one after the other.
     pub values: Vec<u8>,
 }
 
-/// Times of flows that somebody has on lease.
+/// The times of the flows that an element has leased.
 #[derive(Debug)]
 pub struct Leases {
-    /// By place: when the last packet was seen, in nanoseconds.
+    /// By place: the time of the flow's last packet, in nanoseconds.
     seen: Box<[AtomicI64]>,
     ended: Mutex<Vec<u32>>,
     has_ended: AtomicBool,
 }
 
-/// A flow on lease, for the element that it is from.
+/// A lease of a flow, as the element that leases it holds it.
 #[derive(Debug)]
 pub struct Lease {
     leases: Arc<Leases>,
@@ -67,7 +72,8 @@ pub struct Lease {
 }
 
 impl Leases {
-    /// Room for so many. Memory is taken from the system when a place is used.
+    /// Makes a table for `capacity` leases. The system provides memory for a place when the place is first
+    /// used.
     pub fn new(capacity: usize) -> Leases {
         Leases {
             seen: <[AtomicI64]>::new_box_zeroed_with_elems(capacity).unwrap_or_default(),
@@ -76,13 +82,13 @@ impl Leases {
         }
     }
 
-    /// A lease at a place, of a flow that is seen now.
+    /// Begins a lease at a place, for a flow that is seen now.
     pub fn begin(self: &Arc<Leases>, place: u32, now: Timestamp) -> Lease {
         self.see(place, now);
         Lease { leases: self.clone(), place }
     }
 
-    /// A packet has come by.
+    /// Records that a packet of the flow at a place was seen.
     #[inline]
     pub fn see(&self, place: u32, now: Timestamp) {
         if let Some(seen) = self.seen.get(place as usize) {
@@ -90,18 +96,18 @@ impl Leases {
         }
     }
 
-    /// When the last one did.
+    /// The time at which the last packet of the flow at a place was seen.
     pub fn last_seen(&self, place: u32) -> Timestamp {
         Timestamp(self.seen.get(place as usize).map_or(i64::MIN, |seen| seen.load(Ordering::Relaxed)))
     }
 
-    /// Whether elements have ended leases.
+    /// True if elements have ended leases since the last [`take_ended`](Self::take_ended).
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// The places of leases that elements have ended since the last call.
+    /// Returns the places of leases that elements have ended since the last call.
     pub fn take_ended(&self) -> Vec<u32> {
         self.has_ended.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
@@ -109,17 +115,17 @@ impl Leases {
 }
 
 impl Lease {
-    /// When the flow's last packet on lease was seen.
+    /// The time at which the last packet of the leased flow was seen.
     pub fn last_seen(&self) -> Timestamp {
         self.leases.last_seen(self.place)
     }
 
-    /// Whether it is the one at a place.
+    /// True if this lease is the lease at `place` of `leases`.
     pub fn is_at(&self, leases: &Arc<Leases>, place: u32) -> bool {
         Arc::ptr_eq(&self.leases, leases) && self.place == place
     }
 
-    /// Ends it: packets of the flow come to the element again.
+    /// Ends the lease: packets of the flow come to the element again.
     pub fn end(self) {
         self.leases.ended.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
         self.leases.has_ended.store(true, Ordering::Relaxed);
@@ -144,7 +150,7 @@ mod tests {
         assert!(leases.has_ended());
         assert_eq!(leases.take_ended(), [1]);
         assert!(!leases.has_ended() && leases.take_ended().is_empty());
-        // A place that there is not is nobody's.
+        // A place outside of the table belongs to no lease.
         leases.see(7, Timestamp(1));
         assert_eq!(leases.last_seen(7), Timestamp(i64::MIN));
     }

@@ -2,20 +2,21 @@
 //!
 //! An element is a small state machine ([`Element`]) with a description of its class ([`Class`]: ports,
 //! processing, arguments, handlers, manual) and a declaration of what it does to packets ([`Effects`]). The
-//! engine runs elements, and each mechanism decides from the declarations; neither knows any element by name.
+//! engine runs elements, and each mechanism decides from the declarations; neither knows any element by
+//! name.
 //!
-//! - [`effects`]: the declaration, the spine of the product
-//! - [`class`]: what is known of a class before any element of it exists, and the registry
+//! - [`effects`]: the declaration, on which all mechanisms depend
+//! - [`class`]: the description of a class, and the registry of classes
 //! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts
-//! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
+//! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
-//! - [`five_tuple`](mod@five_tuple): which flow a packet belongs to
-//! - [`lease`]: flows that an element lets another one deal with
+//! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to
+//! - [`lease`]: flows that an element leases to another element
 //! - [`histogram`]: histograms that elements show
-//! - [`names`]: addresses and ports that configurations give names to
+//! - [`names`]: names that configurations give to addresses and ports
 //! - [`services`]: names of ports that the machine knows
-//! - [`steering`]: which worker a packet belongs to
-//! - [`tally`]: packets that another element has dealt with in an element's place
+//! - [`steering`]: the worker that a packet belongs to
+//! - [`tally`]: counts of packets that another element processed in place of this element
 //! - [`mod@manual`]: reading the doc block of an element's file
 
 pub mod args;
@@ -56,76 +57,79 @@ pub use setup::Setup;
 pub use tally::Tally;
 pub use write_timer::WriteTimer;
 
-/// Number of an element in its graph.
+/// The number of an element in its graph.
 pub type ElementId = usize;
 
 /// An element of a running graph.
 ///
 /// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)) or
-/// dropped with a reason before the call returns, or the engine reports the element. An element never calls
-/// another one: it hands batches to [`Cx::emit`], and the engine runs whoever is connected. After warm-up no
-/// call may allocate per batch.
+/// dropped with a reason before the call returns; otherwise the engine reports the element. An element
+/// never calls another element: it hands batches to [`Cx::emit`], and the engine runs the element that is
+/// connected. After warm-up no call may allocate memory per batch.
 pub trait Element: Send {
-    /// What the element does to packets, for its configuration and its number of ports.
+    /// Returns what the element does to packets, for its configuration and its number of ports.
     fn effects(&self) -> Effects;
 
-    /// Called once before the first packet: open files, look up services and other elements, start tasks.
+    /// Prepares the element before the first packet: opens files, looks up services and other elements,
+    /// starts tasks. The engine calls it once.
     ///
     /// # Errors
-    /// A text that says what is wrong and what to do; the graph will not run.
+    /// A text that says what is wrong and what to do; the graph does not run.
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Takes the packets that arrive on a push input. What it returns goes on to output 0, behind everything
-    /// that it has emitted: the shortest way through the engine. The default runs
-    /// [`process`](Element::process) and returns the batch.
+    /// Takes the packets that arrive on a push input. The returned batch leaves by output 0, after
+    /// everything that the element has emitted; this is the shortest path through the engine. The default
+    /// runs [`process`](Element::process) and returns the batch.
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         self.process(cx, &mut batch);
         Some(batch)
     }
 
-    /// Gives at most `max` packets to whoever pulls from an output. The default pulls from input 0 and runs
-    /// [`process`](Element::process).
+    /// Returns at most `max` packets to the element that pulls from an output. The default pulls from input
+    /// 0 and runs [`process`](Element::process).
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         let mut batch = cx.pull(0, max);
         self.process(cx, &mut batch);
         batch
     }
 
-    /// The one function of an element that does the same whether packets are pushed or pulled: it changes the
-    /// batch in place, and may emit packets to side outputs.
+    /// Changes the batch in place, and may emit packets to side outputs. An element that does the same to
+    /// pushed and pulled packets needs only this function.
     fn process(&mut self, _cx: &mut Cx<'_>, _batch: &mut Batch) {}
 
-    /// Runs the element's task, if it is scheduled. True if there was something to do. The task is then
-    /// unscheduled unless it asks for another turn ([`Cx::schedule`]).
+    /// Runs the element's task, if it is scheduled. Returns true if there was something to do. The task is
+    /// then unscheduled unless it asks for another turn ([`Cx::schedule`]).
     fn run(&mut self, _cx: &mut Cx<'_>) -> bool {
         false
     }
 
-    /// Runs when a timer that the element has set expires; [`Cx::now`] is the timer's own time under the trace
-    /// and manual clocks.
+    /// Runs when a timer that the element has set expires. Under the trace and manual clocks [`Cx::now`] is
+    /// the time for which the timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`Cx::watch`]) can be read or written, or has come to its end.
-    /// It runs again for as long as that is so.
+    /// Runs when a file that the element watches ([`Cx::watch`]) can be read or written, or has come to its
+    /// end. It runs again as long as this state lasts.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when the process has got a signal that the element waits for ([`Cx::on_os_signal`]).
+    /// Runs when the process has received a signal that the element waits for ([`Cx::on_os_signal`]).
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
-    /// For sources that follow a capture's time stamps: when their next packet is due. Under the trace clock
-    /// the engine lets the source with the earliest time run, after all timers due by then.
+    /// The time at which the next packet is due, for sources that follow a capture's time stamps. Under the
+    /// trace clock the engine runs the source with the earliest time, after all timers that are due at that
+    /// time.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
 
-    /// At the end of a run, in graph order: mechanisms push out what they hold, stores drop it with
-    /// [`DropReason::Stop`]. Afterwards [`held`](Element::held) is zero unless a timer still has work to do. It
-    /// runs again where something came in since.
+    /// Empties the element at the end of a run. The engine calls it in graph order: mechanisms emit the
+    /// packets that they hold, stores drop them with [`DropReason::Stop`]. Afterwards
+    /// [`held`](Element::held) is zero unless a timer still has work to do. It runs again if packets have
+    /// come in since.
     fn drain(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// After draining: flush and close files and devices.
+    /// Flushes and closes files and devices, after draining.
     ///
     /// # Errors
     /// A text that says what could not be written.
@@ -133,13 +137,14 @@ pub trait Element: Send {
         Ok(())
     }
 
-    /// Packets that the element holds now.
+    /// The number of packets that the element holds now.
     fn held(&self) -> usize {
         0
     }
 
-    /// Packets that have come for the element outside, to an interface, and were lost there for want of room, as far as it
-    /// has heard: for the report, in which they are in no other count.
+    /// The number of packets for the element that an interface lost outside the graph for lack of room, as
+    /// far as the interface has reported them. The report shows this number; no other counter includes
+    /// these packets.
     fn missed(&self) -> u64 {
         0
     }
@@ -160,47 +165,50 @@ pub trait Element: Send {
         Err(format!("'{name}' is not a write handler"))
     }
 
-    /// Counts packets that another element has dealt with in this one's place, as if they had come here. Only for elements
-    /// that declare [`Counts::Told`](effects::Counts::Told) is it needed; the engine's own counts are not theirs to keep.
+    /// Counts packets that another element processed in place of this element, as if they had come here.
+    /// Only elements that declare [`Counts::Told`](effects::Counts::Told) need it. The engine keeps its own
+    /// counts by itself.
     fn tally(&mut self, _tally: &Tally) {}
 
-    /// For elements that stand for others ([`Effects::stands_for`]): tells what has been done for each of them since it was
-    /// asked last, and forgets it.
+    /// Calls `tell` with a tally for each element that this element replaces ([`Effects::stands_for`]), and
+    /// then resets the tallies. A tally covers the packets since the last call.
     ///
-    /// It is asked before handlers of any element are read or written, before state is taken, and before the report.
+    /// The engine calls it before a handler of any element is read or written, before state is taken, and
+    /// before the report.
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
-    /// For elements that stand for others: one of these does not do any more what it declared at the start, because of a
-    /// handler. From now on packets must be left to itself.
+    /// Reports that an element which this element replaces ([`Effects::stands_for`]) no longer does what it
+    /// declared at the start, because a handler was written. From now on packets must go to that element
+    /// itself.
     fn outdated(&mut self, _element: ElementId) {}
 
-    /// Handlers that depend on the configuration, beside those of the class; [`class::ANY_HANDLER`] stands for
-    /// all further names.
+    /// The handlers that depend on the configuration, in addition to the handlers of the class.
+    /// [`class::ANY_HANDLER`] matches all further names.
     fn own_handlers(&self) -> Vec<(String, Access)> {
         Vec::new()
     }
 
-    /// The handler calls that the element's arguments lead to, where they are more than arguments whose type is
-    /// `HANDLER [VALUE]`, or `N HANDLER [VALUE]`.
+    /// The handler calls that follow from the element's arguments, except for arguments of type
+    /// `HANDLER [VALUE]` or `N HANDLER [VALUE]`, which are known without it.
     fn planned_calls(&self) -> Vec<PlannedCall> {
         Vec::new()
     }
 
-    /// Asked when the driver is about to stop, if the element manages the driver (see [`Notes`]): true if the
-    /// run really ends now.
+    /// True if the run really ends now. The engine asks an element that manages the driver (see [`Notes`])
+    /// when the driver is about to stop.
     fn stop_requested(&mut self, _cx: &mut Cx<'_>) -> bool {
         true
     }
 
-    /// Gives up the state that a new element of the same class and name could go on with.
+    /// Hands over the state with which a new element of the same class and name can continue.
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// Goes on with the state of an earlier element.
+    /// Continues with the state of an earlier element.
     ///
     /// # Errors
-    /// A text that says why it does not fit; the element then starts afresh.
+    /// A text that says why the state does not fit; the element then starts without it.
     fn put_state(&mut self, _cx: &mut Cx<'_>, _state: Box<dyn Any + Send>) -> Result<(), String> {
         Err("this element keeps no state".into())
     }

@@ -1,11 +1,11 @@
-//! Reading the doc block of an element's file.
+//! A reader of the doc block at the top of an element's file.
 //!
-//! The manual of an element is the block of `//!` lines at the top of its file, so that it stands where the
-//! code is and rustdoc shows it too. It has a title `# Name`, a summary paragraph, and sections: `## Usage`,
-//! `## Arguments`, `## Handlers` (lists with one item per name), `## Example` (a code block that parses), and
-//! `## See also`.
+//! The manual of an element is the block of `//!` lines at the top of its file, so that it is close to the
+//! code and rustdoc shows it too. It has a title `# Name`, a summary paragraph, and sections: `## Usage`,
+//! `## Arguments`, `## Handlers` (lists with one item per name), `## Example` (a code block that parses),
+//! and `## See also`.
 
-/// Bytes of the doc block at the start of a source file.
+/// The length in bytes of the doc block at the start of a source file.
 pub const fn block_length(source: &str) -> usize {
     let bytes = source.as_bytes();
     let mut end = 0;
@@ -18,7 +18,8 @@ pub const fn block_length(source: &str) -> usize {
     end
 }
 
-/// The doc block of a file, for [`crate::Class::manual`]; the rest of the file does not end up in the program.
+/// The doc block of a file, for [`crate::Class::manual`]. The rest of the file does not become part of the
+/// program.
 #[macro_export]
 macro_rules! manual {
     ($file:literal) => {{
@@ -40,7 +41,7 @@ macro_rules! manual {
     }};
 }
 
-/// A manual page, taken apart.
+/// A manual page, split into its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The title.
@@ -49,12 +50,12 @@ pub struct Page {
     pub summary: String,
     /// Everything between the summary and the first section.
     pub description: String,
-    /// Sections by title, in order, without their code fences' markers removed.
+    /// The sections by title, in order. Their text keeps the markers of code blocks.
     pub sections: Vec<(String, String)>,
 }
 
 impl Page {
-    /// Takes a doc block apart.
+    /// Parses a doc block.
     pub fn parse(block: &str) -> Page {
         let mut page = Page::default();
         let mut in_code = false;
@@ -89,12 +90,13 @@ impl Page {
         self.description.trim().is_empty() && (self.summary.is_empty() || self.description.is_empty())
     }
 
-    /// The text of a section.
+    /// Returns the text of a section.
     pub fn section(&self, title: &str) -> Option<&str> {
         self.sections.iter().find(|(t, _)| t == title).map(|(_, text)| text.as_str())
     }
 
-    /// The items of a list section: names in back quotes before the colon, and what is said of them.
+    /// Returns the items of a list section: the names in back quotes before the colon, and the text after
+    /// it.
     pub fn items(&self, title: &str) -> Vec<(String, String)> {
         let mut items: Vec<(String, String)> = Vec::new();
         for line in self.section(title).unwrap_or_default().lines() {
@@ -113,7 +115,7 @@ impl Page {
         items
     }
 
-    /// The code blocks of a section.
+    /// Returns the code blocks of a section.
     pub fn code(&self, title: &str) -> Vec<String> {
         let text = self.section(title).unwrap_or_default();
         text.split("```")

@@ -1,5 +1,5 @@
-//! Names that configurations give to addresses and ports (AddressInfo, PortInfo), visible in the compound that declares them and
-//! in everything inside it.
+//! Names that configurations give to addresses and ports (AddressInfo, PortInfo). A name is visible in the
+//! compound that declares it and in everything inside that compound.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use wire::ethernet::MacAddr;
 use crate::args::{Ipv4Prefix, Ipv6Prefix};
 use crate::interfaces;
 
-/// What one name stands for; a name may have an address of each kind.
+/// The addresses of a name. A name may have an address of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// An IPv4 address.
@@ -28,11 +28,12 @@ pub struct Addresses {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     addresses: BTreeMap<String, Addresses>,
-    /// By name and IP protocol.
+    /// The ports, by name and IP protocol.
     ports: BTreeMap<(String, u8), u16>,
 }
 
-/// The compound `scope` (empty, or ending in a slash) and those around it, from the inside out.
+/// Returns the compound `scope` (empty, or with a slash at the end) and the compounds around it, the
+/// innermost first.
 fn scopes(scope: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(scope), |scope| {
         let inner = scope.strip_suffix('/')?;
@@ -41,12 +42,14 @@ fn scopes(scope: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Names {
-    /// The entry of `name` in the compound `scope` (empty, or ending in a slash), made if it is new.
+    /// Returns the entry of `name` in the compound `scope` (empty, or with a slash at the end), and makes
+    /// it if there is none.
     pub fn entry(&mut self, scope: &str, name: &str) -> &mut Addresses {
         self.addresses.entry(format!("{scope}{name}")).or_default()
     }
 
-    /// What `name` stands for in the compound `scope`: the innermost declaration that has what `pick` wants.
+    /// Returns the address of `name` in the compound `scope`, from the innermost declaration for which
+    /// `pick` returns a value.
     pub fn find<T>(&self, scope: &str, name: &str, pick: impl Fn(&Addresses) -> Option<T>) -> Option<T> {
         scopes(scope).find_map(|scope| self.addresses.get(&format!("{scope}{name}")).and_then(&pick))
     }
@@ -56,12 +59,13 @@ impl Names {
         self.ports.insert((format!("{scope}{name}"), protocol), port);
     }
 
-    /// The port that `name` stands for in the compound `scope`.
+    /// Returns the port that `name` means in the compound `scope`.
     pub fn port(&self, scope: &str, name: &str, protocol: u8) -> Option<u16> {
         scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
     }
 
-    /// The same, or, if no compound declares the name, what the network interface of that name has.
+    /// Like [`find`](Self::find), but if no compound declares the name, it reads the addresses of the
+    /// network interface of that name.
     fn find_or_interface<T>(
         &self,
         scope: &str,
@@ -71,9 +75,10 @@ impl Names {
         self.find(scope, name, &pick).or_else(|| interfaces::find(name).and_then(pick))
     }
 
-    /// The IPv4 address of `name`, `name:ip` or `name:ip4`; the broadcast address of its prefix (`name:bcast`); its
-    /// gateway (`name:gw`), which is the first address of the prefix unless declared under just that name, or, of an
-    /// interface, known to the machine.
+    /// Returns the IPv4 address of `name`, `name:ip` or `name:ip4`, the broadcast address of its prefix
+    /// (`name:bcast`), or its gateway (`name:gw`). The gateway is the address that is declared under the
+    /// name `name:gw`, otherwise the first address of the declared prefix. If the name is an interface, it
+    /// is the gateway that the machine knows, otherwise the first address of the interface's prefix.
     pub fn ipv4(&self, scope: &str, text: &str) -> Option<Ipv4Addr> {
         let first = |net: Ipv4Prefix| Ipv4Addr::from_bits(net.network().to_bits() | 1);
         match suffix(text) {
@@ -88,7 +93,7 @@ impl Names {
         }
     }
 
-    /// The IPv4 prefix of `name`, `name:net`, `name:ipnet` or `name:ip4net`.
+    /// Returns the IPv4 prefix of `name`, `name:net`, `name:ipnet` or `name:ip4net`.
     pub fn ipv4_prefix(&self, scope: &str, text: &str) -> Option<Ipv4Prefix> {
         match suffix(text) {
             (name, "" | "net" | "ipnet" | "ip4net") => self.find_or_interface(scope, name, |a| a.net),
@@ -96,7 +101,7 @@ impl Names {
         }
     }
 
-    /// The IPv6 address of `name` or `name:ip6`.
+    /// Returns the IPv6 address of `name` or `name:ip6`.
     pub fn ipv6(&self, scope: &str, text: &str) -> Option<Ipv6Addr> {
         match suffix(text) {
             (name, "" | "ip6") => self.find(scope, name, |a| a.ip6),
@@ -104,7 +109,7 @@ impl Names {
         }
     }
 
-    /// The IPv6 prefix of `name` or `name:ip6net`.
+    /// Returns the IPv6 prefix of `name` or `name:ip6net`.
     pub fn ipv6_prefix(&self, scope: &str, text: &str) -> Option<Ipv6Prefix> {
         match suffix(text) {
             (name, "" | "ip6net") => self.find(scope, name, |a| a.net6),
@@ -112,7 +117,7 @@ impl Names {
         }
     }
 
-    /// The Ethernet address of `name`, `name:eth`, `name:ether` or `name:ethernet`.
+    /// Returns the Ethernet address of `name`, `name:eth`, `name:ether` or `name:ethernet`.
     pub fn mac(&self, scope: &str, text: &str) -> Option<MacAddr> {
         match suffix(text) {
             (name, "" | "eth" | "ether" | "ethernet") => self.find_or_interface(scope, name, |a| a.mac),
@@ -121,7 +126,8 @@ impl Names {
     }
 }
 
-/// A name, and what behind its last colon says which kind of address is meant, in small letters.
+/// Splits off the part after the last colon, which is the kind of address; the kind is returned in lower
+/// case.
 fn suffix(text: &str) -> (&str, &'static str) {
     const KINDS: [&str; 12] =
         ["ip", "ip4", "bcast", "gw", "net", "ipnet", "ip4net", "ip6", "ip6net", "eth", "ether", "ethernet"];

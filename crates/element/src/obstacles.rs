@@ -1,6 +1,7 @@
-//! What keeps mechanisms from working across an element, as its declaration says.
+//! The reasons for which mechanisms cannot work across an element, according to its declaration.
 //!
-//! The answers are words that follow the element's name and a colon: "reads the payload".
+//! A reason is a phrase that follows the element's name and a colon: "reads the payload". `None`
+//! means that nothing prevents the mechanism.
 
 use crate::effects::{
     Access, Action, Case, Checksum, Counts, Depends, Effects, Emit, Field, Filter, Header, Hold, Number,
@@ -10,12 +11,12 @@ use packet::{Annotations, Base};
 use wire::ip_protocol;
 use wire::layers::FLOW_HEADERS;
 
-/// Bytes of headers that stay with a sliced packet; what lies behind is payload.
+/// The number of bytes of headers that stay with a sliced packet; all further bytes are payload.
 const HEADERS: i64 = 128;
 
-/// Why the element cannot become part of one classification and one write per field. Handlers do not matter: as long as
-/// nobody writes them, packets depend on nothing. Nor do counts that only people look at, if they can be told
-/// ([`Counts::Told`]).
+/// Returns the reason for which the element cannot become part of one classification and one write per
+/// field. Handlers do not matter: as long as no handler is written, packets do not depend on them. Counts
+/// that only people read do not matter either, if a tally can update them ([`Counts::Told`]).
 pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
@@ -32,8 +33,8 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if effects.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
-    // Its cases are about ordinary packets. Of a large segment it makes something else than they say, and where a program takes
-    // its place, whoever merges segments in front of it does so no more.
+    // The cases describe ordinary packets. The element makes something else of a large segment than its
+    // cases say; and if a program replaces the element, segments are no longer merged upstream of it.
     if effects.offloads.is_some() && effects.cases.iter().any(|case| matches!(case.to, Target::Output(_))) {
         return Some("does what was left to devices".into());
     }
@@ -71,17 +72,19 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     }
 }
 
-/// Why packets without their payload cannot pass the element as whole ones do: it reads or writes the payload, the
-/// length or the DSCP (NFSlicer paper, "shallow" network functions). That headers agree with the length holds for
-/// sliced packets too, and so does the checksum of the IP header.
+/// Returns the reason for which packets without their payload cannot pass the element like whole packets:
+/// it reads or writes the payload, the length or the DSCP (NFSlicer paper, "shallow" network functions). In
+/// sliced packets the headers still agree with the length, and the checksum of the IP header is right.
 ///
-/// `start` says where packets that come to the element start: so many bytes behind their IP header, -14 for Ethernet.
+/// `start` is the offset from their IP header at which packets start that come to the element, -14 for
+/// Ethernet.
 pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
     to_shortening(effects, Place { start, keeps_dscp: false, knows_length: false })
 }
 
-/// Why the element must not stand where payloads have been left aside ([`Effects::sliced`]): as [`to_slicing`], but the extra
-/// length annotation tells those who read it how long packets are, and without a mark the DSCP is the packet's own.
+/// Returns the reason for which the element must not be placed between parking and joining of payloads
+/// ([`Effects::sliced`]). It differs from [`to_slicing`] in that the extra length annotation gives the
+/// whole length to elements that read it, and that the DSCP is unchanged if `marks` is false.
 pub fn to_sliced(effects: &Effects, start: i32, marks: bool) -> Option<String> {
     let extra = Annotations::EXTRA_LENGTH as u8..Annotations::EXTRA_LENGTH as u8 + 4;
     let is_extra =
@@ -109,8 +112,9 @@ fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
     effects.cases.iter().find_map(|case| at.deep_change(case))
 }
 
-/// Why a packet cannot be seen any more in the one that an action makes: what is encrypted, compressed or protected by a checksum
-/// of somebody else's cannot be told from other packets, or not be changed.
+/// Returns the reason for which the original packet is not visible in the result of an action: it is
+/// encrypted, compressed, or protected by a checksum of another protocol, so that it cannot be recognized
+/// or changed.
 fn hides(action: &Action) -> Option<&'static str> {
     let Action::Set(Field::Bytes { base, offset, length }, Value::Constant(bytes)) = action else {
         return None;
@@ -120,7 +124,8 @@ fn hides(action: &Action) -> Option<&'static str> {
         bytes.get(start..start + n)
     };
     match base {
-        // The protocol of IPv4; that of IPv6 is written from there on.
+        // The protocol field of IPv4 is at offset 9. IPv6 headers are written from their next-header field
+        // on, at offset 6.
         Base::Network => match *value(if *offset == 6 { 6 } else { 9 }, 1)? {
             [ip_protocol::ESP] => Some("hides packets in ESP"),
             [ip_protocol::AH] => Some("protects packets by AH"),
@@ -137,9 +142,11 @@ fn hides(action: &Action) -> Option<&'static str> {
 /// IP payload compression (RFC 3173).
 const IP_COMPRESSION: u8 = 108;
 
-/// Why packets of one flow cannot be spread over cores: state that each packet may write (Sprayer paper, Section 3).
+/// Returns the reason for which packets of one flow cannot be spread over cores: state that each packet may
+/// write (Sprayer paper, Section 3).
 pub fn to_spraying(effects: &Effects) -> Option<String> {
-    // Where packets of a flow come together again to be put in order, it does not matter who had them before.
+    // If packets of a flow come together again to be put in order, it does not matter which workers had
+    // them before.
     if effects.is_spread || effects.order == Order::Restores {
         return None;
     }
@@ -153,11 +160,12 @@ pub fn to_spraying(effects: &Effects) -> Option<String> {
     })
 }
 
-/// Why frames must not come to the element in which something is left for a device to do: one that stands for many
-/// segments, or a checksum that covers only the pseudo header so far. Whoever looks at payload or lengths, shows packets
-/// to people, or keeps transport checksums right would take them for what they are not.
+/// Returns the reason for which frames that leave some work to a device must not come to the element. Such
+/// a frame represents many segments, or has a checksum that covers only the pseudo header so far. An
+/// element that reads payload or lengths, shows packets to people, or updates transport checksums would
+/// treat such frames wrongly.
 ///
-/// `start` says where the frames start, as in [`to_slicing`].
+/// `start` is the offset from the IP header at which the frames start, as in [`to_slicing`].
 pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
     let at = Place { start, keeps_dscp: false, knows_length: false };
     if let Some(why) = to_other_lengths(effects, at) {
@@ -180,13 +188,14 @@ pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
         }
     }
     let reads = effects.reads();
-    // A whole IP header is read for its own checksum, which is never left to a device.
+    // The whole IP header is read only for its own checksum, which is never left to a device.
     let is_ip = |field: &&Field| matches!(field, Field::Bytes { length: 60, .. });
     let strange = reads.iter().filter(|field| !is_ip(field)).any(|field| !at.is_header(field, false));
     strange.then(|| "reads more than addresses and ports".into())
 }
 
-/// Why packets must not come to the element that are longer than they will be on the wire.
+/// Returns the reason for which packets that are longer than they will be on the wire must not come to the
+/// element.
 fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
     if let Some(why) = to_shortening(effects, at) {
         return Some(why);
@@ -201,10 +210,11 @@ fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
     Some(why.into())
 }
 
-/// Why packets must not come to the element that stand for many segments, although all their checksums are complete: it looks
-/// at what is different in each of them, lengths and payload above all, or sends what no interface takes.
+/// Returns the reason for which packets that represent many segments must not come to the element, although
+/// all their checksums are complete. Such an element reads values that differ between the segments, above
+/// all lengths and payload, or it sends packets that are too long for an interface.
 ///
-/// `start` says where they start, as in [`to_slicing`].
+/// `start` is the offset from the IP header at which the packets start, as in [`to_slicing`].
 pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
     let at = Place { start, keeps_dscp: true, knows_length: false };
     if let Some(why) = to_other_lengths(effects, at) {
@@ -223,7 +233,8 @@ pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
     None
 }
 
-/// What the element does to order, or needs of it, if that is worth saying.
+/// Returns the effect of the element on the order of packets, or its need for order, unless it just keeps
+/// the order.
 pub fn to_order(effects: &Effects) -> Option<&'static str> {
     match effects.order {
         Order::Keeps => None,
@@ -238,7 +249,7 @@ fn every_packet(table: &str) -> String {
     format!("keeps state that each packet may change ({table})")
 }
 
-/// What a filter asks the element itself.
+/// Returns the subject of a decision in a filter that only the element itself can take.
 fn decided_inside(filter: &Filter) -> Option<&'static str> {
     match filter {
         Filter::Opaque { about, .. } => Some(about),
@@ -248,19 +259,19 @@ fn decided_inside(filter: &Filter) -> Option<&'static str> {
     }
 }
 
-/// Where packets start that come to the element.
+/// The properties of packets that come to the element.
 #[derive(Clone, Copy)]
 struct Place {
-    /// So many bytes behind their IP header.
+    /// The offset from their IP header at which the packets start.
     start: i32,
-    /// Whether the DSCP is the packet's own.
+    /// True if the DSCP is the packet's own.
     keeps_dscp: bool,
-    /// Whether it is known how long the packet was.
+    /// True if the length of the whole packet is known.
     knows_length: bool,
 }
 
 impl Place {
-    /// The part of a field that slicing changes.
+    /// Returns the part of the packet that a field lies in, if slicing changes that part.
     fn deep_field(self, field: &Field) -> Option<&'static str> {
         self.deep_bits(field, u128::MAX)
     }
@@ -270,7 +281,8 @@ impl Place {
             Field::Payload => Some("payload"),
             Field::Length => (!self.knows_length).then_some("length"),
             Field::Bytes { base, offset, length } => {
-                // An element that reads from a header's start walks over headers, and a sliced packet has all of them.
+                // An element that reads from a header's start parses headers, and a sliced packet has all
+                // of its headers.
                 let walks = offset == 0 && length <= FLOW_HEADERS;
                 if i64::from(offset) + i64::from(length) > HEADERS && !walks {
                     return Some("payload");
@@ -279,7 +291,7 @@ impl Place {
                     Base::Network => offset,
                     Base::Mac => offset - 14,
                     Base::Data => offset + self.start,
-                    // UDP's length, and TCP's sequence number, which is that of the end.
+                    // Offsets 4 and 5 hold the length of UDP, offsets 4 to 7 the sequence number of TCP.
                     Base::Transport => {
                         let end = offset + i32::from(length);
                         return match (offset.max(4) < end.min(8), end <= 6) {
@@ -292,18 +304,19 @@ impl Place {
                 let end = network + i32::from(length);
                 let reads = |byte: i32, bits: u128| {
                     let shift = u32::try_from(8 * (end - 1 - byte)).unwrap_or(u32::MAX);
-                    // Of fields that are wider than masks all bits count.
+                    // For fields that are wider than masks all bits count.
                     let counts = mask == u128::MAX || mask & bits.checked_shl(shift).unwrap_or(0) != 0;
                     (network..end).contains(&byte) && counts
                 };
-                // Addresses of IPv6 are known by their length; a whole header reaches as far as headers do.
+                // Addresses of IPv6 are recognized by their length; a whole header extends as far as
+                // headers do.
                 let is_address = matches!((network, length), (8 | 24, 16) | (8, 32));
                 if reads(1, 0xfc) && !self.keeps_dscp {
                     Some("DSCP")
                 } else if reads(2, 0xff) || reads(3, 0xff) {
                     (!self.knows_length).then_some("length")
                 } else if network > 0 && end > 24 && !is_address {
-                    // Behind the ports of UDP over IPv4.
+                    // Bytes after the ports of UDP over IPv4.
                     Some("payload")
                 } else {
                     None
@@ -313,8 +326,9 @@ impl Place {
         }
     }
 
-    /// Whether a field is the same in each segment that a large frame stands for: link header, addresses, ports, TCP's
-    /// flags. Where it is written, it must not be part of a transport checksum either.
+    /// True if a field is the same in each segment that a large frame represents: link header, addresses,
+    /// ports, TCP's flags. A field that is written must also lie outside of what a transport checksum
+    /// covers.
     fn is_header(self, field: &Field, written: bool) -> bool {
         let Field::Bytes { base, offset, length } = *field else { return true };
         let network = match base {
@@ -328,19 +342,20 @@ impl Place {
         };
         let end = network + i32::from(length);
         if written {
-            // Time to live and the checksum of IPv4, or the hop limit of IPv6, lie between what is covered.
+            // Between the covered bytes lie the time to live and the header checksum of IPv4, and the hop
+            // limit of IPv6.
             return end <= 4 || network >= 6 && end <= 12 && !(network..end).contains(&9);
         }
-        // Behind that, the checksum of UDP may come. Addresses of IPv6 are known by their length.
+        // After offset 24 may come the checksum of UDP. Addresses of IPv6 are recognized by their length.
         end <= 24 || matches!((network, length), (8 | 24, 16) | (8, 32))
     }
 
-    /// Whether a field is a transport checksum, which is right in a large segment too.
+    /// True if a field is a transport checksum, which is right in a large segment too.
     fn is_checksum(self, field: &Field) -> bool {
         matches!(field, Field::Bytes { base: Base::Transport, offset: 6 | 16, length: 2 })
     }
 
-    /// Whether a filter asks for flags that only the first or the last one of segments has: CWR, PSH, FIN.
+    /// True if a filter reads flags that only the first or the last of the segments has: CWR, PSH, FIN.
     fn decides_by_segment(self, filter: &Filter) -> bool {
         match filter {
             Filter::In { field: Field::Bytes { base: Base::Transport, offset, length }, mask, .. } => {
@@ -369,8 +384,9 @@ impl Place {
         }
     }
 
-    /// Lengths that are compared with each other agree in a sliced packet as they did before; one that is compared with
-    /// more than headers does not.
+    /// Returns the part of the packet that a comparison reads, if slicing changes its result. Lengths that
+    /// are compared with each other agree in a sliced packet as in the whole packet. A length that is
+    /// compared with a number larger than the headers does not.
     fn deep_comparison(self, a: &Number, b: &Number) -> Option<&'static str> {
         let is_length = |field: &&Field| self.deep_field(field) == Some("length");
         let lengths = a.reads().chain(b.reads()).filter(is_length).count();
@@ -381,7 +397,7 @@ impl Place {
     }
 
     fn deep_change(self, case: &Case) -> Option<String> {
-        // What is read is the packet as it came; what is written, as it has become.
+        // Values are read from the packet as it came; writes are relative to the packet as changed so far.
         let mut written = self;
         for action in &case.actions {
             let (field, value) = match action {
@@ -399,10 +415,11 @@ impl Place {
                 _ => u128::MAX,
             };
             match (field, value) {
-                // As long as headers say, or longer or shorter in front.
+                // The length becomes the length that the headers give, or bytes are added or removed at the
+                // front.
                 (Field::Length, Value::Number(_) | Value::Plus(Field::Length, _)) => continue,
                 (Field::Length, _) => return Some("changes the length".into()),
-                // Headers that are put in front say how long the packet is now.
+                // Headers that are added at the front contain the new length of the packet.
                 (Field::Bytes { .. }, Value::Number(number))
                     if number.reads().any(|f| *f == Field::Length) =>
                 {
@@ -532,7 +549,7 @@ mod tests {
         let dscp = Value::Bits { mask: vec![0xfc], value: vec![0] };
         let marks = Effects::cases(vec![pass().with(Action::Set(wire_field::IP_TOS, dscp))]);
         assert_eq!(to_slicing(&marks, -14).as_deref(), Some("writes the DSCP"));
-        // A tag in front, of a frame that is longer then.
+        // A tag is added at the front of a frame, which is then longer.
         let front = || {
             Action::Set(
                 Field::Bytes { base: Base::Data, offset: 0, length: 18 },
@@ -610,7 +627,7 @@ mod tests {
         for (effects, told) in stop {
             assert_eq!(to_offloads(&effects, -14).as_deref(), Some(told), "{effects:?}");
         }
-        // Where packets start with IP, the same place is another field.
+        // If packets start with IP, the same offset is another field.
         let place = reads(Field::Bytes { base: Base::Data, offset: 16, length: 4 });
         assert_eq!(to_offloads(&place, 0), None);
         assert_eq!(to_offloads(&place, -14).as_deref(), Some("reads the length"));

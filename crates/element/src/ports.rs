@@ -1,20 +1,20 @@
 //! Click's port count codes (`1/1-2`, `-/=`) and processing codes (`a/ah`).
 //!
-//! A port count is a number, a range `1-2`, an open range `1-` or `-`; on the right side of the slash `=` stands
-//! for the number of inputs and `=+`, `=++` for one or two more. A missing slash means the same on both sides.
-//! A processing code gives one letter per port, the last one standing for all further ports: `a` agnostic, `h`
-//! push, `l` pull.
+//! A port count is a number, a range `1-2`, or an open range `1-` or `-`. On the right side of the slash,
+//! `=` means the number of inputs, and `=+` and `=++` mean one or two more. Without a slash both sides are
+//! the same. A processing code has one letter per port, of which the last letter applies to all further
+//! ports: `a` agnostic, `h` push, `l` pull.
 
 use std::fmt;
 
-/// How packets move over a port.
+/// The way in which packets move over a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processing {
-    /// The sender calls.
+    /// The sender calls the receiver.
     Push,
-    /// The receiver calls.
+    /// The receiver calls the sender.
     Pull,
-    /// Either; all agnostic ports of an element that packets flow between agree.
+    /// Push or pull. All agnostic ports of an element between which packets flow have the same processing.
     Agnostic,
 }
 
@@ -28,12 +28,12 @@ impl fmt::Display for Processing {
     }
 }
 
-/// One side of a port count code.
+/// A side of a port count code: the allowed numbers of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The least number of ports.
     pub least: usize,
-    /// The most.
+    /// The largest number of ports.
     pub most: usize,
 }
 
@@ -51,14 +51,14 @@ impl Range {
         }
     }
 
-    /// Whether `n` ports are allowed.
+    /// True if `n` ports are allowed.
     pub fn contains(&self, n: usize) -> bool {
         (self.least..=self.most).contains(&n)
     }
 }
 
-/// The numbers of inputs and outputs that `code` allows for an element with `inputs` inputs. `None` if the code
-/// itself is not well formed (a mistake in the class, found by a test over all classes).
+/// The numbers of inputs and outputs that `code` allows for an element with `inputs` inputs. `None` if the
+/// code is not well formed (a mistake in the class, which a test over all classes finds).
 pub fn ranges(code: &str, inputs: usize) -> Option<(Range, Range)> {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     let input_range = Range::parse(left)?;
@@ -73,7 +73,7 @@ pub fn ranges(code: &str, inputs: usize) -> Option<(Range, Range)> {
     Some((input_range, output_range))
 }
 
-/// The processing of one port after a processing code. `None` if the code is not well formed.
+/// The processing of one port according to a processing code. `None` if the code is not well formed.
 pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     let letters = if output { right } else { left }.as_bytes();
@@ -85,9 +85,10 @@ pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
     }
 }
 
-/// Whether packets can go from `input` to `output` after a flow code: one code per port, a letter, a set
-/// `[ab]` or `[^ab]`, or `#` for the port of the same number; the last code stands for all further ports, and
-/// ports flow into each other if their codes have a letter in common. `[^#]` stands for all other ports.
+/// True if packets can go from `input` to `output` according to a flow code. The code has one item per
+/// port: a letter, a set `[ab]` or `[^ab]`, or `#` for the port of the same number. The last item applies
+/// to all further ports. Packets flow between two ports if their items have a letter in common. `[^#]`
+/// means all ports with other numbers.
 pub fn flows(code: &str, input: usize, output: usize) -> bool {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     match (flow_set(left, input), flow_set(right, output)) {
@@ -98,17 +99,17 @@ pub fn flows(code: &str, input: usize, output: usize) -> bool {
     }
 }
 
-/// What one port's flow code says.
+/// The parsed flow code of one port.
 enum Flow {
     /// A set of letters, as bits.
     Letters(u64),
     /// `#`: the port of the same number.
     Same,
-    /// `[^#]`: all others.
+    /// `[^#]`: all ports with other numbers.
     Other,
 }
 
-/// The flow code of one port.
+/// Parses the flow code of one port.
 fn flow_set(code: &str, port: usize) -> Option<Flow> {
     let mut chars = code.chars();
     let mut last = None;

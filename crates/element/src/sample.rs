@@ -3,22 +3,22 @@
 use crate::class::Class;
 use crate::ports::{self, Processing};
 
-/// One way to set up an element.
+/// A way to set up an element.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The class.
     pub class: &'static Class,
-    /// Its configuration.
+    /// The configuration of the element.
     pub config: String,
     /// Numbers of inputs and outputs.
     pub shape: (usize, usize),
-    /// Whether agnostic ports are pull ports.
+    /// True if agnostic ports are pull ports.
     pub pull: bool,
 }
 
 impl Sample {
-    /// Every sample of a class, in push and, where the class allows it, in pull context. A sample is written as
-    /// `CONFIG`, or `CONFIG -> INPUTS/OUTPUTS` where it has not the least number of ports.
+    /// Returns every sample of a class, in push and, if the class allows it, in pull context. A sample is
+    /// written as `CONFIG`, or as `CONFIG -> INPUTS/OUTPUTS` if it has more than the least number of ports.
     pub fn all(class: &'static Class) -> Vec<Sample> {
         let mut samples = Vec::new();
         for text in class.samples {
@@ -48,7 +48,7 @@ impl Sample {
         agnostic(false, self.shape.0) || agnostic(true, self.shape.1)
     }
 
-    /// Whether an input (or output) is a pull port.
+    /// True if an input (or output) is a pull port.
     pub fn pulls(&self, output: bool, port: usize) -> bool {
         match ports::processing(self.class.processing, output, port) {
             Some(Processing::Pull) => true,

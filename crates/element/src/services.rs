@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use wire::ip_protocol;
 
-/// Where they stand.
+/// The file that lists services.
 const FILE: &str = "/etc/services";
 
 /// Names, IP protocols and ports, in the order of the file.
@@ -13,13 +13,13 @@ type Services = Vec<(String, u8, u16)>;
 static SERVICES: LazyLock<Services> =
     LazyLock::new(|| std::fs::read(FILE).map_or(Vec::new(), |text| parse(&String::from_utf8_lossy(&text))));
 
-/// The port that a name stands for wherever no configuration has given it to another one: a well-known one, or one
-/// that the machine's list has for the IP protocol.
+/// The port that a name means if no configuration has given the name to a port: a well-known port, or a
+/// port that the machine's list has for the IP protocol.
 pub fn port(name: &str, protocol: u8) -> Option<u16> {
     classify::filter::well_known_port(name).or_else(|| find(&SERVICES, name, protocol))
 }
 
-/// A TCP port by number or name.
+/// Parses a TCP port, given by number or name.
 pub fn tcp_port(text: &str) -> Option<u16> {
     text.parse().ok().or_else(|| port(text, ip_protocol::TCP))
 }
@@ -28,7 +28,7 @@ fn find(services: &Services, name: &str, protocol: u8) -> Option<u16> {
     services.iter().find(|(n, p, _)| n == name && *p == protocol).map(|&(_, _, port)| port)
 }
 
-/// Lines of `name port/protocol alias ...  # comment`; others are passed over.
+/// Parses lines of `name port/protocol alias ...  # comment`; other lines are skipped.
 fn parse(text: &str) -> Services {
     let mut services = Services::new();
     for line in text.lines() {

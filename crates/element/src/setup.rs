@@ -1,4 +1,4 @@
-//! What elements share while a graph is being built: names, threads, services, the list of elements.
+//! The state that elements share while a graph is built: names, threads, services, the list of elements.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -13,47 +13,47 @@ use crate::context::secret;
 use crate::names::Names;
 use crate::steering::Spreading;
 
-/// Tickets that stand for running as often as others.
+/// The number of tickets of a task that runs as often as others.
 pub const TICKETS_OF_ONE: u32 = 1024;
 
 /// The state of a graph under construction. The engine makes one per worker and lends it to each element in
 /// turn, through [`crate::Args`].
 #[derive(Default)]
 pub struct Setup {
-    /// Addresses with names.
+    /// The addresses that have names.
     pub names: Names,
-    /// Threads that elements were assigned to.
+    /// The threads that elements are assigned to.
     pub threads: BTreeMap<ElementId, usize>,
-    /// Names and classes of all elements, by number.
+    /// The names and classes of all elements, by number.
     pub elements: Vec<(String, &'static Class)>,
-    /// Elements' numbers by name.
+    /// The numbers of elements, by name.
     pub by_name: HashMap<String, ElementId>,
-    /// Packets that a source makes per call when its BURST is not given; `None` for Click's own defaults.
+    /// The packets that a source makes per call if its BURST is not given; `None` for Click's own defaults.
     pub burst: Option<usize>,
-    /// How often tasks run in relation to others: the compound in which that was said, the element or compound
+    /// The relative frequencies of tasks: the compound that sets a frequency, the element or compound
     /// inside it, and its tickets.
     pub schedule: Vec<(String, String, u32)>,
-    /// Which worker's copy of the graph this is, from 0.
+    /// The worker to which this copy of the graph belongs, from 0.
     pub worker: usize,
-    /// How many workers there are, each with a copy.
+    /// The number of workers, each with a copy.
     pub workers: usize,
-    /// What the copies share.
+    /// The objects that the copies share.
     pub common: Arc<Common>,
-    /// How packets of one flow are spread over workers, if they are.
+    /// The way in which packets of one flow are spread over workers, if they are.
     pub spreading: Option<Arc<dyn Spreading>>,
-    /// Files that elements have read while they were configured; reports name these.
+    /// The files that elements have read while they were configured, for reports.
     pub inputs: Vec<PathBuf>,
     services: Services,
 }
 
-/// What the workers' copies of a graph share: objects by type and element.
+/// The objects that the workers' copies of a graph share, by type and element.
 #[derive(Default)]
 pub struct Common(Mutex<Services>);
 
 type Services = HashMap<(TypeId, ElementId), Arc<dyn Any + Send + Sync>>;
 
 impl Common {
-    /// The object of type `T` of an element: the first copy that asks makes it.
+    /// Returns the object of type `T` of an element. The first copy that asks makes it.
     pub fn get_or_make<T: Any + Send + Sync>(&self, element: ElementId, make: impl FnOnce() -> T) -> Arc<T> {
         let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let found = all.get(&(TypeId::of::<T>(), element)).cloned();
@@ -65,8 +65,9 @@ impl Common {
     }
 }
 
-/// What the workers' copies of an element have in common for as long as they need the same, such as a large table that is
-/// only read. It goes when the last of them has something else. An element gets it by [`Common::get_or_make`].
+/// An object that the workers' copies of an element share as long as they need the same object, such as a
+/// large table that is only read. It is freed when the last copy uses another object. An element gets the
+/// `Same` by [`Common::get_or_make`].
 #[derive(Debug)]
 pub struct Same<T>(Mutex<Weak<T>>);
 
@@ -77,8 +78,9 @@ impl<T> Default for Same<T> {
 }
 
 impl<T> Same<T> {
-    /// What another copy has made, if it is what would be made `of` this; else something new. Copies that ask meanwhile
-    /// wait for it.
+    /// Returns the object that another copy has made, if `is_same` says that it equals the object that
+    /// would be made from `of`; otherwise makes a new object. Other copies that ask at the same time wait
+    /// for it.
     pub fn get_or_make<S>(
         &self,
         of: S,
@@ -95,24 +97,25 @@ impl<T> Same<T> {
 }
 
 impl Setup {
-    /// A graph without elements yet.
+    /// Makes the state for a graph without elements.
     pub fn new(burst: Option<usize>) -> Setup {
         Setup { burst, workers: 1, ..Setup::default() }
     }
 
-    /// Whether packets of one flow come to several workers.
+    /// True if packets of one flow come to several workers.
     pub fn is_spread(&self) -> bool {
         self.workers > 1 && self.spreading.is_some()
     }
 
-    /// The end of flow states that this worker's copy of an element has of those of all copies, with the hash function of their
-    /// keys. Each worker has room for so many flows.
+    /// Returns this worker's part of the flow states that all copies of an element share, with the hash
+    /// function of their keys. Each worker has room for `capacity` flows.
     ///
-    /// A copy that takes the place of another one of its worker gets a new one, and so do those at other workers when
-    /// their turn comes; until then each of the two kinds finds nothing of the other's.
+    /// A copy that replaces another copy of the same worker gets a new part, and so do the copies of other
+    /// workers when they are replaced. Until then the old and the new copies do not find each other's
+    /// flows.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If there is not enough memory.
     pub fn flow_states<K, V>(
         &self,
         element: ElementId,
@@ -122,9 +125,9 @@ impl Setup {
         K: Key + Any + Send + Sync,
         V: Plain + Any + Send + Sync,
     {
-        /// The ends that no worker has taken yet.
+        /// The parts that no worker has taken yet, and the hash function.
         type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
-        // Whoever wants keys to collide does not know the hash function.
+        // The hash function is secret, so that an attacker cannot choose keys that collide.
         let make = || (Mutex::default(), KeyHasher::new(secret()));
         let all: Arc<Ends<K, V>> = self.common.get_or_make(element, make);
         let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,13 +141,13 @@ impl Setup {
         }
     }
 
-    /// The flows that are found in [`flow_states`](Self::flow_states) of any element and any worker.
+    /// Returns the flows that are in the [`flow_states`](Self::flow_states) of any element and any worker.
     pub fn known(&self) -> Arc<Known> {
         self.common.get_or_make(0, Known::default)
     }
 
-    /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost
-    /// one.
+    /// Returns the element that `name` means inside the compound `scope` (empty, or with a slash at the
+    /// end): the innermost element of that name.
     pub fn find(&self, scope: &str, name: &str) -> Option<ElementId> {
         let mut scope = scope;
         loop {
@@ -159,8 +162,9 @@ impl Setup {
         }
     }
 
-    /// The tickets of an element's task. What was said of the element itself in the outermost compound counts;
-    /// what was said of compounds that it stands in further out multiplies it.
+    /// Returns the tickets of an element's task. The outermost compound that sets tickets for the element
+    /// itself counts; settings of compounds further out, for compounds that contain the element, multiply
+    /// these tickets.
     pub fn tickets(&self, element: &str) -> u32 {
         let mut tickets = u64::from(TICKETS_OF_ONE);
         let mut scope = scope_of(element);
@@ -170,7 +174,7 @@ impl Setup {
                 let rest = element.strip_prefix(scope)?.strip_prefix(name.as_str())?;
                 (rest.is_empty() || rest.starts_with('/')).then_some((rest.len(), *tickets))
             });
-            // The nearest name counts; of two that are the same, the last one.
+            // The longest name that matches counts; of two equal names, the last.
             match of_element.rev().min_by_key(|&(behind, _)| behind) {
                 Some((0, own)) => tickets = own.into(),
                 Some((_, factor)) => tickets = tickets * u64::from(factor) / u64::from(TICKETS_OF_ONE),
@@ -183,23 +187,23 @@ impl Setup {
         }
     }
 
-    /// Offers `service` to other elements under the number of the element that has it.
+    /// Offers `service` to other elements under the number of the element that publishes it.
     pub fn publish<T: Any + Send + Sync>(&mut self, element: ElementId, service: Arc<T>) {
         self.services.insert((TypeId::of::<T>(), element), service);
     }
 
-    /// The service of type `of` that an element has published.
+    /// Returns the service of type `of` that an element has published.
     pub fn service_of(&self, element: ElementId, of: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
         self.services.get(&(of, element)).cloned()
     }
 
-    /// The service of type `T` that an element has published.
+    /// Returns the service of type `T` that an element has published.
     pub fn service<T: Any + Send + Sync>(&self, element: ElementId) -> Option<Arc<T>> {
         self.service_of(element, TypeId::of::<T>()).and_then(|service| service.downcast().ok())
     }
 }
 
-/// The compound that an element stands in: its name up to and with the last slash.
+/// Returns the compound that contains an element: the element's name up to and including the last slash.
 pub fn scope_of(name: &str) -> &str {
     name.rfind('/').map_or("", |slash| &name[..=slash])
 }

@@ -1,8 +1,9 @@
-//! Which worker a packet belongs to.
+//! The worker that a packet belongs to.
 //!
-//! Every worker has flow state of its own, so all packets of a flow, in both directions, have to come to one worker.
-//! [`Dispatch`] says to which; the engine hands packets over that have come in elsewhere. Where elements can read the flow
-//! state of other workers, packets that do not change it may be anywhere: a [`Spread`] says where.
+//! Every worker has its own flow state, so all packets of a flow, in both directions, have to come to one
+//! worker. A [`Dispatch`] chooses that worker; the engine hands over packets that have come in at other
+//! workers. If elements can read the flow state of other workers, packets that do not change this state may
+//! be at any worker: a [`Spread`] chooses it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,97 +18,105 @@ pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
 use zerocopy::FromBytes;
 
-/// A rule that gives packets to workers.
+/// A rule that assigns packets to workers.
 pub trait Dispatch: Send + Sync {
     /// The worker, counted from 0, that a packet belongs to.
     fn worker_of(&self, packet: &Packet) -> usize;
 
-    /// The same for a frame that is no packet yet.
+    /// The worker that a frame belongs to, for bytes that are not in a [`Packet`] yet.
     fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize;
 
-    /// The worker that packets between these two ends belong to, in either direction: addresses and ports, or an
-    /// identifier and 0.
+    /// The worker that packets between two ends belong to, in either direction. An end is an address and a
+    /// port, or an address and, for one of the two ends, an identifier in place of the port.
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
 
-    /// The hash that it goes by. `None` for packets that are not IP.
+    /// The hash that the rule uses. `None` for packets that are not IP.
     fn hash(&self, packet: &Packet) -> Option<u32>;
 
-    /// The key of that hash, for programs that let the kernel find the same worker.
+    /// The key of the hash, for programs with which the kernel finds the same worker.
     fn key(&self) -> &rss::Key;
 }
 
-/// How packets of one flow are spread over workers.
+/// A way to spread packets of one flow over workers.
 pub trait Spreading: Send + Sync {
-    /// What one worker spreads its packets by. There are as many workers as loads.
+    /// Makes the state with which one worker spreads its packets. There is one load per worker.
     fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread>;
 
-    /// Whether packets leave in the order in which they came; then what sends them has one place.
+    /// True if packets leave in the order in which they came; the elements that send them then run at one
+    /// worker only.
     fn keeps_order(&self) -> bool {
         false
     }
 
-    /// Whether interfaces may spread packets in this one's stead: each segment of a TCP connection for itself, but for those
-    /// that open and close it, over so many workers from the one on that it belongs to; 0 for all.
+    /// The number of workers over which interfaces may spread packets in place of this rule; `None` if they
+    /// may not. An interface then spreads each segment of a TCP connection separately, except for segments
+    /// that open or close the connection. The workers follow each other from the worker that the connection
+    /// belongs to; 0 means all workers.
     fn by_interfaces(&self) -> Option<usize> {
         None
     }
 }
 
-/// What waits for a worker of the packets that one has spread.
+/// The packets that a worker has spread to another worker and that are not processed yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// When the oldest of them was spread that the worker has not dealt with. `None` if there is none.
+    /// The time at which the oldest of these packets was spread. `None` if there is no such packet.
     pub since: Option<Timestamp>,
-    /// True if so many wait that no more are given to it that may go elsewhere.
+    /// True if no further packets are given to the worker that may go to another worker.
     pub is_full: bool,
 }
 
-/// What one worker spreads packets by.
+/// The state with which one worker spreads packets.
 pub trait Spread: Send {
-    /// Sees the packets that come in, a batch after the other, before they are asked for; `owner` says whom they belong
-    /// to. False if all of them go there, without being asked for.
+    /// Looks at an incoming batch before [`worker_of`](Spread::worker_of) is called for its packets.
+    /// `owner` knows the worker that each packet belongs to. Returns false if all packets go to the workers
+    /// that they belong to; `worker_of` is then not called.
     #[inline]
     fn look(&mut self, _batch: &Batch, _now: Timestamp, _owner: &dyn Dispatch) -> bool {
         true
     }
 
-    /// Hears what waits for each worker, before it is asked for packets of a batch. Where order is kept, nothing is said.
+    /// Takes the state of the packets that wait for each worker, before [`worker_of`](Spread::worker_of) is
+    /// called for packets of a batch. It is not called if the spreading keeps order.
     #[inline]
     fn hear(&mut self, _waiting: &[Waiting]) {}
 
-    /// The worker for a packet that could go anywhere. `owner` says whom it belongs to: packets that may change the state of
-    /// their flow, and those that are not to be spread, have to go there.
+    /// The worker for a packet that could go anywhere. `owner` knows the worker that the packet belongs to.
+    /// Packets that may change the state of their flow, and packets of a kind that is not spread, have to
+    /// go to that worker.
     fn worker_of(&mut self, packet: &Packet, now: Timestamp, owner: &dyn Dispatch) -> usize;
 
-    /// Whether a packet may be handled by any worker: it is of the kind that is spread, and opens and closes no connection.
+    /// True if any worker may process the packet: its kind is spread, and it neither opens nor closes a
+    /// connection.
     fn may_stay(&self, packet: &Packet) -> bool;
 }
 
-/// What one worker has done so far: it alone says so, and all others see it. Times are real; under other clocks nobody is
-/// ever busy.
+/// The work of one worker so far. Only this worker writes it; all others read it. Times are real; under
+/// other clocks no worker is ever busy.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Load {
     busy: AtomicU64,
     packets: AtomicU64,
     waiting: AtomicU64,
-    /// Up to when that is; 0 while the worker sleeps.
+    /// The time up to which `busy` counts, in nanoseconds; 0 while the worker sleeps.
     until: AtomicI64,
 }
 
-/// What there is to know of a worker at some time.
+/// The work of a worker up to some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Nanoseconds that it has worked so far,
+    /// The nanoseconds of work so far.
     pub busy: u64,
-    /// and on how many packets.
+    /// The number of packets processed in this time.
     pub packets: u64,
-    /// Packets that others have handed over to it and that it has not taken yet.
+    /// The number of packets that other workers have handed over to this worker and that it has not taken
+    /// yet.
     pub waiting: u64,
 }
 
 impl Load {
-    /// Says what the worker has done up to a time.
+    /// Publishes the work of the worker up to a time.
     #[inline]
     pub fn say(&self, work: Work, until: Timestamp) {
         self.busy.store(work.busy, Ordering::Relaxed);
@@ -116,13 +125,13 @@ impl Load {
         self.until.store(until.0, Ordering::Relaxed);
     }
 
-    /// Says that the worker sleeps.
+    /// Publishes that the worker sleeps.
     pub fn rest(&self) {
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// What it has done until now. What it is at counts as work, although it may turn out to have been none. The numbers may be
-    /// of different moments.
+    /// The work of the worker until now. Its current activity counts as work, although it may turn out to
+    /// be idle. The numbers may be from different moments.
     pub fn at(&self, now: Timestamp) -> Work {
         let since = match self.until.load(Ordering::Relaxed) {
             0 => 0,
@@ -136,8 +145,8 @@ impl Load {
     }
 }
 
-/// What follows the IP header of a packet that is no fragment, with its protocol: how packets are told apart that open
-/// and close connections.
+/// The IP protocol and the bytes after the IP header of a packet that is not a fragment. With them, callers
+/// recognize packets that open and close connections.
 #[inline]
 pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     let ip = network(packet);
@@ -152,8 +161,9 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     )
 }
 
-/// A number that packets of a flow that go one way have in common, and that hardly any other flow has: quicker than
-/// [`hash`], but other for answers, and other with another seed. That of [`Ends::number`] for what has addresses and ports.
+/// A number that all packets of a flow in one direction share, and that hardly any other flow has. It is
+/// faster than [`hash`], but differs for the reply direction and for another seed. For packets with
+/// addresses and ports it is [`Ends::number`].
 #[inline]
 pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
@@ -169,7 +179,8 @@ pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     number_elsewhere(packet, seed)
 }
 
-/// The number of the flow of a packet that [`flow_number`] does not find by its quick look at IPv4.
+/// The flow number of a packet for which [`flow_number`] finds no number in a direct look at an IPv4
+/// header.
 #[inline(never)]
 fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
     let (bytes, link) = match packet.header(Base::Network) {
@@ -182,7 +193,7 @@ fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
     ends.map_or_else(|| hash(packet), |ends| Some(ends.number(seed)))
 }
 
-/// The IP header and what follows, where it is quickly found.
+/// The IP header and the bytes after it, if a quick look finds them.
 #[inline]
 fn network(packet: &Packet) -> Option<&[u8]> {
     let is_framed = || LinkType::from_number(packet.link()) == LinkType::Ethernet;
@@ -193,47 +204,48 @@ fn network(packet: &Packet) -> Option<&[u8]> {
     }
 }
 
-/// Bytes of an IPv4 header, with its options.
+/// The length of an IPv4 header in bytes, options included.
 #[inline]
 fn header_length(header: &[u8; 20]) -> usize {
     (usize::from(header[0] & 15) * 4).max(20)
 }
 
-/// Whether it is that of a fragment.
+/// True if an IPv4 header belongs to a fragment.
 #[inline]
 fn is_part(header: &[u8; 20]) -> bool {
     u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0
 }
 
-/// Protocol and transport header of a packet that is not plain IPv4 behind Ethernet.
+/// The protocol and transport header of a packet that is not plain IPv4 in Ethernet.
 #[inline(never)]
 fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
     let layers = wire::Layers::locate(bytes, link);
     Some((layers.protocol.filter(|_| layers.fragment.is_none())?, bytes.get(layers.l4?..)?))
 }
 
-/// Receive-side scaling: by the Toeplitz hash of addresses and ports, the same in both directions ([`rss`]), which an
-/// interface can do too.
+/// Receive-side scaling: chooses the worker by the Toeplitz hash of addresses and ports, which is the same
+/// in both directions ([`rss`]) and which an interface can compute too.
 ///
-/// An ICMP query goes by its addresses and identifier, an ICMP error by the packet that it quotes, which is of the flow
-/// that the error is about. Fragments, which may have no ports, go by addresses alone, as does what has more extension
-/// headers than are walked over ([`wire::ipv6`]): all fragments of a datagram are at one worker, in whatever order they
-/// come, but not at the one of the flow's whole datagrams, so that between these and them no order is kept. What is not IP
-/// is worker 0's.
+/// The hash of an ICMP query covers its addresses and its identifier. The hash of an ICMP error is the hash
+/// of the packet that it quotes, so that the error comes to the flow that it is about. The hash of a
+/// fragment covers only its addresses, because a fragment may have no ports; the same holds for packets
+/// with more extension headers than the parser reads ([`wire::ipv6`]). All fragments of a datagram are thus
+/// at one worker, in whatever order they come, but not at the worker of the flow's whole datagrams; no
+/// order is kept between fragments and whole datagrams. Packets that are not IP go to worker 0.
 #[derive(Clone)]
 pub struct Rss {
     workers: usize,
-    /// The hash. With a secret key, nobody outside can choose flows that all come to one worker.
+    /// The hash. With a secret key, an attacker cannot choose flows that all come to one worker.
     toeplitz: Arc<Toeplitz>,
 }
 
 impl Rss {
-    /// Makes a rule for so many workers, by the key that everybody knows.
+    /// Makes a rule for a number of workers, with the public key.
     pub fn new(workers: usize) -> Rss {
         Rss::with_key(workers, rss::KEY)
     }
 
-    /// Makes the same rule by another key.
+    /// Makes a rule for a number of workers, with another key.
     pub fn with_key(workers: usize, key: rss::Key) -> Rss {
         Rss { workers, toeplitz: Arc::new(Toeplitz::new(key)) }
     }
@@ -263,7 +275,7 @@ impl Dispatch for Rss {
     }
 }
 
-/// The hash of a packet by the key that everybody knows. `None` if it is not IP.
+/// The hash of a packet with the public key. `None` if it is not IP.
 #[inline]
 pub fn hash(packet: &Packet) -> Option<u32> {
     hash_by(&rss::FIXED, packet)
@@ -289,7 +301,7 @@ fn hash_frame(toeplitz: &Toeplitz, frame: &[u8], link: LinkType) -> Option<u32> 
     hash_elsewhere(toeplitz, frame, link, 0)
 }
 
-/// Quotes within quotes that are looked into: one, because errors are not sent about errors.
+/// The number of nested quotes that are read: one, because no errors are sent about errors.
 const DEEPEST: u32 = 1;
 
 #[inline]
@@ -308,7 +320,7 @@ fn hash_v4(toeplitz: &Toeplitz, ip: &[u8], depth: u32) -> Option<u32> {
     let address = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
     let addresses = [address(12), address(16)];
     let length = usize::from(header[0] & 15) * 4;
-    // Fragments: any with an offset, and any that more follow.
+    // Fragments: packets with an offset, or with the more-fragments flag.
     if word(6) & 0x3fff != 0 || length < ipv4::Header::LEN {
         return Some(toeplitz.hash_v4(addresses, [0; 2]));
     }
@@ -333,11 +345,11 @@ fn ports(transport: &[u8]) -> [u16; 2] {
     <[U16; 2]>::read_from_prefix(transport).map_or([0; 2], |(ports, _)| ports.map(U16::get))
 }
 
-/// What an ICMP message says about the flow that it belongs to.
+/// The information of an ICMP message about the flow that it belongs to.
 enum Icmp<'a> {
-    /// It is about this packet.
+    /// An error about this packet.
     Error(&'a [u8]),
-    /// It is a query with this identifier, or the reply to one.
+    /// A query with this identifier, or the reply to such a query.
     Query(u16),
     Other,
 }
@@ -365,7 +377,7 @@ fn look_into_icmpv6(icmp: &[u8]) -> Icmp<'_> {
     }
 }
 
-/// The hash of a packet that is not plain IPv4 behind Ethernet.
+/// The hash of a packet that is not plain IPv4 in Ethernet.
 #[inline(never)]
 fn hash_elsewhere(toeplitz: &Toeplitz, bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
     let layers = wire::Layers::locate(bytes, link);
@@ -393,7 +405,7 @@ mod tests {
     use super::*;
     use packet::Pool;
 
-    /// An IPv4 header and what follows it.
+    /// An IPv4 header and the bytes after it.
     fn ip(source: u32, destination: u32, protocol: u8, fragment: u16, rest: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x45, 0, 0, (20 + rest.len()) as u8, 0, 7];
         bytes.extend(fragment.to_be_bytes());
@@ -429,7 +441,7 @@ mod tests {
         let flow = hash_of(&framed(&there));
         assert!(flow.is_some());
         assert_eq!(hash_of(&framed(&back)), flow);
-        // A router on the way complains about the packet; so does one behind a tag.
+        // A router on the path sends an error about the packet, without and with a VLAN tag.
         let error = ip(0x0101_0101, A, 1, 0, &[&[11, 0, 0, 0, 0, 0, 0, 0][..], &there].concat());
         assert_eq!(hash_of(&framed(&error)), flow);
         let tagged = [&[2; 12][..], &[0x81, 0, 0, 5, 8, 0], &error].concat();

@@ -1,26 +1,28 @@
-//! Packets that elements are told about, because another one has dealt with them in their place.
+//! Counts of packets that another element processed in place of the element that counts them.
 //!
-//! An element may stand for others ([`Effects::stands_for`](crate::Effects::stands_for)): it does to packets what they would
-//! do, all at once. Users are not to see that, so whoever counts has to hear what has passed. The engine asks stand-ins
-//! ([`Element::settle`](crate::Element::settle)) before anybody looks, and hands on what they say
-//! ([`Element::tally`](crate::Element::tally)); packets that pass cost nothing more for it.
+//! An element may replace others ([`Effects::stands_for`](crate::Effects::stands_for)): it does at once to
+//! packets what all of them would do. Users must not notice, so elements that count packets need to learn
+//! how many packets were processed for them. Before anything reads such counts, the engine asks the
+//! replacing elements ([`Element::settle`](crate::Element::settle)) and passes their tallies on
+//! ([`Element::tally`](crate::Element::tally)). This adds no cost per packet.
 
 use crate::Timestamp;
 
-/// So many packets have come to an element and left it as one case of its declaration says.
+/// A number of packets that have come to an element and left it according to one case of its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// The input that they came by.
+    /// The input that the packets came in by.
     pub input: usize,
-    /// The case that they were of: its place in [`Effects::cases`](crate::Effects#structfield.cases), as declared when the graph
-    /// was configured or the element got the arguments that it has.
+    /// The case that matched the packets: its index in
+    /// [`Effects::cases`](crate::Effects#structfield.cases), as declared when the graph was configured or
+    /// when the element got its current arguments.
     pub case: usize,
-    /// How many. No tally is told of none.
+    /// The number of packets, at least 1.
     pub packets: u64,
-    /// Their bytes together, as they came in.
+    /// The total length of the packets in bytes, as they came in.
     pub bytes: u64,
-    /// Batch time ([`crate::Cx::now`]) of the first one.
+    /// The batch time ([`crate::Cx::now`]) of the first packet.
     pub first: Timestamp,
-    /// Batch time of the last one.
+    /// The batch time of the last packet.
     pub last: Timestamp,
 }

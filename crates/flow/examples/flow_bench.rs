@@ -1,12 +1,13 @@
-//! Nanoseconds per look-up beside hashbrown with foldhash, for full tables of 1k to 10M flows.
+//! A benchmark of look-ups in comparison with hashbrown with foldhash, for full tables of 1k to 10M flows,
+//! in nanoseconds.
 //!
 //! `cargo run --release -p tidegate-flow --example flow_bench [FLOWS ...]`
 //!
-//! Bursts of 32 packets of random flows, half of them IPv6; the keys lie in an array that is read in order, so
-//! the figures are those of the tables. Hashing is included. Variants take turns in rounds, and the median of
-//! the rounds counts. Misses look for flows that are not there. `touch` is a batch look-up and a touch of each
-//! flow; `insert` fills memory that was never touched, `again` memory in use; `scan` examines flows that stay,
-//! `expire` ends them.
+//! Bursts of 32 packets of random flows, half of them IPv6. The keys lie in an array that is read in order,
+//! so the figures measure the tables. Hashing is included. Variants take turns in rounds, and the median of
+//! the rounds counts. Misses look for flows that are not in the table. `touch` is a batch look-up and a
+//! touch of each flow; `insert` fills memory that was never accessed, `again` memory in use; `scan`
+//! examines flows that stay, `expire` ends them.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::hint::black_box;
@@ -21,11 +22,11 @@ const BURST: usize = 32;
 const ROUNDS: usize = 15;
 const LOOKUPS: usize = 1 << 18;
 
-/// The key as hashbrown sees it.
+/// The key for hashbrown.
 #[derive(Clone, Copy, Eq)]
 struct Plain(FiveTupleKey);
 
-/// As the table compares: the derived one calls `bcmp`.
+/// Compares like the table: the derived implementation calls `bcmp`.
 impl PartialEq for Plain {
     fn eq(&self, other: &Self) -> bool {
         self.0.words().iter().zip(other.0.words()).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
@@ -154,7 +155,7 @@ fn tables(flows: usize) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Hashing alone, per key.
+/// Measures hashing alone, per key.
 fn hashes() {
     let hasher = KeyHasher::new(1);
     let fold = foldhash::fast::FixedState::with_seed(1);

@@ -1,13 +1,13 @@
-//! Buckets: one cache line that says where twelve entries are.
+//! Buckets: one cache line that points to twelve entries.
 
 use std::num::NonZeroU32;
 
 use zerocopy::FromZeros;
 
-/// Entries that a bucket points to by itself; the others hang on its overflow chain.
+/// The number of entries to which a bucket points directly; further entries are on its overflow chain.
 pub(crate) const SLOTS: usize = 12;
 
-/// Points to an entry, or to none. Zeroed memory points to none.
+/// A link to an entry, or to none. Zeroed memory links to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub(crate) struct Link(Option<NonZeroU32>);
@@ -17,7 +17,7 @@ impl Link {
 
     #[inline(always)]
     pub(crate) fn to(index: u32) -> Link {
-        // Tables hold less than u32::MAX entries, so nothing is lost.
+        // Tables hold fewer than u32::MAX entries, so no index is lost.
         Link(NonZeroU32::new(index.wrapping_add(1)))
     }
 
@@ -30,34 +30,34 @@ impl Link {
 /// The tag of a free slot.
 const FREE: u8 = 0;
 
-/// Tags are 8 bits of the entries' hashes, so that of the slots of a bucket only those are followed that
-/// very likely hold the key: one in 255 is followed in vain.
+/// A bucket. Tags are 8 bits of the entries' hashes, so that a look-up follows only slots of a bucket that
+/// very likely hold the key: one in 255 is followed without success.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
     tags: [u8; SLOTS],
-    /// First of the entries beyond the slots; set only while all slots are taken.
+    /// The first of the entries beyond the slots; set only while all slots are taken.
     pub(crate) overflow: Link,
     entries: [Link; SLOTS],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-/// The tag of a hash. The bucket comes from the upper bits, so this takes the lowest ones.
+/// Returns the tag of a hash. The bucket is chosen by the upper bits, so the tag uses the lowest bits.
 #[inline(always)]
 pub(crate) fn tag(hash: u32) -> u8 {
     (hash as u8).max(1)
 }
 
-/// The position of a hash among `buckets` buckets: multiply instead of divide (Lemire, "Fast random integer
-/// generation in an interval", 2019).
+/// Returns the position of a hash among `buckets` buckets, with a multiplication in place of a division
+/// (Lemire, "Fast random integer generation in an interval", 2019).
 #[inline(always)]
 pub(crate) fn position(hash: u32, buckets: usize) -> usize {
     ((u64::from(hash) * buckets as u64) >> 32) as usize
 }
 
 impl Bucket {
-    /// The entries whose tag is `tag`, lowest slot first.
+    /// Returns the entries whose tag is `tag`, lowest slot first.
     #[inline(always)]
     pub(crate) fn candidates(&self, tag: u8) -> impl Iterator<Item = Link> + '_ {
         let mut left = self.matches(tag);
@@ -68,18 +68,19 @@ impl Bucket {
         })
     }
 
-    /// The entry to look at first: one with this tag, else the overflow chain, else none.
+    /// Returns the first entry to compare: an entry with this tag, otherwise the overflow chain, otherwise
+    /// none.
     #[inline(always)]
     pub(crate) fn first(&self, tag: u8) -> Link {
         self.candidates(tag).next().unwrap_or(self.overflow)
     }
 
-    /// Whether all slots are taken.
+    /// True if all slots are taken.
     pub(crate) fn is_full(&self) -> bool {
         self.matches(FREE) == 0
     }
 
-    /// Points a free slot to an entry; `false` if there is none.
+    /// Points a free slot to an entry; returns `false` if there is no free slot.
     #[inline]
     pub(crate) fn put(&mut self, tag: u8, link: Link) -> bool {
         let slot = self.matches(FREE).trailing_zeros() as usize;
@@ -91,7 +92,7 @@ impl Bucket {
         found
     }
 
-    /// Frees the slot that points to `link`; `false` if none does.
+    /// Frees the slot that points to `link`; returns `false` if there is no such slot.
     #[inline]
     pub(crate) fn clear(&mut self, link: Link) -> bool {
         let mut slots = self.tags.iter_mut().zip(&mut self.entries);
@@ -103,8 +104,8 @@ impl Bucket {
         was_there
     }
 
-    /// A bit per slot with this tag. This is the heart of a look-up: SSE2 makes look-ups a quarter to a third
-    /// faster than what the compiler makes of the portable loop.
+    /// Returns a bit per slot with this tag. This is the core of a look-up: SSE2 makes look-ups a quarter
+    /// to a third faster than the compiled portable loop.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
     fn matches(&self, tag: u8) -> u32 {
@@ -118,7 +119,7 @@ impl Bucket {
         equal as u32 & ((1 << SLOTS) - 1)
     }
 
-    /// A bit per slot with this tag.
+    /// Returns a bit per slot with this tag.
     #[inline(always)]
     #[cfg(not(target_arch = "x86_64"))]
     fn matches(&self, tag: u8) -> u32 {

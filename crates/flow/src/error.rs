@@ -1,18 +1,18 @@
-//! What can go wrong with a table, and what to do about it.
+//! Errors of tables, with advice for the user.
 
 use std::fmt;
 
 /// The largest table, in entries.
 pub const MAX_CAPACITY: usize = 1 << 30;
 
-/// A table could not be made.
+/// The error of making a table.
 #[derive(Debug)]
 pub enum TableError {
     /// The capacity is 0 or above [`MAX_CAPACITY`].
     Capacity(usize),
     /// The system refused the memory.
     Refused {
-        /// Entries asked for.
+        /// The requested number of entries.
         capacity: usize,
         /// The system's reason.
         source: std::io::Error,
@@ -41,12 +41,12 @@ impl std::error::Error for TableError {
     }
 }
 
-/// A flow was not inserted.
+/// The error of inserting a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
-    /// As many ids as the capacity allows are in use.
+    /// All ids that the capacity allows are in use.
     Full,
-    /// Too many flows with nearly the same hash.
+    /// Too many flows have nearly the same hash.
     Crowded,
 }
 

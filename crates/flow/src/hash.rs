@@ -1,20 +1,22 @@
-//! Seeded hashes of keys, computed once per packet and handed to the tables.
+//! Seeded hashes of keys, computed once per packet and passed to the tables.
 //!
 //! Each pair of words is masked with secret words and multiplied to 128 bits, whose halves are folded
-//! together; the sum of the pairs, which do not wait for each other, is folded once more. A five-tuple takes
-//! 1.9 ns (`foldhash`: 1.4 to 1.6, but its results may change with the release and the machine). Results of
-//! this module never change: what a balancer or a sprayer derives from a hash is part of a run's output.
+//! together. The pairs do not depend on each other; their sum is folded once more. A five-tuple takes 1.9
+//! ns (`foldhash`: 1.4 to 1.6, but its results may change with the release and the machine). Results of
+//! this module never change, because a run's output contains values that balancers and sprayers derive from
+//! hashes.
 
 use crate::key::{Directed, Key, MAX_WORDS};
 
-/// A hash function chosen by a seed. Whoever does not know the seed cannot choose keys that collide.
+/// A hash function chosen by a seed. Without the seed, an attacker cannot choose keys that collide.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     secrets: [u64; MAX_WORDS + 1],
     last: u64,
 }
 
-/// The hash function of seed 0: until an element is initialised and gets that of its run.
+/// The hash function of seed 0, for use until an element is initialised and gets the hash function of its
+/// run.
 impl Default for KeyHasher {
     fn default() -> KeyHasher {
         KeyHasher::new(0)
@@ -22,21 +24,22 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
-    /// The hash function of `seed`. Workers that compare hashes need the same seed.
+    /// Makes the hash function of `seed`. Workers that compare hashes need the same seed.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut next = || split_mix(&mut state);
-        // The last factor is odd, so that multiplying by it loses nothing.
+        // The last factor is odd, so that the multiplication loses no information.
         KeyHasher { secrets: std::array::from_fn(|_| next()), last: next() | 1 }
     }
 
-    /// The hash of a key, as tables and packet metadata take it.
+    /// Returns the hash of a key, for tables and packet metadata.
     #[inline]
     pub fn hash<K: Key>(&self, key: &K) -> u32 {
         self.finish(self.sum(key))
     }
 
-    /// A hash that is the same for both directions of a flow: `symmetric(key) == symmetric(key.reversed())`.
+    /// Returns a hash that is the same for both directions of a flow:
+    /// `symmetric(key) == symmetric(key.reversed())`.
     #[inline]
     pub fn symmetric<K: Directed>(&self, key: &K) -> u32 {
         self.finish(self.sum(key).wrapping_add(self.sum(&key.reversed())))
@@ -59,7 +62,7 @@ impl KeyHasher {
     }
 }
 
-/// The next of the numbers that a seed leads to: SplitMix64 (Steele, Lea, Flood, 2014).
+/// Returns the next number of the sequence that a seed starts: SplitMix64 (Steele, Lea, Flood, 2014).
 pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,7 +70,7 @@ pub(crate) fn split_mix(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The product of two words, its upper half folded onto its lower.
+/// Multiplies two words, and combines the upper half of the product with its lower half by exclusive or.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -89,7 +92,7 @@ mod tests {
         FiveTupleKey::new(&tuple, 0)
     }
 
-    /// Chi-squared of the counts over the degrees of freedom: near 1 for a good hash.
+    /// Returns chi-squared of the counts, divided by the degrees of freedom: near 1 for a good hash.
     fn unevenness(hashes: impl Iterator<Item = u32>, cells: usize) -> f64 {
         let mut counts = vec![0f64; cells];
         let mut all = 0.0;
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_same_in_every_release_and_on_every_machine() {
-        // Worked out by an independent program.
+        // The expected values were computed by an independent program.
         let hasher = KeyHasher::new(1);
         assert_eq!(hasher.hash(&key(0x0a00_0001, 1024, 0x0a00_0002)), 3_055_521_091);
         assert_eq!(hasher.symmetric(&key(0x0a00_0001, 1024, 0x0a00_0002)), 4_280_504_330);

@@ -1,13 +1,13 @@
-//! Flow ids: dense numbers that tell when they are out of date.
+//! Flow ids: dense numbers that show when they are stale.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Names an entry of a table. Elements keep dense arrays indexed by [`FlowId::index`]; the generation tells
-/// whether the index still stands for the same flow.
+/// The name of an entry of a table. Elements keep dense arrays indexed by [`FlowId::index`]; the generation
+/// shows whether the index still belongs to the same flow.
 ///
-/// `Option<FlowId>` has the same eight bytes, zero for none. A generation comes back after `2^32 - 1` reuses
-/// of one index; until then a stale id is always detected.
+/// `Option<FlowId>` has the same eight bytes, zero for none. A generation comes back after `2^32 - 1`
+/// reuses of one index; until then a stale id is always detected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     pub(crate) index: u32,
@@ -15,32 +15,32 @@ pub struct FlowId {
 }
 
 impl FlowId {
-    /// Position in dense arrays, below the table's capacity.
+    /// Returns the index in dense arrays, which is below the table's capacity.
     #[inline]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How often the index has been given out, this time included.
+    /// Returns the number of times that the index has been assigned, including this time.
     #[inline]
     pub fn generation(self) -> u32 {
         self.generation.get()
     }
 
-    /// The id as one number, never 0: what packet metadata holds.
+    /// Returns the id as one number, never 0, for packet metadata.
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation.get()) << 32 | u64::from(self.index)
     }
 
-    /// The id that [`FlowId::to_bits`] made the number from; `None` for 0.
+    /// Returns the id from which [`FlowId::to_bits`] made the number; `None` for 0.
     #[inline]
     pub fn from_bits(bits: u64) -> Option<FlowId> {
         Some(FlowId { index: bits as u32, generation: NonZeroU32::new((bits >> 32) as u32)? })
     }
 }
 
-/// `index.generation`
+/// Formats the id as `index.generation`.
 impl fmt::Debug for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.generation)

@@ -1,9 +1,9 @@
-//! Keys: what a table tells flows apart by.
+//! Keys: the data by which a table identifies flows.
 //!
-//! A key is three or five 64-bit words without gaps, so it hashes and compares as plain numbers, the same on
-//! every machine. Every kind ends in a word with the IP version and the VLAN, so an IPv4 address never equals
-//! an IPv6 address and a flow in one VLAN never equals one in another. VLAN 0 means *none* (IEEE 802.1Q keeps
-//! 0 for priority tags).
+//! A key is one to five 64-bit words without gaps, so it hashes and compares as plain numbers, the same on
+//! every machine. Keys of three or five words end in a word with the IP version and the VLAN, so an IPv4
+//! address never equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0 means
+//! *none* (IEEE 802.1Q reserves 0 for priority tags).
 
 use std::net::IpAddr;
 
@@ -12,12 +12,13 @@ use zerocopy::FromZeros;
 
 /// A key of fixed size. Two keys are equal if their words are.
 ///
-/// The kinds of this module are what the data path needs; the trait is open for elements with keys of their own.
+/// The kinds in this module are sufficient for the data path; elements may implement the trait for further
+/// keys.
 pub trait Key: Copy + FromZeros {
-    /// The key as words; for one kind always the same number, at most [`MAX_WORDS`].
+    /// Returns the key as words: for each kind a fixed number, at most [`MAX_WORDS`].
     fn words(&self) -> &[u64];
 
-    /// The addresses and ports that a flow with this key has, if it has any.
+    /// Returns the addresses and ports of a flow with this key, if it has any.
     fn addresses_and_ports(&self) -> Option<Ends> {
         None
     }
@@ -26,14 +27,15 @@ pub trait Key: Copy + FromZeros {
 /// The source and the destination of packets that go one way: addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// Of IPv4.
+    /// IPv4 addresses and ports.
     V4([u32; 2], [u16; 2]),
-    /// Of IPv6.
+    /// IPv6 addresses and ports.
     V6([u128; 2], [u16; 2]),
 }
 
 impl Ends {
-    /// A number that hardly any other flow has, which depends on a seed. It is quicker than a hash of a key.
+    /// Returns a number that hardly any other flow has, and that depends on a seed. It is faster than a
+    /// hash of a key.
     #[inline]
     pub fn number(&self, seed: u64) -> u32 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -49,23 +51,24 @@ impl Ends {
     }
 }
 
-/// A key with a value that does not count when keys are compared, so that it may change while the key is in a table.
+/// A key with a value that is ignored when keys are compared, so that it may change while the key is in a
+/// table.
 pub trait Valued: Key {
-    /// What it is.
+    /// The type of the value.
     type Value;
 
-    /// The value, to be changed.
+    /// Returns the value for changes.
     fn value_mut(&mut self) -> &mut Self::Value;
 }
 
 /// A key with two ends.
 pub trait Directed: Key {
-    /// The same flow seen from the other end.
+    /// Returns the key of the same flow in the other direction.
     #[must_use]
     fn reversed(&self) -> Self;
 }
 
-/// The longest key, in words.
+/// The length of the longest key, in words.
 pub const MAX_WORDS: usize = 5;
 
 /// Addresses, ports, protocol and VLAN, in one direction.
@@ -74,22 +77,22 @@ pub const MAX_WORDS: usize = 5;
 pub struct FiveTupleKey([u64; 5]);
 
 impl FiveTupleKey {
-    /// The key of no packet: it is of no IP version.
+    /// The key of no packet: it has no IP version.
     pub const NONE: FiveTupleKey = FiveTupleKey([0; 5]);
 
-    /// From a five-tuple and the VLAN it was seen in.
+    /// Makes the key of a five-tuple in a VLAN.
     #[inline]
     pub fn new(tuple: &FiveTuple, vlan: u16) -> Self {
         let mut words = [0; 5];
         for (word, bytes) in words.iter_mut().zip(tuple.as_bytes().as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        // The five-tuple ends in two bytes that are always zero: room for the VLAN.
+        // The last two bytes of the five-tuple are always zero: room for the VLAN.
         words[4] |= u64::from(vlan) << 48;
         FiveTupleKey(words)
     }
 
-    /// The five-tuple.
+    /// Returns the five-tuple.
     pub fn tuple(&self) -> FiveTuple {
         let mut bytes = [0; 40];
         let [a, b, c, d, e] = self.0;
@@ -99,7 +102,7 @@ impl FiveTupleKey {
         zerocopy::transmute!(bytes)
     }
 
-    /// The VLAN, 0 if there is none.
+    /// Returns the VLAN, 0 if there is none.
     pub fn vlan(&self) -> u16 {
         (self.0[4] >> 48) as u16
     }
@@ -132,13 +135,13 @@ impl Directed for FiveTupleKey {
     }
 }
 
-/// One address and the VLAN.
+/// An address and the VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct AddressKey([u64; 3]);
 
 impl AddressKey {
-    /// From an address and the VLAN it was seen in.
+    /// Makes the key of an address in a VLAN.
     #[inline]
     pub fn new(address: IpAddr, vlan: u16) -> Self {
         let [a, b] = address_words(address);
@@ -159,7 +162,7 @@ impl Key for AddressKey {
 pub struct AddressPairKey([u64; 5]);
 
 impl AddressPairKey {
-    /// From two addresses of one IP version and the VLAN they were seen in.
+    /// Makes the key of two addresses of one IP version in a VLAN.
     #[inline]
     pub fn new(source: IpAddr, destination: IpAddr, vlan: u16) -> Self {
         let ([a, b], [c, d]) = (address_words(source), address_words(destination));
@@ -188,7 +191,7 @@ impl Directed for AddressPairKey {
 pub struct SpiKey([u64; 3]);
 
 impl SpiKey {
-    /// From the destination, ESP's or AH's protocol number, the SPI and the VLAN.
+    /// Makes the key of the destination, the protocol number of ESP or AH, the SPI and the VLAN.
     #[inline]
     pub fn new(destination: IpAddr, protocol: u8, spi: u32, vlan: u16) -> Self {
         let [a, b] = address_words(destination);
@@ -203,15 +206,15 @@ impl Key for SpiKey {
     }
 }
 
-/// What the fragments of one IP packet have in common: addresses, protocol, identification (RFC 791,
-/// section 2.3; RFC 8200, section 4.5) and VLAN.
+/// The common data of the fragments of one IP packet: addresses, protocol, identification (RFC 791, section
+/// 2.3; RFC 8200, section 4.5) and VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FragmentKey([u64; 5]);
 
 impl FragmentKey {
-    /// From the addresses of one IP version, the protocol (0 for IPv6, where it does not count), the
-    /// identification and the VLAN.
+    /// Makes the key of the addresses of one IP version, the protocol (0 for IPv6, where it is ignored),
+    /// the identification and the VLAN.
     #[inline]
     pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, identification: u32, vlan: u16) -> Self {
         let ([a, b], [c, d]) = (address_words(source), address_words(destination));
@@ -226,17 +229,17 @@ impl Key for FragmentKey {
     }
 }
 
-/// An IPv4 flow in one direction, in two words: what a [`MappedKey`] is looked up by.
+/// An IPv4 flow in one direction, in two words: the key with which a [`MappedKey`] is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct EndsKey([u64; 2]);
 
 impl EndsKey {
-    /// A key of the last space that there is, for packets that have none.
+    /// A key in the last space, for packets without a key.
     pub const NONE: EndsKey = EndsKey([u64::MAX; 2]);
 
-    /// From the two ends, addresses and ports in host order, and the space that they are unique in: a protocol, a VLAN,
-    /// or whatever else tells flows apart.
+    /// Makes the key of the two ends, addresses and ports in host order, and the space in which they are
+    /// unique: a protocol, a VLAN, or any other number that distinguishes flows.
     #[inline]
     pub fn new(source: (u32, u16), destination: (u32, u16), space: u32) -> Self {
         let addresses = u64::from(source.0) | u64::from(destination.0) << 32;
@@ -244,14 +247,14 @@ impl EndsKey {
         EndsKey([addresses, ports | u64::from(space) << 32])
     }
 
-    /// Source and destination.
+    /// Returns source and destination.
     #[inline]
     pub fn ends(&self) -> [(u32, u16); 2] {
         let [addresses, ports] = self.0;
         [(addresses as u32, ports as u16), ((addresses >> 32) as u32, (ports >> 16) as u16)]
     }
 
-    /// See [`new`](Self::new).
+    /// Returns the space, see [`new`](Self::new).
     #[inline]
     pub fn space(&self) -> u32 {
         (self.0[1] >> 32) as u32
@@ -270,8 +273,8 @@ impl Key for EndsKey {
     }
 }
 
-/// An [`EndsKey`] and a value that belongs to it: 24 bytes for which the table's entry has room beside a key of this
-/// length, so that whoever finds the flow has the value in the same cache line.
+/// An [`EndsKey`] and a value that belongs to it. The value's 24 bytes use room that the table's entry has
+/// with a key of this length, so that a look-up of the flow finds the value in the same cache line.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(C)]
 pub struct MappedKey {
@@ -280,19 +283,19 @@ pub struct MappedKey {
 }
 
 impl MappedKey {
-    /// The value does not count when keys are compared.
+    /// Makes a key with a value, which is ignored when keys are compared.
     #[inline]
     pub fn new(ends: EndsKey, value: [u32; 6]) -> Self {
         MappedKey { ends, value }
     }
 
-    /// What counts when keys are compared.
+    /// Returns the part that is compared.
     #[inline]
     pub fn ends(&self) -> EndsKey {
         self.ends
     }
 
-    /// What does not.
+    /// Returns the value, which is not compared.
     #[inline]
     pub fn value(&self) -> &[u32; 6] {
         &self.value
@@ -324,19 +327,19 @@ pub struct HostKey {
 }
 
 impl HostKey {
-    /// The value does not count when keys are compared.
+    /// Makes a key with a value, which is ignored when keys are compared.
     #[inline]
     pub fn new(address: MacAddr, value: u64) -> Self {
         HostKey { address: [address.to_bits()], value }
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn address(&self) -> MacAddr {
         let [_, _, bytes @ ..] = self.address[0].to_be_bytes();
         MacAddr(bytes)
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(&self) -> u64 {
         self.value
@@ -359,7 +362,7 @@ impl Valued for HostKey {
     }
 }
 
-/// An address as two words; an IPv4 address fills the first four bytes.
+/// Returns an address as two words; an IPv4 address fills the first four bytes.
 #[inline]
 fn address_words(address: IpAddr) -> [u64; 2] {
     match address {
@@ -371,8 +374,8 @@ fn address_words(address: IpAddr) -> [u64; 2] {
     }
 }
 
-/// The word behind the addresses, laid out as in the five-tuple: 32 bits that depend on the kind, protocol,
-/// IP version, VLAN.
+/// Returns the word after the addresses, laid out as in the five-tuple: 32 bits that depend on the kind,
+/// protocol, IP version, VLAN.
 #[inline]
 fn last_word(address: IpAddr, number: u32, protocol: u8, vlan: u16) -> u64 {
     let version = if address.is_ipv4() { 4 } else { 6 };

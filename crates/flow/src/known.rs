@@ -1,22 +1,24 @@
-//! The flows that any core knows, as far as a few bits tell: for whoever spreads packets and reads no state.
+//! An approximate set of the flows that any core knows, for code that spreads packets and does not read
+//! flow state.
 //!
-//! A counter per cell says how many known flows have a number that leads to it. A flow that is known is always found; one that
-//! is not may be taken for known, which costs time and nothing else. Numbers are of one direction: who knows a flow in both
-//! directions adds two.
+//! A counter per cell counts the known flows whose number leads to the cell. A known flow is always found.
+//! An unknown flow may be taken for known, which only costs time. Numbers differ by direction: a flow that
+//! is known in both directions counts twice.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::key::Ends;
 
-/// Cells: with 100,000 flows one of 20 unknown ones is taken for known.
+/// The number of cells is two to this power. With 100,000 flows, one unknown flow in 20 is taken for known.
 const BITS: u32 = 21;
 
-/// A counter with this value has lost count, and stays.
+/// The value at which a counter is saturated; it then never changes again.
 const FULL: u8 = u8::MAX;
 
-/// The flows that all cores know.
+/// The set of flows that all cores know.
 pub struct Known {
-    /// The seed of flows' numbers: nobody who does not know it can choose flows with the number of another one.
+    /// The seed of flow numbers. Without it, an attacker cannot choose flows with the number of another
+    /// flow.
     seed: AtomicU64,
     cells: Box<[AtomicU8]>,
 }
@@ -33,7 +35,7 @@ impl Known {
         self.seed.store(seed, Ordering::Relaxed);
     }
 
-    /// The seed that numbers of packets are made with.
+    /// Returns the seed with which the numbers of packets are made.
     #[inline]
     pub fn seed(&self) -> u64 {
         self.seed.load(Ordering::Relaxed)
@@ -50,7 +52,7 @@ impl Known {
         self.cell(number).is_some_and(|cell| cell.load(Ordering::Relaxed) > 0)
     }
 
-    /// Adds a flow; its number, with which it is to be removed.
+    /// Adds a flow, and returns its number, with which it has to be removed.
     pub(crate) fn add(&self, ends: &Ends) -> u32 {
         let number = ends.number(self.seed());
         self.change(number, |count| count.saturating_add(1));
@@ -64,7 +66,7 @@ impl Known {
 
     fn change(&self, number: u32, to: impl Fn(u8) -> u8) {
         if let Some(cell) = self.cell(number) {
-            // It never gives up.
+            // The update cannot fail, because the function always returns a value.
             let _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(to(count)));
         }
     }

@@ -1,19 +1,20 @@
-//! Flow tables of the data path: from a packet's key to a dense id that elements index their arrays with.
+//! Flow tables of the data path, which map a packet's key to a dense id with which elements index their
+//! arrays.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `key` | [`Key`] and its kinds: five-tuple, address, address pair, SPI, fragment, each with the VLAN; a NAT's |
-//! | `hash` | [`KeyHasher`]: seeded hashes, also symmetric ones, made once per packet and handed in |
+//! | `key` | [`Key`] and its kinds: five-tuple, address, address pair, SPI, fragment, NAT; with VLAN |
+//! | `hash` | [`KeyHasher`]: seeded hashes, optionally symmetric, made once per packet and passed to tables |
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
 //! | `states` | [`CoreStates`]: state that the core of a flow writes and all cores read |
-//! | [`rss`] | which worker a packet belongs to: the hash that interfaces spread packets by |
-//! | `notes` | [`Notes`]: what an element knows of flows that another one has marked |
-//! | `sketch` | [`Sketch`]: which flows are heavy, in little memory |
+//! | [`rss`] | the worker that a packet belongs to: the hash with which interfaces spread packets |
+//! | `notes` | [`Notes`]: data of an element about flows that another element has marked |
+//! | `sketch` | [`Sketch`]: approximate packet counts that find heavy flows in little memory |
 //! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
 //!
-//! A table belongs to one worker, so nothing is shared or locked; but for [`CoreStates`], where nothing is locked either. Time
-//! is a parameter.
+//! A table belongs to one worker, so nothing is shared or locked. [`CoreStates`] are shared, but not locked
+//! either. Time is a parameter.
 //!
 //! ```
 //! use packet::Timestamp;

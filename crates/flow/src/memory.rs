@@ -1,16 +1,16 @@
-//! Large zeroed arrays on huge pages where the kernel has them.
+//! Large zeroed arrays, on huge pages if the kernel provides them.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use zerocopy::FromZeros;
 
-/// A zeroed array of fixed length that starts on a page (so on a cache line). Memory is taken from the system
-/// when it is first touched.
+/// A zeroed array of fixed length that starts on a page (so on a cache line). The system provides memory
+/// when it is first accessed.
 pub(crate) struct Lines<T> {
     #[cfg(not(miri))]
     map: memmap2::MmapMut,
-    /// Miri knows no huge pages; ordinary memory stands in.
+    /// Miri has no huge pages, so ordinary memory is used in their place.
     #[cfg(miri)]
     map: Box<[T]>,
     length: usize,
@@ -41,8 +41,8 @@ impl<T: FromZeros> Deref for Lines<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the map is `length` values long, aligned to a page, not shared, and never moves; zeros are a
-        // valid `T`, and only values of `T` were ever written.
+        // SAFETY: the map is `length` values long, aligned to a page, not shared, and never moves; zeros
+        // are a valid `T`, and only values of `T` were ever written.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast(), self.length) }
     }
 }

@@ -1,11 +1,12 @@
-//! What an element knows of flows that another element has found.
+//! Data of an element about flows that another element has found.
 
 use std::num::NonZeroU64;
 
-/// Something for each flow that packets are marked with: whoever has looked a flow up once need not do so again.
+/// A value for each flow with which packets are marked: an element that has looked up a flow once need not
+/// do so again.
 ///
-/// It is found by the lower half of a mark, and counts as long as the upper half is the same: see
-/// [`crate::FlowId::to_bits`]. So a flow takes the place of the one that its number belonged to before.
+/// A value is found by the lower half of a mark, and is valid as long as the upper half is the same: see
+/// [`crate::FlowId::to_bits`]. So a flow replaces the flow that had its number before.
 #[derive(Clone, Debug)]
 pub struct Notes<T> {
     notes: Vec<(u32, T)>,
@@ -18,20 +19,20 @@ impl<T> Default for Notes<T> {
 }
 
 impl<T: Copy + Default> Notes<T> {
-    /// What was noted of a flow.
+    /// Returns the value for a flow.
     #[inline]
     pub fn get(&self, mark: NonZeroU64) -> Option<T> {
         let &(upper, note) = self.notes.get(mark.get() as u32 as usize)?;
         (upper == (mark.get() >> 32) as u32).then_some(note)
     }
 
-    /// Notes something of a flow, if there is memory for it. There is none for more flows than whoever marks them has; it grows
-    /// by doubling.
+    /// Stores a value for a flow, if there is memory for it. The memory grows by doubling, up to the number
+    /// of flows of the element that sets the marks.
     #[inline]
     pub fn set(&mut self, mark: NonZeroU64, note: T) {
         let place = mark.get() as u32 as usize;
         if place >= self.notes.len() {
-            // No mark's upper half is zero.
+            // The upper half of a mark is never zero.
             let length = (place + 1).next_power_of_two().max(64);
             if self.notes.try_reserve_exact(length - self.notes.len()).is_err() {
                 return;

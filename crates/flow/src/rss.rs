@@ -1,46 +1,50 @@
-//! Which worker a packet belongs to: receive-side scaling, the same for both directions of a flow.
+//! Receive-side scaling: the choice of the worker that a packet belongs to, the same for both directions of
+//! a flow.
 //!
-//! Network interfaces spread packets over queues by the Toeplitz hash of addresses and ports (Microsoft, "Introduction
-//! to Receive Side Scaling"). Sorted, the smaller address and the smaller port first, both directions have the same input
-//! and so the same hash; interfaces can do that too (DPDK's `SYMMETRIC_TOEPLITZ_SORT`). The other way to get there, a
-//! key that repeats every 16 bits, makes the hash one of the exclusive or of all 16-bit words: then clients whose ports
-//! count up with their addresses, as generated traffic has them, all come to one queue.
+//! Network interfaces spread packets over queues by the Toeplitz hash of addresses and ports (Microsoft,
+//! "Introduction to Receive Side Scaling"). If the input is sorted, the smaller address and the smaller
+//! port first, both directions have the same input and so the same hash; interfaces can sort too (DPDK's
+//! `SYMMETRIC_TOEPLITZ_SORT`). The alternative is a key that repeats every 16 bits. The hash is then a
+//! function of the exclusive or of all 16-bit words, so clients whose ports count up with their addresses,
+//! as in generated traffic, all come to one queue.
 
 use std::net::IpAddr;
 use std::ops::Range;
 
 use crate::hash::split_mix;
 
-/// The key of a hash function of this kind.
+/// The key of a Toeplitz hash function.
 pub type Key = [u8; 40];
 
-/// The key of Microsoft's examples, which interfaces come with, and everybody knows.
+/// The key of Microsoft's examples, which is the default of interfaces and public.
 pub const KEY: Key = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// Entries of the table from hashes to queues, as interfaces have it.
+/// The number of entries in the table from hashes to queues, as interfaces have it.
 const ENTRIES: u32 = 128;
-/// Bytes of two IPv4 addresses and two ports.
+/// The length of two IPv4 addresses and two ports, in bytes.
 const V4: usize = 12;
-/// Bytes of two IPv6 addresses and two ports.
+/// The length of two IPv6 addresses and two ports, in bytes.
 const V6: usize = 36;
-/// The words of a key, of 64 bits, that decide about each IP version, and the ends of both addresses and both ports in
-/// the input, in bits: the words of IPv6 are behind those of IPv4.
+/// For each IP version, the words of a key, of 64 bits each, that are chosen for it, and the ends of both
+/// addresses and both ports in the input, in bits. The words for IPv6 follow the words for IPv4.
 const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2..5, [128, 256, 272, 288])];
 
-/// A key that a seed chooses, for who does not want others to know which flows share a queue.
+/// Makes a key from a seed, so that others do not know which flows share a queue.
 ///
-/// The hash is linear in its input, so a key may send neighbours to one queue, 16 clients with one in 16 keys where there
-/// are two queues. Such keys are passed over: here 16 addresses or ports that follow each other, beginning at a multiple of 16,
-/// are even over two, four and eight queues, and 256 over all 128 entries, which other numbers of queues share as evenly as 128
-/// can be shared; also where both count up together. So are 256 subnets of 256 addresses over the entries.
+/// The hash is linear in its input, so a key may send neighbours to the same queue: with two queues, one
+/// key in 16 sends 16 clients to one queue. Such keys are rejected. With an accepted key, 16 consecutive
+/// addresses or ports, starting at a multiple of 16, are spread evenly over two, four and eight queues. 256
+/// of them are even over all 128 entries, which other numbers of queues share as evenly as 128 can be
+/// divided. The same holds if addresses and ports count up together. 256 consecutive subnets of 256
+/// addresses are even over the entries too.
 pub fn key_of(seed: u64) -> Key {
     let (mut state, mut key) = (seed, KEY);
     for (words, ends) in VERSIONS {
-        // One of some hundred will do.
+        // About one in some hundred keys is accepted.
         let is_found = (0..100_000).any(|_| {
             let words = key.as_chunks_mut().0.get_mut(words.clone()).into_iter().flatten();
             words.for_each(|word| *word = split_mix(&mut state).to_be_bytes());
@@ -53,7 +57,8 @@ pub fn key_of(seed: u64) -> Key {
     key
 }
 
-/// A key of so many bytes that a seed chooses, for an interface: that of [`key_of`] as far as addresses and ports reach.
+/// Makes a key of `length` bytes from a seed, for an interface. The part that covers addresses and ports is
+/// a key of [`key_of`].
 pub fn long_key_of(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let mut key = key_of(split_mix(&mut state)).to_vec();
@@ -65,16 +70,17 @@ pub fn long_key_of(seed: u64, length: usize) -> Vec<u8> {
 }
 
 fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
-    // What is even over eight queues is so over two and four, and what is even over all entries over any number of queues, as far as
-    // that divides their number.
+    // A spread that is even over eight queues is also even over two and four. A spread that is even over
+    // all entries is also even over any number of queues, as far as the number of entries can be divided by
+    // it.
     let is_even = |ends: &[usize]| rank(key, ends, 4, 8) == 3 && rank(key, ends, 8, ENTRIES) == 7;
     [a, b, p, q].iter().all(|&end| is_even(&[end]))
         && [[a, p], [a, q], [b, p], [b, q]].iter().all(|ends| is_even(ends))
         && [a - 8, b - 8].iter().all(|&subnets| rank(key, &[subnets], 8, ENTRIES) == 7)
 }
 
-/// The rank of the map from the last bits of fields that end there, which have all the same number, to queues: numbers
-/// that follow each other go to as many queues as two to the power of it.
+/// Returns the rank of the linear map from the last `bits` bits of the fields that end at `ends`, all with
+/// the same value, to queues. Consecutive numbers go to as many queues as two to the power of the rank.
 fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
     let row = |back: usize| ends.iter().fold(0, |row, end| row ^ window(key, end - back)) & (queues - 1);
     let mut rows: Vec<u32> = (1..=bits).map(row).collect();
@@ -89,19 +95,20 @@ fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
     rank
 }
 
-/// The hash function of a key.
+/// The Toeplitz hash function of a key.
 pub struct Toeplitz {
     key: Key,
-    /// The hash of each byte at each place of the input with IPv4 addresses.
+    /// The hash of each byte at each offset of the input with IPv4 addresses.
     bytes: [[u32; 256]; V4],
-    /// The hash of each half byte at each place of the input with IPv6 addresses: whole bytes would fill the first cache.
+    /// The hash of each half byte at each position of the input with IPv6 addresses. A table of whole bytes
+    /// would fill the first-level cache.
     halves: [[u32; 16]; 2 * V6],
 }
 
-/// The hash by [`KEY`].
+/// The hash function of [`KEY`].
 pub static FIXED: Toeplitz = Toeplitz::new(KEY);
 
-/// The key's 32 bits from a bit on.
+/// Returns the 32 bits of the key that start at a bit.
 const fn window(key: &Key, bit: usize) -> u32 {
     let (at, shift) = (bit / 8, bit % 8);
     let mut bits = 0u64;
@@ -113,7 +120,7 @@ const fn window(key: &Key, bit: usize) -> u32 {
     (bits >> (8 - shift)) as u32
 }
 
-/// The hash of `value`, `width` bits wide, that starts at a bit.
+/// Returns the hash of `value`, `width` bits wide, that starts at a bit.
 const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
     let mut hash = 0;
     let mut bit = 0;
@@ -127,7 +134,7 @@ const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
 }
 
 impl Toeplitz {
-    /// The function of a key.
+    /// Makes the hash function of a key.
     pub const fn new(key: Key) -> Toeplitz {
         let (mut bytes, mut halves) = ([[0; 256]; V4], [[0; 16]; 2 * V6]);
         let mut i = 0;
@@ -143,12 +150,12 @@ impl Toeplitz {
         Toeplitz { key, bytes, halves }
     }
 
-    /// Its key.
+    /// Returns the key.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The hash of two IPv4 addresses and two ports, in any order; ports are 0 where there are none.
+    /// Returns the hash of two IPv4 addresses and two ports, in any order; ports are 0 if there are none.
     #[inline]
     pub fn hash_v4(&self, addresses: [u32; 2], ports: [u16; 2]) -> u32 {
         let [a, b] = addresses;
@@ -160,7 +167,7 @@ impl Toeplitz {
         front.chain(back).fold(0, |hash, (byte, table)| hash ^ table[usize::from(byte)])
     }
 
-    /// The same for IPv6.
+    /// Returns the hash of two IPv6 addresses and two ports, like [`hash_v4`](Self::hash_v4).
     pub fn hash_v6(&self, addresses: [u128; 2], ports: [u16; 2]) -> u32 {
         let [a, b] = addresses;
         let [p, q] = ports;
@@ -171,7 +178,7 @@ impl Toeplitz {
         })
     }
 
-    /// The same for the two ends of a flow; ends of different IP versions have none.
+    /// Returns the hash of the two ends of a flow; 0 for ends of different IP versions.
     pub fn hash_ends(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> u32 {
         match (a.0, b.0) {
             (IpAddr::V4(x), IpAddr::V4(y)) => self.hash_v4([x.to_bits(), y.to_bits()], [a.1, b.1]),
@@ -181,7 +188,7 @@ impl Toeplitz {
     }
 }
 
-/// The queue of a hash, of so many.
+/// Returns the queue of a hash, from 0 to `queues - 1`.
 #[inline]
 pub fn queue(hash: u32, queues: usize) -> usize {
     (hash % ENTRIES) as usize % queues.max(1)
@@ -192,7 +199,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// The hash as the specification defines it, bit by bit.
+    /// Returns the hash as the specification defines it, bit by bit.
     fn specified(input: &[u8]) -> u32 {
         let mut key = u64::from_be_bytes(*KEY.first_chunk().unwrap());
         let mut next = 64;
@@ -217,7 +224,7 @@ mod tests {
             [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &2794u16.to_be_bytes(), &1766u16.to_be_bytes()];
         assert_eq!(specified(&source_first.concat()), 0x51cc_c178);
         assert_eq!(specified(&source_first.concat()[..8]), 0x323e_8fc2);
-        // Sorted, this input's ends are the other way round in both parts.
+        // In sorted order, the addresses of this input stay and its ports are exchanged.
         let sorted =
             [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &1766u16.to_be_bytes(), &2794u16.to_be_bytes()];
         let ends =
@@ -243,7 +250,8 @@ mod tests {
 
     #[test]
     fn flows_spread_over_queues() {
-        // Clients whose ports are as close to each other as their addresses, and such that count up together.
+        // Clients whose ports are as close to each other as their addresses, and clients whose ports and
+        // addresses count up together.
         let shapes: [fn(u32) -> (u32, u16); 3] =
             [|n| (n / 8, 1024 + (n % 8) as u16), |n| (n, 1024 + n as u16), |n| (n, 5000)];
         for queues in [2, 3, 4, 7] {
@@ -301,7 +309,7 @@ mod tests {
                         let hash = hash.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
                         counts[queue(hash, queues)] += 1;
                     }
-                    // No queue has more entries than others by more than one.
+                    // The numbers of entries per queue differ by at most one.
                     let most = CLIENTS / ENTRIES * ENTRIES.div_ceil(queues as u32);
                     let is_even = counts.iter().all(|&count| count <= most);
                     assert!(is_even, "key {seed}, shape {number}: {counts:?}");

@@ -1,38 +1,39 @@
-//! How many packets each flow has sent, roughly, in memory that does not grow with their number.
+//! Approximate packet counts of flows, in memory that does not grow with the number of flows.
 //!
-//! A count-min sketch with conservative update (Estan and Varghese, "New directions in traffic measurement and
-//! accounting", 2002), in blocks: the four counters of a flow lie in one cache line (as in blocked Bloom filters),
-//! so that counting touches one line. An estimate is never too low. It is too high where another flow shares all
-//! four counters; the test `heavy_flows_are_found` says how often, and docs/reframer.md what that means.
+//! A count-min sketch with conservative update (Estan and Varghese, "New directions in traffic measurement
+//! and accounting", 2002), in blocks: the four counters of a flow lie in one cache line (as in blocked
+//! Bloom filters), so that counting accesses one line. An estimate is never too low. It is too high if
+//! other flows share all four counters; the test `heavy_flows_are_found` measures the frequency, and
+//! docs/reframer.md describes the effect.
 
 use crate::bucket::position;
 
-/// Counters per line.
+/// The number of counters per line.
 const COUNTERS: usize = 16;
-/// Counters per flow.
+/// The number of counters per flow.
 const ROWS: u32 = 4;
 
 #[derive(Clone)]
 #[repr(align(64))]
 struct Line([u32; COUNTERS]);
 
-/// Counts by hash.
+/// A sketch that counts packets by the hash of their flow.
 pub struct Sketch {
     lines: Vec<Line>,
 }
 
 impl Sketch {
-    /// With so many cache lines (at least one): 64 bytes each.
+    /// Makes a sketch with `lines` cache lines (at least one) of 64 bytes each.
     pub fn new(lines: usize) -> Sketch {
         Sketch { lines: vec![Line([0; COUNTERS]); lines.max(1)] }
     }
 
-    /// Counts a packet of the flow with this hash; how many that makes.
+    /// Counts a packet of the flow with this hash, and returns the estimated count of the flow.
     #[inline]
     pub fn add(&mut self, hash: u32) -> u32 {
         let place = position(hash, self.lines.len());
         let Some(Line(counters)) = self.lines.get_mut(place) else { return 0 };
-        // The upper bits of the hash have chosen the line; the product makes the lower ones reach further.
+        // The upper bits of the hash have chosen the line; the product spreads the lower bits.
         let choices = hash.wrapping_mul(0x9e37_79b9) >> 16;
         let chosen = |row: u32| (choices >> (4 * row)) as usize % COUNTERS;
         let least = (0..ROWS).map(|row| counters[chosen(row)]).min().unwrap_or(0);
@@ -44,7 +45,7 @@ impl Sketch {
         count
     }
 
-    /// Halves all counts so many times, so that old packets weigh less and less.
+    /// Halves all counts `times` times, so that old packets have less weight.
     pub fn halve(&mut self, times: u32) {
         for Line(counters) in &mut self.lines {
             counters.iter_mut().for_each(|counter| *counter = counter.checked_shr(times).unwrap_or(0));
@@ -85,7 +86,8 @@ mod tests {
         assert_eq!(sketch.add(7), 1);
     }
 
-    /// Zipf-distributed flows, as traffic has them: which packets belong to flows that have sent 100 so far?
+    /// Checks Zipf-distributed flows, as in real traffic: which packets belong to flows that have sent 100
+    /// packets so far?
     #[test]
     fn heavy_flows_are_found() {
         let mut random = fastrand::Rng::with_seed(1);

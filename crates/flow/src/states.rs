@@ -1,9 +1,10 @@
-//! Flow state with one writer: each core writes that of its own flows, and reads that of all.
+//! Flow state with a single writer: each core writes the state of its own flows, and reads the state of all
+//! flows.
 //!
-//! Where packets of one flow are on several cores, the flow has a designated core. Packets that open and close connections
-//! go there and write; all others are handled where they are, and only read (Sadok et al., "A Case for Spraying Packets in
-//! Software Middleboxes", HotNets 2018, sections 3.2 to 3.4). So nothing is locked, and the lines of a flow's state go to each
-//! core once and stay there.
+//! If packets of one flow are on several cores, the flow has a designated core. Packets that open and close
+//! connections go there and write; all other packets are processed on the core where they are, and only
+//! read (Sadok et al., "A Case for Spraying Packets in Software Middleboxes", HotNets 2018, sections 3.2 to
+//! 3.4). So nothing is locked, and the cache lines of a flow's state go to each core once and stay there.
 //!
 //! | here | in Table 2 of the paper |
 //! | --- | --- |
@@ -12,13 +13,14 @@
 //! | [`CoreStates::get_local`] | `get_local_flow` |
 //! | [`CoreStates::get`], [`CoreStates::get_batch`] | `get_flow` |
 //!
-//! State is plain data, a few words long. Whoever reads gets a copy as it was at one moment, never half of a change, and never
-//! that of another flow. A reader waits for nobody: in the rare case that an entry is being changed just now, or has moved
-//! out of sight, it finds nothing, and has to do with the packet what is done with those of unknown flows: hand it to
-//! the designated core, which knows.
+//! State is plain data, a few words long. A reader gets a copy of the state at one moment, never a
+//! half-written state, and never the state of another flow. A reader does not wait: in the rare case that
+//! an entry is being changed, or has moved out of sight, it finds nothing. It then has to treat the packet
+//! like a packet of an unknown flow, and hand it to the designated core, which knows the flow.
 //!
-//! Cores that only read note when they last saw a flow, each in an array of its own. The designated core looks at all of
-//! them before it ends a flow. What was closed stays readable for [`LINGER`], for packets that are still on their way.
+//! Cores that only read record the time at which they last saw a flow, each in its own array. The
+//! designated core reads all of these arrays before it ends a flow. The state of a closed connection stays
+//! readable for [`LINGER`], for packets that are still in transit.
 
 mod seen;
 mod table;
@@ -41,13 +43,13 @@ pub use seen::TICK;
 pub use table::Plain;
 use table::Table;
 
-/// How long the state of a closed connection stays readable.
+/// The time for which the state of a closed connection stays readable.
 pub const LINGER: Timestamp = Timestamp::from_secs(10);
 
-/// Flows whose look-ups are under way together.
+/// The number of flows whose look-ups run together.
 const WINDOW: usize = 32;
 
-/// Names a flow's state: the core that writes it, and its place there.
+/// The name of a flow's state: the core that writes it, and its entry at that core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId {
     core: u16,
@@ -55,71 +57,72 @@ pub struct StateId {
 }
 
 impl StateId {
-    /// The designated core.
+    /// Returns the designated core.
     #[inline]
     pub fn core(self) -> usize {
         usize::from(self.core)
     }
 
-    /// The flow's place at that core, and its generation.
+    /// Returns the flow's entry at that core, with its generation.
     #[inline]
     pub fn flow(self) -> FlowId {
         self.flow
     }
 }
 
-/// What one core has of the flow states of all: it writes its own and reads those of others.
+/// A core's part of the flow states of all cores. The core writes its own states and reads the states of all
+/// cores.
 pub struct CoreStates<K: Key, V: Plain> {
     me: usize,
     all: Arc<[Of<K, V>]>,
-    /// By entry of the own table.
+    /// The private data of each entry of the core's own table.
     own: Vec<Own>,
-    /// Entries given back, the last one first.
+    /// The freed entries, the last freed at the end.
     free: Vec<u32>,
     entries: usize,
-    /// Closed connections, in the order in which they become unreadable.
+    /// The closed connections, in the order in which they become unreadable.
     ending: VecDeque<(Timestamp, FlowId)>,
-    /// The next entry that is looked at for its time-out.
+    /// The next entry whose time-out is checked.
     hand: u32,
-    /// When the hand began to go round.
+    /// The time at which the hand began its current turn.
     began: Option<Timestamp>,
-    /// The flows of all cores, which this core tells of flows that come and go.
+    /// The approximate set of the flows of all cores, which this core updates.
     known: Option<Arc<Known>>,
 }
 
-/// What all cores see of one core.
+/// The part of one core that all cores can read.
 struct Of<K, V> {
     table: Table<K, V>,
-    /// Per core that has seen flows.
+    /// The times at which flows were seen, by the core that has seen them.
     seen: Vec<Seen>,
 }
 
-/// What only the designated core knows of an entry.
+/// The data of an entry that only the designated core has.
 #[derive(Clone, Copy, Default)]
 struct Own {
     hash: u32,
-    /// Of the flow that has it, or had it last.
+    /// The generation of the flow that has the entry, or had it last.
     generation: u32,
     is_used: bool,
-    /// When it stops to be readable, if it was closed.
+    /// The time at which the entry stops being readable, if its connection was closed.
     ends: Option<Timestamp>,
-    /// The entry that lives as long as this one.
+    /// The entry that lives as long as this entry.
     pair: Option<u32>,
-    /// The number by which it is known.
+    /// The number under which the flow is in the set of known flows.
     number: Option<u32>,
 }
 
-/// What [`CoreStates::insert_local`] found.
+/// The result of [`CoreStates::insert_local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// The flow is new.
     New(StateId),
-    /// The flow was there, and its state is as it was. If it was closed, it is open again.
+    /// The flow was in the table, and its state is unchanged. If it was closed, it is open again.
     Present(StateId),
 }
 
 impl Opened {
-    /// The id in either case.
+    /// Returns the id in either case.
     pub fn id(self) -> StateId {
         match self {
             Opened::New(id) | Opened::Present(id) => id,
@@ -128,7 +131,7 @@ impl Opened {
 }
 
 impl<K: Key, V: Plain> Drop for CoreStates<K, V> {
-    /// Others may still look at it: they find no flow any more.
+    /// Ends all flows of this core. Other cores may still read the table, and find no flows.
     fn drop(&mut self) {
         for index in 0..self.own.len() {
             if self.own[index].is_used {
@@ -139,12 +142,13 @@ impl<K: Key, V: Plain> Drop for CoreStates<K, V> {
 }
 
 impl<K: Key, V: Plain> CoreStates<K, V> {
-    /// The ends of so many cores, each of which can have `capacity` flows. Memory, 64 bytes per flow and core for keys and
-    /// states of six words together, twice as much for up to fourteen, and some twelve bytes to find it, and eight per flow
-    /// and pair of cores for when it was seen, is reserved now and touched when it is needed.
+    /// Makes the parts of `cores` cores, each of which can have `capacity` flows. Memory is reserved now
+    /// and used when it is needed. It takes 64 bytes per flow and core for keys and states of six words
+    /// together, or twice as much for up to fourteen words; some twelve bytes per flow and core to find the
+    /// state; and eight bytes per flow and pair of cores for the time at which the flow was seen.
     ///
     /// # Errors
-    /// If the capacity is none, or more than a table can have, or the system refuses the address space.
+    /// If the capacity is 0 or larger than a table can have, or if the system refuses the address space.
     pub fn new(cores: usize, capacity: usize) -> Result<Vec<CoreStates<K, V>>, TableError> {
         if capacity == 0 || capacity > MAX_CAPACITY || u16::try_from(cores).is_err() {
             return Err(TableError::Capacity(capacity));
@@ -169,29 +173,29 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         Ok((0..cores).map(core).collect())
     }
 
-    /// Tells `known` of all flows of this core from now on.
+    /// Adds all flows of this core to `known` from now on.
     pub fn tell(&mut self, known: Arc<Known>) {
         self.known = Some(known);
     }
 
-    /// The core that this is.
+    /// Returns the number of this core.
     pub fn core(&self) -> usize {
         self.me
     }
 
-    /// Flows of this core, closed ones that are still readable among them.
+    /// Returns the number of flows of this core, including closed flows that are still readable.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether this core has no flow.
+    /// True if this core has no flow.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    // What the designated core does.
+    // Functions for the designated core.
 
-    /// Adds a flow of this core, unless it is there already.
+    /// Adds a flow of this core, unless it is in the table already.
     ///
     /// # Errors
     /// If there is no room.
@@ -234,7 +238,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         Ok(Opened::New(id))
     }
 
-    /// Changes the state of a flow of this core; false if there is no such flow any more.
+    /// Changes the state of a flow of this core. Returns false if there is no such flow any more.
     pub fn update_local(&mut self, id: StateId, value: &V) -> bool {
         let is_there = self.is_mine(id);
         if is_there {
@@ -243,8 +247,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         is_there
     }
 
-    /// Makes a pair of two flows of this core, such as the directions of a connection whose addresses are changed: who is
-    /// seen, closed or ended is so with the other one. False if one of them is gone, or has a pair.
+    /// Makes a pair of two flows of this core, such as the directions of a connection whose addresses are
+    /// translated. A flow of a pair is seen, closed and ended together with the other. Returns false if one
+    /// of the flows has ended or has a pair.
     pub fn pair_local(&mut self, one: StateId, other: StateId) -> bool {
         let is_free = |id: StateId| self.is_mine(id) && self.own[id.flow.index as usize].pair.is_none();
         let are_free = one != other && is_free(one) && is_free(other);
@@ -255,13 +260,14 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         are_free
     }
 
-    /// The other flow of a pair.
+    /// Returns the other flow of a pair.
     pub fn pair_of(&self, id: StateId) -> Option<StateId> {
         let index = self.own.get(id.flow.index as usize)?.pair.filter(|_| self.is_mine(id))?;
         Some(self.id(index))
     }
 
-    /// Ends a flow of this core at once, and its pair; its state, or `None` if there is no such flow any more.
+    /// Ends a flow of this core and its pair at once. Returns the state of the flow, or `None` if there is
+    /// no such flow any more.
     pub fn remove_local(&mut self, id: StateId) -> Option<V> {
         let mut state = None;
         if self.is_mine(id) {
@@ -274,7 +280,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         state
     }
 
-    /// True if there is memory for another state. Each can end and be taken out without asking for memory then.
+    /// True if there is memory for another state. Each state can then end and be removed without further
+    /// memory.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.own.len() + 1;
         self.own.try_reserve(1).is_ok()
@@ -282,7 +289,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             && self.ending.try_reserve(most.saturating_sub(self.ending.len())).is_ok()
     }
 
-    /// Notes that a connection of this core was closed: its state stays readable for [`LINGER`].
+    /// Records that a connection of this core was closed: its state stays readable for [`LINGER`].
     pub fn close_local(&mut self, id: StateId, now: Timestamp) {
         if self.is_mine(id) && !self.both(id.flow.index).any(|index| self.own[index as usize].ends.is_some())
         {
@@ -291,7 +298,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// Notes that a connection of this core goes on although it was closed.
+    /// Records that a connection of this core continues although it was closed.
     pub fn open_local(&mut self, id: StateId) {
         if self.is_mine(id) {
             for index in self.both(id.flow.index) {
@@ -300,22 +307,22 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// The state of a flow of this core.
+    /// Returns the state of a flow of this core.
     pub fn get_local(&self, key: &K, hash: u32) -> Option<(StateId, V)> {
         self.get(self.me, key, hash)
     }
 
-    /// When a flow of this core was last seen by any core, to within 67 ms and not too early; `None` if there is no
-    /// such flow any more.
+    /// Returns the time at which a flow of this core was last seen by any core, rounded up by at most 67 ms.
+    /// `None` if there is no such flow any more.
     pub fn last_seen(&self, id: StateId) -> Option<Timestamp> {
         self.is_mine(id).then(|| self.last(id.flow.index))
     }
 
-    /// Ends flows of this core that no core has seen for `timeout`, and those that were closed long enough ago; calls `ended`
-    /// with the state of each, and returns how many there were.
+    /// Ends flows of this core that no core has seen for `timeout`, and flows that were closed for
+    /// [`LINGER`]. Calls `ended` with the state of each flow, and returns the number of flows.
     ///
-    /// Looks at `at_most` entries and goes on from there in the next call. A flow never ends early, and late by at most
-    /// `timeout / 8` plus the time of two turns over all entries.
+    /// Examines `at_most` entries and continues from there in the next call. A flow never ends early, and
+    /// is late by at most `timeout / 8` plus the time of two turns over all entries.
     pub fn expire_local(
         &mut self,
         now: Timestamp,
@@ -331,7 +338,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
                 break;
             }
             self.ending.pop_front();
-            // It may have been opened again, and closed again since.
+            // The flow may have been opened and closed again since.
             if self.is_mine(StateId { core: me, flow }) && self.own[flow.index as usize].ends == Some(due) {
                 count += self.end(flow.index, &mut ended);
             }
@@ -349,7 +356,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         count
     }
 
-    /// Lets the hand go round once more, if it began long enough ago.
+    /// Begins another turn of the hand, if the last turn began long enough ago.
     fn begin_turn(&mut self, now: Timestamp, timeout: Timestamp) -> bool {
         let pause = Timestamp(timeout.0 / SLACK);
         let too_soon = self.began.is_some_and(|began| (began..began + pause).contains(&now));
@@ -365,13 +372,13 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             && own.is_some_and(|own| own.is_used && own.generation == id.flow.generation.get())
     }
 
-    /// The id of an entry in use.
+    /// Returns the id of an entry in use.
     fn id(&self, index: u32) -> StateId {
         let generation = NonZeroU32::new(self.own[index as usize].generation).unwrap_or(NonZeroU32::MIN);
         StateId { core: self.me as u16, flow: FlowId { index, generation } }
     }
 
-    /// An entry, and its pair.
+    /// Returns an entry and its pair.
     fn both(&self, index: u32) -> impl Iterator<Item = u32> + use<K, V> {
         std::iter::once(index).chain(self.own[index as usize].pair)
     }
@@ -382,7 +389,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         stamps.max().unwrap_or_default()
     }
 
-    /// Ends an entry and its pair; how many flows that were.
+    /// Ends an entry and its pair, and returns the number of flows that this ended.
     fn end(&mut self, index: u32, ended: &mut impl FnMut(StateId, V)) -> usize {
         let both = self.both(index);
         both.map(|index| {
@@ -405,17 +412,19 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         self.all[self.me].table.take(index, own.hash)
     }
 
-    // What every core does.
+    // Functions for every core.
 
-    /// The state of a flow of any core, as it is now. `None` also where the designated core is changing it just now.
+    /// Returns the current state of a flow of any core. Returns `None` also if the designated core is
+    /// changing the state at this moment.
     #[inline]
     pub fn get(&self, core: usize, key: &K, hash: u32) -> Option<(StateId, V)> {
         let (flow, value) = self.all.get(core)?.table.get(key, hash)?;
         Some((StateId { core: core as u16, flow }, value))
     }
 
-    /// The same for many flows: `cores`, `keys`, `hashes` and `states` belong together element by element; what is longer than
-    /// the shortest is ignored. Lines are asked for ahead of time, so that the waits overlap.
+    /// Looks up many flows like [`get`](Self::get). `cores`, `keys`, `hashes` and `states` belong together
+    /// element by element; elements beyond the shortest slice are ignored. Lines are prefetched, so that
+    /// the waits overlap.
     pub fn get_batch(
         &self,
         cores: &[usize],
@@ -441,21 +450,22 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// The time at which this core has last noted that it saw a flow, which may be another core's: the end of that [`TICK`], or
-    /// zero.
+    /// Returns the time at which this core has last recorded that it saw a flow of any core: the end of
+    /// that [`TICK`], or zero.
     #[inline]
     pub fn noted(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).and_then(|of| of.seen.get(self.me));
         seen.map_or(Timestamp::default(), |seen| seen.last(id.flow.index))
     }
 
-    /// The same, of all cores.
+    /// Returns the latest time at which any core has recorded that it saw a flow, like
+    /// [`noted`](Self::noted).
     pub fn noted_by_any(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).into_iter().flat_map(|of| &of.seen);
         seen.map(|seen| seen.last(id.flow.index)).max().unwrap_or_default()
     }
 
-    /// Notes that this core has seen a flow: a store where the last note is old, else none.
+    /// Records that this core has seen a flow: one store if the last record is old, otherwise none.
     #[inline]
     pub fn see(&self, id: StateId, now: Timestamp) {
         if let Some(seen) = self.all.get(id.core()).and_then(|of| of.seen.get(self.me)) {

@@ -1,14 +1,15 @@
 //! The flow table: buckets of one cache line that point to entries of one cache line.
 //!
-//! An entry holds the key and all that is needed per packet (time, generation, reverse). Entries lie densely,
-//! their index is the flow's id, and every one of them can be used: the table fails only when it holds as many
-//! flows as it was made for. A hash names one bucket. Its line holds twelve tags of 8 bits and as many links to
-//! entries; entries beyond twelve hang on a chain through the entries themselves, which has a bounded length.
-//! So nothing ever moves or is rehashed, a hit touches two lines, and a miss one.
+//! An entry holds the key and all data that is needed per packet (time, generation, reverse). Entries are
+//! dense, their index is the flow's id, and all of them can be used: the table is full only when it holds
+//! as many flows as its capacity. A hash selects one bucket. The bucket's line holds twelve tags of 8 bits
+//! and twelve links to entries. Entries beyond twelve are on a chain through the entries themselves, which
+//! has a bounded length. So nothing ever moves or is rehashed, a hit accesses two lines, and a miss one.
 //!
-//! What was weighed (10M flows, batches, ns per hit and per miss; `examples/flow_bench.rs`): this table 37 and 29;
-//! a second bucket per key, as cuckoo hashing needs it, 50 and 42, to save 3 of 80 bytes per flow. Keys
-//! within the buckets would save the second line, but a five-tuple leaves room for one key per line.
+//! Alternatives that were measured (10M flows, batches, ns per hit and per miss; `examples/flow_bench.rs`):
+//! this table takes 37 and 29. A second bucket per key, which cuckoo hashing needs, takes 50 and 42, to
+//! save 3 of 80 bytes per flow. Keys within the buckets would save the second line, but a five-tuple leaves
+//! room for only one key per line.
 
 mod expiry;
 mod place;
@@ -30,17 +31,17 @@ use crate::memory::Lines;
 pub use self::expiry::SLACK;
 use self::expiry::Turn;
 
-/// How full the slots of the buckets are on average when the table is full.
+/// The average fill level of the buckets' slots when the table is full, in percent.
 ///
-/// With 60 % one bucket in thirty has an overflow chain, with 90 % one in three, and each chain costs branch
-/// misses and lines of entries: at 1M flows a hit takes 23 ns instead of 30 and a miss 17 instead of 52. The
-/// price is three bytes per flow.
+/// With 60 % one bucket in thirty has an overflow chain, with 90 % one in three, and each chain costs
+/// branch misses and lines of entries: at 1M flows a hit takes 23 ns instead of 30 and a miss 17 instead of
+/// 52. The price is three bytes per flow.
 const LOAD_PERCENT: usize = 60;
 
-/// Packets that a batch look-up has under way at a time.
+/// The number of packets whose look-ups in a batch run together.
 const WINDOW: usize = 32;
 
-/// Mark in `holds`: the entry was removed while somebody held it.
+/// A mark in `holds`: the entry was removed while it was held.
 const REMOVED: u32 = 1 << 31;
 
 /// A flow: one cache line for keys of five words.
@@ -48,11 +49,11 @@ const REMOVED: u32 = 1 << 31;
 #[repr(C, align(64))]
 struct Entry<K> {
     key: K,
-    /// When the flow was last seen, in nanoseconds.
+    /// The time at which the flow was last seen, in nanoseconds.
     last: i64,
-    /// Generation of the id, 0 while the entry is free.
+    /// The generation of the id, 0 while the entry is free.
     generation: u32,
-    /// Kept to find the bucket again; the next generation while the entry is free.
+    /// The hash, to find the bucket again; while the entry is free, the next generation.
     hash: u32,
     /// The next entry of the overflow chain, or of the free list.
     next: Link,
@@ -67,31 +68,31 @@ const _: () = assert!(size_of::<Entry<crate::key::MappedKey>>() == 64);
 pub struct FlowTable<K: Key> {
     buckets: Lines<Bucket>,
     entries: Lines<Entry<K>>,
-    /// How many holders an id has, with the mark [`REMOVED`].
+    /// The number of holders of each id, with the mark [`REMOVED`].
     holds: Lines<u32>,
-    /// Entries that have ever been used; those behind were never touched.
+    /// The number of entries that have ever been used; all later entries were never accessed.
     used: u32,
-    /// Entries given back.
+    /// The first of the freed entries.
     free: Link,
     first_generation: NonZeroU32,
-    /// The highest that was given out.
+    /// The highest generation that was assigned.
     highest_generation: u32,
     last_generation: u32,
     turn: Turn,
     stats: TableStats,
 }
 
-/// What [`FlowTable::insert`] found.
+/// The result of [`FlowTable::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The flow is new; dense arrays have to be initialised for this id.
     New(FlowId),
-    /// The flow was there; nothing was changed.
+    /// The flow was in the table; nothing was changed.
     Present(FlowId),
 }
 
 impl Inserted {
-    /// The id in either case.
+    /// Returns the id in either case.
     #[inline]
     pub fn id(self) -> FlowId {
         match self {
@@ -100,29 +101,30 @@ impl Inserted {
     }
 }
 
-/// Counts of a table.
+/// The counts of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
-    /// Most entries there can be.
+    /// The largest possible number of entries.
     pub capacity: usize,
-    /// Flows that look-ups find.
+    /// The number of flows that look-ups find.
     pub entries: usize,
-    /// Flows removed whose ids are still held.
+    /// The number of removed flows whose ids are still held.
     pub held: usize,
-    /// Inserts refused.
+    /// The number of refused inserts.
     pub insert_failures: u64,
-    /// Flows that ended by time-out.
+    /// The number of flows that ended by time-out.
     pub expirations: u64,
 }
 
 impl<K: Key> FlowTable<K> {
-    /// A table for up to `capacity` flows. All memory (about 76 bytes per flow for keys of five words) is
-    /// reserved now and touched when it is needed.
+    /// Makes a table for up to `capacity` flows. All memory (about 76 bytes per flow for keys of five
+    /// words) is reserved now and used when it is needed.
     pub fn new(capacity: usize) -> Result<Self, TableError> {
         FlowTable::with_generations(capacity, u32::MAX)
     }
 
-    /// Ids of one index come back after `last_generation` reuses: tests use a small number.
+    /// Makes a table in which ids of one index come back after `last_generation` reuses. Tests use a small
+    /// number.
     fn with_generations(capacity: usize, last_generation: u32) -> Result<Self, TableError> {
         if capacity == 0 || capacity > MAX_CAPACITY {
             return Err(TableError::Capacity(capacity));
@@ -143,7 +145,7 @@ impl<K: Key> FlowTable<K> {
         })
     }
 
-    /// The same table, as long as it is empty, with ids that have these generations and higher ones.
+    /// Sets the first generation of ids, for a table that is still empty.
     #[must_use]
     pub fn with_generations_from(mut self, first: u32) -> Self {
         debug_assert_eq!(self.used, 0);
@@ -151,19 +153,19 @@ impl<K: Key> FlowTable<K> {
         self
     }
 
-    /// A generation that no id has had so far: whoever moves to another table and goes on with it has ids that differ from
-    /// all before.
+    /// Returns a generation that no id has had so far. A new table that starts with this generation has ids
+    /// that differ from all ids of this table.
     pub fn next_generation(&self) -> u32 {
         self.highest_generation.max(self.first_generation.get() - 1).wrapping_add(1)
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> TableStats {
         self.stats
     }
 
-    /// The id of a flow. `hash` is the hash of `key` that the flow was inserted with. The key may be of another kind, as long
-    /// as its words are the same.
+    /// Returns the id of a flow. `hash` is the hash of `key` with which the flow was inserted. The key may
+    /// be of another kind, as long as its words are the same.
     #[inline]
     pub fn lookup<Q: Key>(&self, key: &Q, hash: u32) -> Option<FlowId> {
         let bucket = self.buckets.get(position(hash, self.buckets.len()))?;
@@ -182,8 +184,8 @@ impl<K: Key> FlowTable<K> {
         None
     }
 
-    /// Looks many flows up and writes their ids, `None` for flows that are not there. The three slices belong
-    /// together element by element; what is longer than the shortest is ignored.
+    /// Looks up many flows and writes their ids, or `None` for flows that are not in the table. The three
+    /// slices belong together element by element; elements beyond the shortest slice are ignored.
     #[inline]
     pub fn lookup_batch<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let windows = keys.chunks(WINDOW).zip(hashes.chunks(WINDOW)).zip(ids.chunks_mut(WINDOW));
@@ -192,7 +194,8 @@ impl<K: Key> FlowTable<K> {
         }
     }
 
-    /// First the lines of all buckets are asked for, then those of all entries, so that the waits overlap.
+    /// Looks up at most [`WINDOW`] flows. First the lines of all buckets are prefetched, then the lines of
+    /// all entries, so that the waits overlap.
     #[inline]
     fn lookup_window<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let buckets = &self.buckets[..];
@@ -217,9 +220,9 @@ impl<K: Key> FlowTable<K> {
         }
     }
 
-    /// Adds a flow seen at `now`, unless it is there already.
+    /// Adds a flow seen at `now`, unless it is in the table already.
     ///
-    /// Fails, and counts it, if the table is full or too many flows have nearly the same hash.
+    /// Fails, and counts the failure, if the table is full or too many flows have nearly the same hash.
     #[inline]
     pub fn insert(&mut self, key: &K, hash: u32, now: Timestamp) -> Result<Inserted, InsertError> {
         if let Some(id) = self.lookup(key, hash) {
@@ -232,8 +235,8 @@ impl<K: Key> FlowTable<K> {
         inserted.map(Inserted::New)
     }
 
-    /// Ends a flow: look-ups no longer find it. Its id can be given to another flow as soon as nobody holds
-    /// it. Returns the key, or `None` if the id is stale or the flow was removed before.
+    /// Ends a flow: look-ups no longer find it. Its id can be assigned to another flow as soon as it is not
+    /// held. Returns the key, or `None` if the id is stale or the flow was removed before.
     pub fn remove(&mut self, id: FlowId) -> Option<K> {
         if !self.is_current(id) || self.holds[id.index as usize] & REMOVED != 0 {
             return None;
@@ -249,34 +252,35 @@ impl<K: Key> FlowTable<K> {
         Some(key)
     }
 
-    /// Whether the id still stands for the flow that it was given to: the flow is in the table, or was
+    /// True if the id still belongs to the flow to which it was assigned: the flow is in the table, or was
     /// removed and is held.
     #[inline]
     pub fn is_current(&self, id: FlowId) -> bool {
         self.current(id).is_some()
     }
 
-    /// Asks for the flow's entry ahead of time.
+    /// Prefetches the flow's entry.
     #[inline]
     pub fn prefetch(&self, id: FlowId) {
         prefetch_line(self.entries.as_ptr().wrapping_add(id.index as usize).cast());
     }
 
-    /// The flow's key; `None` if the id is stale.
+    /// Returns the flow's key; `None` if the id is stale.
     #[inline]
     pub fn key(&self, id: FlowId) -> Option<&K> {
         self.current(id).map(|entry| &entry.key)
     }
 
-    /// When the flow was last seen; `None` if the id is stale.
+    /// Returns the time at which the flow was last seen; `None` if the id is stale.
     #[inline]
     pub fn last_seen(&self, id: FlowId) -> Option<Timestamp> {
         self.current(id).map(|entry| Timestamp(entry.last))
     }
 
-    /// Notes that the flow was seen at `now`: one store, for every packet. `false` if the id is stale.
+    /// Records that the flow was seen at `now`: one store, for every packet. Returns `false` if the id is
+    /// stale.
     ///
-    /// A flow that shall stay longer than the table's time-out is touched with a time in the future.
+    /// To keep a flow longer than the table's time-out, touch it with a time in the future.
     #[inline]
     pub fn touch(&mut self, id: FlowId, now: Timestamp) -> bool {
         let entry = self.current_mut(id);
@@ -287,8 +291,8 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
-    /// As [`touch`](Self::touch), but a later time that is noted already stays: whoever shall outlast the time-out does so
-    /// whoever else sees it.
+    /// Records a time like [`touch`](Self::touch), but keeps a later time that is already recorded. So a
+    /// flow that is to outlast the time-out does so even if it is seen again.
     #[inline]
     pub fn touch_later(&mut self, id: FlowId, now: Timestamp) -> bool {
         let entry = self.current_mut(id);
@@ -299,7 +303,7 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
-    /// The flows that look-ups find, in the order of their ids.
+    /// Returns the flows that look-ups find, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &K)> {
         let entries = self.entries.iter().zip(self.holds.iter()).take(self.used as usize).zip(0..);
         entries.filter_map(|((entry, holds), index)| {
@@ -308,7 +312,7 @@ impl<K: Key> FlowTable<K> {
         })
     }
 
-    /// The id of an entry in use.
+    /// Returns the id of an entry in use, if it has this key.
     #[inline(always)]
     fn compare<Q: Key>(&self, link: Link, key: &Q) -> Option<FlowId> {
         let entry = self.entry(link)?;
@@ -333,13 +337,13 @@ impl<K: Key> FlowTable<K> {
 }
 
 impl<K: Valued> FlowTable<K> {
-    /// The value of a flow, to be changed; `None` if the id is stale.
+    /// Returns the value of a flow for changes; `None` if the id is stale.
     #[inline]
     pub fn value_mut(&mut self, id: FlowId) -> Option<&mut K::Value> {
         self.current_mut(id).map(|entry| entry.key.value_mut())
     }
 
-    /// Notes that the flow was seen at `now`, and gives its value.
+    /// Records that the flow was seen at `now`, and returns its value for changes.
     #[inline]
     pub fn see(&mut self, id: FlowId, now: Timestamp) -> Option<&mut K::Value> {
         self.current_mut(id).map(|entry| {
@@ -349,7 +353,8 @@ impl<K: Valued> FlowTable<K> {
     }
 }
 
-/// Whether two keys are equal. Without a branch per word, and without the call that comparing slices costs.
+/// True if two keys are equal. It works without a branch per word, and without the function call of a
+/// comparison of slices.
 #[inline(always)]
 fn same<K: Key, Q: Key>(a: &K, b: &Q) -> bool {
     a.words().iter().zip(b.words()).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0

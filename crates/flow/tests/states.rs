@@ -1,4 +1,4 @@
-//! Every order in which two cores can meet over a flow state, tried one after the other by loom:
+//! A test of every order in which two cores can access a flow state, which loom tries one after the other:
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-flow --test states --target-dir target/loom`
 #![cfg(loom)]
@@ -17,12 +17,12 @@ fn key(n: u32) -> AddressKey {
     AddressKey::new(Ipv4Addr::from_bits(n).into(), 0)
 }
 
-/// A state that says whose it is.
+/// Returns a state that contains its flow.
 fn state(n: u32, change: u64) -> [u64; 2] {
     [u64::from(n) << 32 | change, !(u64::from(n) << 32 | change)]
 }
 
-/// What a core finds of a flow is whole, and that flow's.
+/// Reads the state of a flow, and checks that it is not mixed and belongs to this flow.
 fn read(states: &States, n: u32) -> Option<u64> {
     let (_, [word, check]) = states.get(0, &key(n), n)?;
     assert_eq!((word, word >> 32), (!check, u64::from(n)), "half of a change, or another flow's state");
@@ -51,7 +51,8 @@ fn a_flow_comes_and_changes() {
         },
         |reader| {
             let first = read(reader, 1);
-            // What has been seen is not unseen; a change under way hides it, which is a miss.
+            // A reader never finds an older state than before. A change in progress hides the state, which
+            // is a miss.
             if let (Some(first), Some(second)) = (first, read(reader, 1)) {
                 assert!(first <= second);
             }

@@ -6,23 +6,24 @@ use std::{ptr, slice};
 
 use crate::slot::Packet;
 
-/// The most packets that a batch holds.
+/// The largest number of packets in a batch.
 pub const BATCH_CAPACITY: usize = 256;
 
-/// Up to [`BATCH_CAPACITY`] packets in order. The handles lie in one fixed array on the heap, so that passing
-/// a batch on moves two words.
+/// A list of up to [`BATCH_CAPACITY`] packets, in order. The handles lie in one fixed array on the heap, so
+/// that moving a batch copies two words.
 pub struct Batch {
     items: Box<[MaybeUninit<Packet>; BATCH_CAPACITY]>,
     length: usize,
 }
 
 impl Batch {
-    /// An empty batch. This allocates: elements take theirs from the engine, which uses them again.
+    /// Makes an empty batch. This allocates memory: elements get their batches from the engine, which
+    /// reuses them.
     pub fn new() -> Batch {
         Batch { items: Box::new([const { MaybeUninit::uninit() }; BATCH_CAPACITY]), length: 0 }
     }
 
-    /// Whether no further packet fits.
+    /// True if no further packet fits.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.length == BATCH_CAPACITY
@@ -31,7 +32,7 @@ impl Batch {
     /// Adds a packet at the end.
     ///
     /// # Errors
-    /// Gives the packet back if the batch is full.
+    /// The packet, if the batch is full.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         match self.items.get_mut(self.length) {
@@ -48,33 +49,34 @@ impl Batch {
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         self.length = self.length.checked_sub(1)?;
-        // SAFETY: places below the old length are initialised, and the new length gives this one up.
+        // SAFETY: places below the old length are initialised, and this place lies beyond the new length.
         Some(unsafe { self.items[self.length].assume_init_read() })
     }
 
-    /// Takes all packets, first to last. What the iterator does not yield before it is dropped stays behind,
-    /// at the front of the batch.
+    /// Takes all packets, first to last. Packets that the iterator has not yielded when it is dropped stay
+    /// in the batch, at its front.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         let length = std::mem::take(&mut self.length);
         Drain { next: 0, length, batch: self }
     }
 
-    /// Lets `check` look at each packet, and change it, in order. Those for which it gives a reason are taken out
-    /// and handed to `reject`; the others keep their order.
+    /// Calls `check` for each packet, in order; `check` may change the packet. Packets for which it returns
+    /// a reason are taken out and passed to `reject`; the others keep their order.
     #[inline]
     pub fn sift<R>(
         &mut self,
         mut check: impl FnMut(&mut Packet) -> Result<(), R>,
         mut reject: impl FnMut(Packet, R),
     ) {
-        // If a function panics, packets are leaked, never doubled, because the length is zero meanwhile.
+        // If a function panics, packets are leaked, never duplicated, because the length is zero during the
+        // call.
         let length = std::mem::take(&mut self.length);
-        // As long as all are good, nothing has to move: the usual case has a loop of its own.
+        // As long as all packets are accepted, no packet has to move: this usual case has its own loop.
         for (i, place) in self.items[..length].iter_mut().enumerate() {
             // SAFETY: places below the old length are initialised.
             if let Err(reason) = check(unsafe { place.assume_init_mut() }) {
-                // SAFETY: as above; the place is not looked at again.
+                // SAFETY: as above; the place is not read again.
                 reject(unsafe { place.assume_init_read() }, reason);
                 return self.sift_rest(i, length, check, reject);
             }
@@ -82,7 +84,7 @@ impl Batch {
         self.length = length;
     }
 
-    /// Goes on behind the first rejected packet, of which there were `kept` good ones in front.
+    /// Continues `sift` after the first rejected packet, which came after `kept` accepted packets.
     #[inline(never)]
     fn sift_rest<R>(
         &mut self,
@@ -92,7 +94,7 @@ impl Batch {
         mut reject: impl FnMut(Packet, R),
     ) {
         for i in kept + 1..length {
-            // SAFETY: places below the old length are initialised, and this one is not looked at again.
+            // SAFETY: places below the old length are initialised, and this place is not read again.
             let mut packet = unsafe { self.items[i].assume_init_read() };
             match check(&mut packet) {
                 Ok(()) => {
@@ -105,9 +107,10 @@ impl Batch {
         self.length = kept;
     }
 
-    /// Moves packets to the end of another batch: those that `goes` is true of, given the place of each in this batch. Both keep
-    /// their order. No branch depends on which ones they are, as nobody could foresee it. False, and nothing done, if the other
-    /// batch has less room than this one has packets.
+    /// Moves packets to the end of another batch: the packets for whose index in this batch `goes` returns
+    /// true. Both batches keep their order. No branch depends on `goes`, because the processor could not
+    /// predict it. Returns false, and does nothing, if the other batch has less room than this batch has
+    /// packets.
     #[inline]
     pub fn part(&mut self, to: &mut Batch, mut goes: impl FnMut(usize) -> bool) -> bool {
         if self.length > BATCH_CAPACITY - to.length {
@@ -119,8 +122,9 @@ impl Batch {
         let (items, others) = (self.items.as_mut_ptr(), to.items.as_mut_ptr());
         for i in 0..length {
             let goes = goes(i);
-            // SAFETY: `kept <= i < length`, and `gone <= begin + i`, which is less than BATCH_CAPACITY as is asked above. Both
-            // batches get the packet, but only one of them counts it: the other one writes over it, or forgets it.
+            // SAFETY: `kept <= i < length`, and `gone <= begin + i`, which is less than BATCH_CAPACITY, as
+            // checked above. Both batches get the packet, but only one of them counts it: the other
+            // overwrites or ignores its place.
             unsafe {
                 ptr::copy_nonoverlapping(items.add(i), others.add(gone), 1);
                 ptr::copy(items.add(i), items.add(kept), 1);
@@ -132,17 +136,18 @@ impl Batch {
         true
     }
 
-    /// Puts what `replace` makes of each packet, in order, in its place; nothing where it makes nothing.
+    /// Replaces each packet, in order, by the result of `replace`; a packet without a result is removed.
     #[inline]
     pub fn replace_each(&mut self, mut replace: impl FnMut(Packet) -> Option<Packet>) {
         // As in `sift`, packets are leaked if the function panics.
         let length = std::mem::take(&mut self.length);
         let mut kept = 0;
         for i in 0..length {
-            // SAFETY: places below the old length are initialised, and this one is not read again.
+            // SAFETY: places below the old length are initialised, and this place is not read again.
             let packet = unsafe { self.items[i].assume_init_read() };
             if let Some(packet) = replace(packet) {
-                // Not in front of what is still to be read: there are never more kept than read.
+                // This does not overwrite a packet that is still to be read: never more packets are kept
+                // than read.
                 self.items[kept].write(packet);
                 kept += 1;
             }
@@ -150,14 +155,14 @@ impl Batch {
         self.length = kept;
     }
 
-    /// Places behind the last packet, for those who fill a batch within this crate; whoever has written to the
-    /// first `n` of them says so with [`grow`](Self::grow).
+    /// Returns the places after the last packet, for code of this crate that fills a batch. After it has
+    /// written to the first `n` places it calls [`grow`](Self::grow).
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<Packet>] {
         &mut self.items[self.length..]
     }
 
-    /// Counts `n` more packets in.
+    /// Increases the length by `n`.
     ///
     /// # Safety
     /// The first `n` places of [`room`](Self::room) have been written.
@@ -170,7 +175,7 @@ impl Batch {
     pub fn append(&mut self, other: &mut Batch) {
         let room = BATCH_CAPACITY - self.length;
         for packet in other.drain().take(room) {
-            // There is room for each of them.
+            // There is room for each packet.
             self.items[self.length].write(packet);
             self.length += 1;
         }
@@ -202,7 +207,7 @@ impl DerefMut for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        // Packets left in a batch are leaked ones; each handle's own `Drop` counts it.
+        // Packets that are left in a batch are leaked; the `Drop` of each handle counts it.
         let packets: *mut [Packet] = &mut **self;
         self.length = 0;
         // SAFETY: the places were initialised and are not reached again.
@@ -216,16 +221,17 @@ impl std::fmt::Debug for Batch {
     }
 }
 
-/// The packets of a batch, first to last; see [`Batch::drain`].
+/// An iterator over the packets of a batch, first to last; see [`Batch::drain`].
 pub struct Drain<'a> {
-    /// Its length is zero meanwhile, so that nothing is reached twice if the iterator is forgotten.
+    /// The batch. Its length is zero during the iteration, so that no packet is reached twice if the
+    /// iterator is forgotten.
     batch: &'a mut Batch,
     next: usize,
     length: usize,
 }
 
 impl Drain<'_> {
-    /// The packets that have not been taken yet.
+    /// Returns the packets that have not been taken yet.
     #[inline]
     pub fn as_slice(&self) -> &[Packet] {
         let rest = &self.batch.items[self.next..self.length];
@@ -253,14 +259,14 @@ impl Iterator for Drain<'_> {
         (left, Some(left))
     }
 
-    /// What `for_each` does: as `next` again and again, without looking each time where it was. If the function
-    /// panics, packets are leaked, never doubled.
+    /// Implements `for_each`: it works like repeated calls of `next`, without storing the position each
+    /// time. If the function panics, packets are leaked, never duplicated.
     #[inline]
     fn fold<B, F: FnMut(B, Packet) -> B>(mut self, init: B, mut f: F) -> B {
         let range = self.next..self.length;
         self.next = self.length;
         self.batch.items[range].iter().fold(init, |value, place| {
-            // SAFETY: as in `next`; the iterator has given up the places, and each one is looked at once.
+            // SAFETY: as in `next`; the iterator no longer counts these places, and each is read once.
             f(value, unsafe { place.assume_init_read() })
         })
     }
@@ -290,7 +296,7 @@ mod tests {
     use crate::time::Timestamp;
     use proptest::prelude::*;
 
-    /// Batch operations against a vector of the packets' numbers.
+    /// Operations on a batch, which a vector of the packets' numbers models.
     #[derive(Clone, Debug)]
     enum Op {
         Push,

@@ -1,10 +1,12 @@
-//! Slots that a device reads and writes itself (AF_XDP's UMEM): nothing is copied between it and packets.
+//! Slots that a device reads and writes itself (AF_XDP's UMEM): no bytes are copied between the device and
+//! packets.
 //!
-//! A slot is at one of three places: with the pool (free), with a [`Packet`], or with a device. The metadata says which
-//! device, so that a wrong answer of a device can never make a second owner of a slot: it is refused.
+//! A slot has one of three owners: the pool (the slot is free), a [`Packet`], or a device. The metadata
+//! says which device, so that a wrong answer of a device can never make a second owner of a slot: such an
+//! answer is refused.
 //!
-//! What a device has received is taken back by the pool's owner, or by several threads where a device is *shared*: there
-//! each of the others has a [`Recipient`].
+//! The slots in which a device has received packets are taken back by the pool's owner, or by several
+//! threads if the device is *shared*: then each of the other threads has a [`Recipient`].
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -14,13 +16,15 @@ use crate::memory::Home;
 use crate::pool::{Pool, STEP, fresh};
 use crate::slot::{Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
 
-/// The first mark of shared devices. They never get marks of others: who takes back a slot of theirs has to ask in one atomic
-/// operation, and whoever does not must not meet them.
+/// The first mark of shared devices. Shared and other devices never have the same mark: a slot of a shared
+/// device has to be claimed in one atomic operation, and code that claims a slot otherwise must not claim
+/// such a slot.
 const SHARED: u8 = 128;
-/// How many free slots are looked at for one that devices know, where the next one is none of them.
+/// The number of free slots that are searched for a slot that devices may have, if the next slot is not
+/// one.
 const LOOKS: usize = 256;
 
-/// A device that a pool is the memory of: how the metadata of its slots names it.
+/// A device that uses the memory of a pool: the mark of this device in the metadata of its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceId(u8);
 
@@ -29,38 +33,41 @@ impl DeviceId {
         self.0 >= SHARED
     }
 
-    /// Where it stands in [`Pool::devices`].
+    /// Returns the place of the device in [`Pool::devices`]: the index of the word, and the bit.
     fn place(self) -> (usize, u128) {
         (usize::from(self.0 / 128), 1 << (self.0 % 128))
     }
 }
 
-/// A packet's bytes, as a device has to know them.
+/// The position of a packet's bytes, for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Number of the slot.
+    /// The number of the slot.
     pub slot: u32,
-    /// First byte, from the slot's.
+    /// The offset of the first byte in the slot.
     pub start: u16,
-    /// How many.
+    /// The number of bytes.
     pub length: u16,
 }
 
 impl Pool {
-    /// Start and length in bytes of the slots that devices may have, which lie [`SLOT_STRIDE`] apart: those of the first
-    /// step of growth, because kernels keep all memory that they are told of in place. Whoever gives the area to a
-    /// device sees to it that the device touches no other slots than those that it has been given.
+    /// Returns the start and length in bytes of the area of slots that devices may have, which are
+    /// [`SLOT_STRIDE`] apart. It covers the slots of the first step of growth, because kernels keep all
+    /// registered memory in place. The caller who gives the area to a device must ensure that the device
+    /// accesses only slots that it has been given.
     pub fn device_area(&self) -> (*mut u8, usize) {
         let (start, length) = self.slot_area();
         (start, length.min(STEP as usize * SLOT_STRIDE))
     }
 
-    /// A number for a device that gives slots back to this pool's owner. `None` when there are too many already.
+    /// Returns a number for a device whose slots only this pool's owner takes back. Returns `None` if there
+    /// are too many devices already.
     pub fn attach(&mut self) -> Option<DeviceId> {
         self.number(owner::DEVICE..SHARED)
     }
 
-    /// A number for a device whose slots other threads take back too, and what they do it by.
+    /// Returns a number for a device whose slots other threads take back too, and the object with which
+    /// they do so.
     pub fn attach_shared(&mut self) -> Option<(DeviceId, Recipient)> {
         let device = self.number(SHARED..=u8::MAX)?;
         Some((device, Recipient { home: Arc::clone(&self.home), device }))
@@ -77,7 +84,7 @@ impl Pool {
         Some(device)
     }
 
-    /// Takes all slots back that a device still has. It must not touch them any more.
+    /// Takes back all slots that a device still has. The device must not access them any more.
     pub fn detach(&mut self, device: DeviceId) {
         for slot in 0..STEP {
             self.take_empty(device, slot);
@@ -86,7 +93,7 @@ impl Pool {
         self.devices[word] &= !bit;
     }
 
-    /// Gives a device a slot to write to. `None` when there is none.
+    /// Gives a device a slot to write to. Returns `None` if there is none.
     #[inline]
     pub fn hand_out(&mut self, device: DeviceId) -> Option<u32> {
         let slot = match self.free.last() {
@@ -100,11 +107,11 @@ impl Pool {
         Some(slot)
     }
 
-    /// A free slot that devices may have, when the next one is not. What was looked at without success is not looked at
-    /// again soon.
+    /// Finds a free slot that devices may have, if the next slot is not one. Slots that were searched
+    /// without success are not searched again soon.
     #[cold]
     fn find(&mut self) -> Option<u32> {
-        // There may be none of them below what has come home meanwhile.
+        // Slots that have been returned meanwhile may all be unfit for devices, and hide fit slots.
         self.collect();
         if self.free.is_empty() {
             let slot = self.refill()?;
@@ -122,11 +129,11 @@ impl Pool {
         None
     }
 
-    /// Gives a device a packet to read. A packet that does not lie in one slot of this pool that devices may have is given
-    /// back; [`copy_out`](Self::copy_out) copies it.
+    /// Gives a device a packet to read. The packet must lie in one slot of this pool that devices may have;
+    /// otherwise [`copy_out`](Self::copy_out) copies it.
     ///
     /// # Errors
-    /// The packet.
+    /// The packet, if it lies elsewhere.
     #[inline]
     pub fn hand_over(&mut self, device: DeviceId, packet: Packet) -> Result<Span, Packet> {
         let meta = packet.meta();
@@ -138,12 +145,13 @@ impl Pool {
         let span = Span { slot, start: meta.values.start, length: meta.values.head };
         // Release: as in `mark`.
         meta.owner.store(device.0, Ordering::Release);
-        // The device owns the slot now, and the handle is no more.
+        // The device owns the slot now, and the handle no longer exists.
         let _ = ManuallyDrop::new(packet);
         Ok(span)
     }
 
-    /// Gives a device a copy of a packet to read. `None` when there is no slot, or one is not enough.
+    /// Gives a device a copy of a packet to read. Returns `None` if there is no slot, or if one slot is not
+    /// enough.
     #[cold]
     pub fn copy_out(&mut self, device: DeviceId, packet: &Packet) -> Option<Span> {
         if packet.len() > SLOT_CAPACITY {
@@ -152,19 +160,19 @@ impl Pool {
         let slot = self.hand_out(device)?;
         let mut copy = self.take_back(device, slot, crate::HEADROOM, packet.len())?;
         packet.read_at(0, copy.data_mut());
-        // A slot that devices may have, of this pool.
+        // A slot of this pool that devices may have.
         self.hand_over(device, copy).map_err(|copy| self.free(copy)).ok()
     }
 
-    /// Takes a slot back with the packet that a device has put there. `None`, and nothing done, if the device does not have
-    /// the slot or the bytes do not lie in it.
+    /// Takes back a slot with the packet that a device has put there. Returns `None`, and does nothing, if
+    /// the device does not have the slot or the bytes do not lie in it.
     #[inline]
     pub fn take_back(&mut self, device: DeviceId, slot: u32, start: usize, length: usize) -> Option<Packet> {
         take_back(&self.home, device, (slot, start, length), self.uses_annotations())
     }
 
-    /// Takes a slot back whose contents are of no interest any more. False, and nothing done, if the device does not have
-    /// it.
+    /// Takes back a slot whose contents are no longer needed. Returns false, and does nothing, if the
+    /// device does not have it.
     #[inline]
     pub fn take_empty(&mut self, device: DeviceId, slot: u32) -> bool {
         let has = claim(&self.home, device, slot);
@@ -178,13 +186,13 @@ impl Pool {
     fn mark(&self, slot: u32, mark: u8) {
         // SAFETY: the caller has the slot, whose metadata is initialised; the owner's mark is an atomic.
         let owner = unsafe { &(*self.home.meta(slot)).owner };
-        // Release: what was done with the slot here happens before another thread takes it back.
+        // Release: all accesses to the slot here happen before another thread takes it back.
         owner.store(mark, Ordering::Release);
     }
 }
 
-/// Takes slots of a shared device back at another thread than its pool's. The packets are the pool's, as if it had taken
-/// them back itself.
+/// An object that takes back slots of a shared device on a thread other than the thread of their pool. The
+/// packets belong to the pool, as if the pool had taken them back.
 #[derive(Clone)]
 pub struct Recipient {
     home: Arc<Home>,
@@ -192,13 +200,14 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// As [`Pool::take_back`]; `own` is the pool of whoever takes the packet, which knows whether annotations are used.
+    /// Takes back a slot like [`Pool::take_back`]; `own` is the caller's pool, which knows whether
+    /// annotations are used.
     #[inline]
     pub fn take_back(&self, own: &Pool, slot: u32, start: usize, length: usize) -> Option<Packet> {
         take_back(&self.home, self.device, (slot, start, length), own.uses_annotations())
     }
 
-    /// As [`Pool::take_empty`]; the slot goes home.
+    /// Takes back a slot like [`Pool::take_empty`]; the slot returns to its pool.
     pub fn take_empty(&self, slot: u32) -> bool {
         let has = claim(&self.home, self.device, slot);
         if has {
@@ -234,18 +243,18 @@ fn take_back(
     Some(packet)
 }
 
-/// Makes the caller the owner of a slot, if the device has it. Of several who ask at the same time, one gets it. Of a device
-/// that is not shared, only the pool's owner asks.
+/// Makes the caller the owner of a slot, if the device has it. Of several callers at the same time, one
+/// gets it. For a device that is not shared, only the pool's owner calls it.
 #[inline]
 fn claim(home: &Home, device: DeviceId, slot: u32) -> bool {
     if slot >= STEP {
         return false;
     }
-    // SAFETY: the metadata of the first step's slots is initialised as long as there are numbers of devices; the owner's mark
-    // is an atomic, and the only thing that is touched before the slot is the caller's.
+    // SAFETY: the metadata of the first step's slots is initialised as long as there are numbers of
+    // devices; the owner's mark is an atomic, and nothing else is accessed before the slot is the caller's.
     let owner = unsafe { &(*home.meta(slot)).owner };
     if device.is_shared() {
-        // Acquire: what the one before did with the slot has happened.
+        // Acquire: all accesses of the previous owner to the slot have happened.
         return owner.compare_exchange(device.0, owner::POOL, Ordering::Acquire, Ordering::Relaxed).is_ok();
     }
     let has = owner.load(Ordering::Relaxed) == device.0;
@@ -271,7 +280,7 @@ mod tests {
         let slot = pool.hand_out(device).unwrap();
         assert_eq!(pool.stats().in_use, 1);
         let (start, _) = pool.device_area();
-        // SAFETY: what a device does: it has the slot.
+        // SAFETY: the access of a device, which has the slot.
         unsafe { start.add(slot as usize * SLOT_STRIDE + HEADROOM).copy_from(b"frame".as_ptr(), 5) };
         let mut packet = pool.take_back(device, slot, HEADROOM, 5).unwrap();
         assert_eq!((packet.data(), packet.headroom()), (&b"frame"[..], HEADROOM));
@@ -320,7 +329,7 @@ mod tests {
         let large = pool.hand_over(device, large).unwrap_err();
         assert!(pool.copy_out(device, &large).is_none());
         pool.free(large);
-        // Two slots whose packet would fit into one.
+        // Two slots whose packet would fit into one slot.
         let mut list = pool.packet(&[7; 3000]).unwrap();
         assert!(list.strip(2000));
         let list = pool.hand_over(device, list).unwrap_err();
@@ -341,7 +350,7 @@ mod tests {
         let mut packets: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
         assert_eq!(packets.len(), STEP as usize + 1000);
         assert_eq!(pool.hand_out(device), None);
-        // One that devices may have lies below many that they may not.
+        // A slot that devices may have lies below many slots that they may not have.
         let first = packets.iter().position(|packet| packet.meta().values.index < STEP).unwrap();
         let last = packets.swap_remove(first);
         let expected = last.meta().values.index;
@@ -420,8 +429,8 @@ mod tests {
         assert_eq!(pool.stats().in_use, 0);
     }
 
-    /// A device that gives each slot back three times at the same time, to the pool's owner and to two others: one of them gets
-    /// it. Packets of the others come home by the list of returned slots.
+    /// A device gives each slot back three times at the same time, to the pool's owner and to two others:
+    /// one of them gets it. Packets of the two others return by the list of returned slots.
     #[test]
     fn of_several_who_take_a_slot_back_one_gets_it() {
         use std::sync::Barrier;

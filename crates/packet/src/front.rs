@@ -1,5 +1,5 @@
-//! The front of a packet goes its own way: a copy of its first bytes in a slot of its own, and what has become of those put
-//! back in front of the rest.
+//! Separate handling of the front of a packet: its first bytes are copied to another slot, processed there,
+//! and joined with the rest.
 
 use std::ptr;
 
@@ -7,9 +7,9 @@ use crate::pool::Pool;
 use crate::slot::{NO_OFFSET, Packet, SLOT_STRIDE};
 
 impl Pool {
-    /// A packet with the first `length` bytes of another one (as far as they lie in its first slot), with the same metadata
-    /// and annotations. The data keeps its distance from the slot's start, and stripped headers within the headroom
-    /// come along. `None` when the pool is empty.
+    /// Makes a packet with the first `length` bytes of another packet (as far as they lie in its first
+    /// slot), with the same metadata and annotations. The data keeps its distance from the slot's start,
+    /// and stripped headers within the headroom are copied too. Returns `None` if the pool is empty.
     ///
     /// ```
     /// use tidegate_packet::Pool;
@@ -44,12 +44,13 @@ impl Pool {
         Some(copy)
     }
 
-    /// The first `taken` bytes of one packet, in front of those of another one behind its first `left_out`, which stay where
-    /// they are. Metadata, annotations and stripped headers are those of the first, whose slots are free then.
+    /// Puts the first `taken` bytes of `front` before the bytes of `rest`, whose first `left_out` bytes are
+    /// left out; the other bytes of `rest` stay at their place. Metadata, annotations and stripped headers
+    /// are taken from `front`, whose slots are freed.
     ///
     /// # Errors
-    /// Both packets, as they were, if one of them has not so many bytes in its first slot, or there is no room in front of the
-    /// other one.
+    /// Both packets, unchanged, if one of them has fewer bytes in its first slot, or if there is no room
+    /// before the rest.
     #[inline]
     pub fn join(
         &mut self,
@@ -66,13 +67,13 @@ impl Pool {
             return Err([front, rest]);
         };
         let (start, first_of_front) = (first + stripped, usize::from(from.values.start) - stripped);
-        // SAFETY: the range read is the front's, by the two checks; the range written ends at `behind`, inside the other
-        // slot, which is another packet's and so another one.
+        // SAFETY: the range read belongs to the front, by the two checks; the range written ends at `behind`,
+        // inside the other slot, which belongs to another packet and is thus a different slot.
         unsafe {
             let (from, to) = (from.base.as_ptr().add(first_of_front), rest.meta().base.as_ptr().add(first));
             ptr::copy_nonoverlapping(from, to, taken + stripped);
         }
-        // Marks are where they were from the first byte on.
+        // Header offsets keep their distance from the first byte.
         let moved = |mark: u16| match (usize::from(mark) + start).checked_sub(from.values.start.into()) {
             Some(place) if mark != NO_OFFSET && place <= SLOT_STRIDE => place as u16,
             _ => NO_OFFSET,
@@ -118,7 +119,7 @@ mod tests {
             let mut front = pool.copy_front(&packet, 8).unwrap();
             assert_eq!((front.data(), front.stripped(), front.time()), (&whole[4..12], 4, Timestamp(5)));
             assert_eq!(front.header(Base::Network), Some(&whole[4..12]));
-            // Four bytes more in front, and what was stripped is there again.
+            // Adds four bytes at the front; the stripped bytes are part of the packet again.
             assert!(front.unstrip(4) && front.prepend(&[9; 4]));
             front.set_offset(Base::Mac, Some(0));
             front.set_offset(Base::Transport, Some(14));
@@ -141,7 +142,7 @@ mod tests {
     fn what_does_not_fit_comes_back() {
         let mut pool = Pool::new(64 << 20).unwrap();
         let (front, rest) = (pool.packet(&[1; 600]).unwrap(), pool.packet(&[2; 10]).unwrap());
-        // More than there is, and more than fits in front.
+        // More bytes than the packet has, and more than fit before the rest.
         let [front, rest] = pool.join(front, 601, rest, 0).unwrap_err();
         let [front, rest] = pool.join(front, 10, rest, 11).unwrap_err();
         let [front, rest] = pool.join(front, 300, rest, 10).unwrap_err();

@@ -1,6 +1,8 @@
-//! Lists of slots: the bytes of large packets, chains of packets that may become one, and how slots go home.
+//! Lists of slots: the bytes of large packets, chains of packets that may become one, and the return of
+//! slots.
 //!
-//! The slots of a list may be of several pools, and on loan from stores: each goes home to whom it belongs.
+//! The slots of a list may belong to several pools, and may be on loan from stores: each returns to its
+//! owner.
 
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -10,8 +12,8 @@ use std::sync::atomic::Ordering;
 use crate::memory::Home;
 use crate::slot::{Meta, NO_SLOT, Packet, owner};
 
-/// Packets one behind the other: nothing is copied to put another one behind the last, to take the first one off as it
-/// was, or to make one large packet of all.
+/// A chain of packets, one after the other. No bytes are copied to add a packet at the end, to take the
+/// first packet off unchanged, or to make one large packet of all.
 ///
 /// ```
 /// use tidegate_packet::{Chain, Pool};
@@ -26,9 +28,9 @@ use crate::slot::{Meta, NO_SLOT, Packet, owner};
 /// ```
 #[derive(Debug)]
 pub struct Chain {
-    /// Its slot goes on to those of the others; its length is its own.
+    /// The first packet. Its slot is linked to the slots of the others; its length is its own.
     first: Packet,
-    /// The last slot of all.
+    /// The last slot of the last packet.
     last: NonNull<Meta>,
     packets: u32,
     slots: u32,
@@ -38,52 +40,54 @@ pub struct Chain {
 unsafe impl Send for Chain {}
 
 impl Chain {
-    /// A chain of one packet.
+    /// Makes a chain of one packet.
     #[inline]
     pub fn new(packet: Packet) -> Chain {
         let (last, slots) = last_of(&packet);
         Chain { first: packet, last, packets: 1, slots }
     }
 
-    /// How many slots they take.
+    /// The number of slots of all packets.
     #[inline]
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// How many packets there are.
+    /// The number of packets.
     #[inline]
     pub fn packets(&self) -> usize {
         self.packets as usize
     }
 
-    /// The first slot of the first packet: its headers.
+    /// The data in the first slot of the first packet, which contains its headers.
     #[inline]
     pub fn head(&self) -> &[u8] {
         self.first.data()
     }
 
-    /// Puts a packet behind the others.
+    /// Adds a packet at the end.
     ///
     /// # Errors
-    /// That packet, where there are thousands of pools, and the two are of different ones.
+    /// The packet, if the chain and the packet are of different pools and one of these pools has no number,
+    /// because there are thousands of pools.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         let (last, slots) = last_of(&packet);
         self.go_on(packet, (last, 1, slots))
     }
 
-    /// Puts another chain behind this one.
+    /// Adds another chain at the end.
     ///
     /// # Errors
-    /// That chain, where there are thousands of pools, and the two are of different ones.
+    /// The other chain, if the two are of different pools and one of these pools has no number, because
+    /// there are thousands of pools.
     #[inline]
     pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
         let Chain { first, last, packets, slots } = other;
         self.go_on(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
     }
 
-    /// Goes on with other packets, from the first one to a last slot.
+    /// Links the end of the chain to other packets, from the first slot to a last slot.
     #[inline]
     fn go_on(
         &mut self,
@@ -97,12 +101,12 @@ impl Chain {
         self.last = last;
         self.packets += packets;
         self.slots += slots;
-        // Its slots are this chain's.
+        // The slots now belong to this chain.
         let _ = ManuallyDrop::new(first);
         Ok(())
     }
 
-    /// Takes the first packet off, as it was when it came.
+    /// Takes the first packet off, as it was when it was added.
     #[inline]
     pub fn pop(self) -> (Packet, Option<Chain>) {
         let Chain { first, last, packets, slots } = self;
@@ -110,15 +114,15 @@ impl Chain {
             return (first, None);
         }
         let (mut end, next, own) = end_of(first.0);
-        // SAFETY: the chain owned its slots; the packet has those up to this one.
+        // SAFETY: the chain owned its slots; the packet has those up to `end`.
         unsafe { end.as_mut() }.end();
         let rest =
             next.map(|next| Chain { first: Packet(next), last, packets: packets - 1, slots: slots - own });
         (first, rest)
     }
 
-    /// Makes one packet of all, without the first `headers` bytes of each but the first, as far as these lie in its first
-    /// slot.
+    /// Makes one packet of all. The first `headers` bytes of each packet except the first are left out, as
+    /// far as they lie in the packet's first slot.
     pub fn into_packet(self, headers: usize) -> Packet {
         let Chain { mut first, packets, .. } = self;
         let mut length = first.meta().length;
@@ -126,7 +130,8 @@ impl Chain {
         for _ in 1..packets {
             let Some(mut slot) = next else { break };
             next = end_of(slot).1;
-            // SAFETY: the chain owned its slots, which are the packet's now; nothing else refers to this one.
+            // SAFETY: the chain owned its slots, which are the packet's now; nothing else refers to this
+            // slot.
             let meta = unsafe { slot.as_mut() };
             let left_out = headers.min(meta.values.head.into()) as u16;
             meta.values.start += left_out;
@@ -138,7 +143,7 @@ impl Chain {
     }
 }
 
-/// The last slot of a packet that nothing follows, and how many slots it has.
+/// Returns the last slot of a packet at the end of a list, and the number of its slots.
 #[inline]
 fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
     let (mut last, mut slots) = (packet.0, 1);
@@ -150,7 +155,8 @@ fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
     (last, slots)
 }
 
-/// The last slot of the packet that starts with this one, the slot behind it, and how many slots the packet has.
+/// Returns the last slot of the packet that starts with `first`, the slot after it, and the number of the
+/// packet's slots.
 #[inline]
 fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
     // SAFETY: the caller owns the slots of the list.
@@ -167,7 +173,7 @@ fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
     }
 }
 
-/// Slots of one pool on their way home, linked so that one atomic operation gives all of them back.
+/// Slots of a pool that are about to return, linked so that a single atomic operation returns them.
 pub(crate) struct Returning {
     home: *const Home,
     first: u32,
@@ -175,15 +181,15 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
-    /// None so far.
+    /// Makes an empty list.
     pub(crate) fn new() -> Returning {
         Returning { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
     }
 
-    /// Adds a slot; those of another pool go home first.
+    /// Adds a slot. If it is of another pool than the slots so far, these are returned first.
     ///
     /// # Safety
-    /// The caller has the slot, which is the pool's, and gives it up.
+    /// The caller owns the slot, which belongs to the pool, and passes its ownership on.
     pub(crate) unsafe fn add(&mut self, slot: NonNull<Meta>) {
         // SAFETY: see above.
         let meta = unsafe { &mut *slot.as_ptr() };
@@ -195,7 +201,7 @@ impl Returning {
         self.first = meta.values.index;
     }
 
-    /// Sends them home.
+    /// Returns the slots to their pool.
     pub(crate) fn leave(&mut self) {
         if self.first != NO_SLOT {
             // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.
@@ -205,11 +211,11 @@ impl Returning {
     }
 }
 
-/// Gives the slots of a list back, each to whom it belongs; those of the pool at hand, if there is one, to its own list of
-/// free slots.
+/// Returns the slots of a list, each to its owner. If `own` is given, slots of that pool go directly to its
+/// list of free slots.
 ///
 /// # Safety
-/// The caller has the slots of the list, and gives them up.
+/// The caller owns the slots of the list, and passes their ownership on.
 pub(crate) unsafe fn give_back_list(
     first: Option<NonNull<Meta>>,
     mut own: Option<(*const Home, &mut Vec<u32>)>,
@@ -217,13 +223,13 @@ pub(crate) unsafe fn give_back_list(
     let mut returning = Returning::new();
     let mut at = first;
     while let Some(slot) = at {
-        // SAFETY: the caller has the slot. Everything is read before it goes.
+        // SAFETY: the caller owns the slot. Everything is read before the slot is returned.
         let meta = unsafe { &mut *slot.as_ptr() };
         at = meta.next();
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
-            // A store lends the slot again as it is.
+            // A store lends the slot again unchanged.
             meta.end();
-            // Release: what was done with the packet happens before that.
+            // Release: all accesses to the packet happen before the slot is lent again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
             continue;
         }
@@ -242,7 +248,7 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// From the first one on, which its packet lends with those behind it.
+    /// Makes the iterator from the packet's first slot, which borrows all slots of the packet.
     pub(crate) fn new(first: &'a Meta) -> Chunks<'a> {
         Chunks { next: Some(first) }
     }
@@ -367,7 +373,7 @@ mod tests {
         let mut mixed = chain(&mut a, &[b"a"]);
         mixed.append(chain(&mut b, &[b"b"])).unwrap();
         drop(b);
-        // Its number is not given to another one meanwhile.
+        // The number of the dropped pool is not given to another pool as long as its slots are out.
         let more: Vec<Pool> = (0..3).map(|_| pool()).collect();
         let packet = mixed.into_packet(0);
         assert_eq!(bytes(&packet), b"ab");

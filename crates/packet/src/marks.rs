@@ -1,27 +1,28 @@
-//! What is said of many packets in the same way, put down at once.
+//! A set of metadata values that is written to many packets, each with one operation.
 
 use std::ptr;
 
 use crate::slot::{Base, NO_OFFSET, Packet, PacketKind, SLOT_STRIDE, Values};
 
-/// Where headers start, what packets start with, where they came from and whom they are for: some of that, as it is to be said of
-/// packets by [`Packet::mark`], or all of it.
+/// Values for packet metadata, which [`Packet::mark`] writes: the offsets of headers, the link type, the
+/// input, and the packet type. Any part of them can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// By half of the values: bits that stay, those that are put, and where the packet's own start is added.
+    /// For each half of the values: the bits that stay, the bits that are written, and the fields to which
+    /// the packet's own start is added.
     keep: [u64; 2],
     put: [u64; 2],
     starts: [u64; 2],
 }
 
-/// Nothing is said.
+/// Changes nothing.
 impl Default for Marks {
     fn default() -> Marks {
         Marks { keep: [u64::MAX; 2], put: [0; 2], starts: [0; 2] }
     }
 }
 
-/// Where the two halves begin: `start` to `mac`, `network` to `kind`.
+/// The offsets of the two halves: `start` to `mac`, `network` to `kind`.
 const HALVES: [usize; 2] = [std::mem::offset_of!(Values, start), std::mem::offset_of!(Values, network)];
 
 const _: () = assert!(2 * SLOT_STRIDE < NO_OFFSET as usize);
@@ -33,7 +34,7 @@ const _: () = assert!(
 );
 
 impl Marks {
-    /// Bytes of the values, the first of them at a place.
+    /// Sets the bytes at an offset of the values. `is_place` is true if the packet's start is added.
     fn with<const N: usize>(mut self, place: usize, bytes: [u8; N], is_place: bool) -> Marks {
         let half = usize::from(place >= HALVES[1]);
         for (at, byte) in (place - HALVES[half]..).zip(bytes) {
@@ -51,8 +52,9 @@ impl Marks {
         self
     }
 
-    /// Where a header starts, from the first byte of the data, inside the first slot of all packets that this is said of; `None`
-    /// if it is not set, and where no slot is so long. `Base::Data` is fixed and ignored.
+    /// Sets the offset of a header from the first byte of the data; it must lie inside the first slot of
+    /// all packets. `None` unsets it, and so does an offset longer than a slot. `Base::Data` is fixed and
+    /// ignored.
     #[must_use]
     pub fn header(self, base: Base, place: Option<u16>) -> Marks {
         let place = place.filter(|place| usize::from(*place) <= SLOT_STRIDE);
@@ -65,19 +67,19 @@ impl Marks {
         self.with(field, place.unwrap_or(NO_OFFSET).to_ne_bytes(), place.is_some())
     }
 
-    /// What packets start with, as a link type number of pcap.
+    /// Sets the link type number of pcap for the header with which packets start.
     #[must_use]
     pub fn link(self, link: u16) -> Marks {
         self.with(std::mem::offset_of!(Values, link), link.to_ne_bytes(), false)
     }
 
-    /// The number of the device or input that they came from.
+    /// Sets the number of the device or input that the packets came from.
     #[must_use]
     pub fn port(self, port: u8) -> Marks {
         self.with(std::mem::offset_of!(Values, port), [port], false)
     }
 
-    /// The packet type annotation.
+    /// Sets the packet type annotation.
     #[must_use]
     pub fn kind(self, kind: PacketKind) -> Marks {
         self.with(std::mem::offset_of!(Values, kind), [kind as u8], false)
@@ -85,15 +87,16 @@ impl Marks {
 }
 
 impl Packet {
-    /// Says something of a packet.
+    /// Writes the values to the packet.
     #[inline]
     pub fn mark(&mut self, marks: &Marks) {
         let values = &mut self.meta_mut().values;
         let start = u64::from(values.start);
         let halves: *mut [u64; 2] = ptr::from_mut(values).wrapping_byte_add(HALVES[0]).cast();
-        // SAFETY: the two numbers are the second half of the values, as is asserted above, which is aligned to eight bytes and
-        // has no padding. What is written there are numbers of any value, but for the packet type, whose byte is kept or that of
-        // a packet type: nothing is carried into it, because a start and a place are no more than SLOT_STRIDE each.
+        // SAFETY: the two numbers are the second half of the values, as is asserted above, which is aligned
+        // to eight bytes and has no padding. The numbers written there may have any value, except for the
+        // packet type, whose byte is kept or is the byte of a packet type: no carry reaches it, because a
+        // start and an offset are no more than SLOT_STRIDE each.
         unsafe {
             let old = *halves;
             let new = |half: usize| {
@@ -133,7 +136,7 @@ mod tests {
             let [at_once, one_by_one] = &mut packets;
             for (base, place) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(headers) {
                 let Some(place) = place else { continue };
-                // What was said before is not heard of.
+                // Earlier values have no effect.
                 marks = marks.header(base, Some(1)).header(base, place);
                 one_by_one.set_offset(base, place.map(|place| place as isize));
             }

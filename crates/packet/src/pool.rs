@@ -1,4 +1,4 @@
-//! Pools of slots: one per worker, no lock and no atomic on the owner's path.
+//! Pools of slots: one per worker, without locks or atomic operations on the owner's path.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -12,25 +12,25 @@ use crate::list::{Returning, give_back_list};
 use crate::memory::Home;
 use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
-/// Slots taken into use at a time: 64 MiB of packet data.
+/// The number of slots taken into use at a time: 64 MiB of packet data.
 pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
 
-/// Slots of the largest packet.
+/// The number of slots of the largest packet.
 const LARGEST: usize = MAX_PACKET.div_ceil(SLOT_CAPACITY) + 1;
 
-/// A pool could not be made.
+/// The error of making a pool.
 #[derive(Debug)]
 pub enum PoolError {
-    /// Less memory than one step of growth.
+    /// The memory is smaller than one step of growth.
     TooSmall {
-        /// Bytes asked for.
+        /// The requested bytes.
         asked: usize,
-        /// The least that works.
+        /// The smallest number of bytes that works.
         least: usize,
     },
     /// The system refused the address space.
     Refused {
-        /// Bytes asked for.
+        /// The requested bytes.
         asked: usize,
         /// The system's reason.
         source: std::io::Error,
@@ -52,35 +52,35 @@ impl fmt::Display for PoolError {
 
 impl std::error::Error for PoolError {}
 
-/// How full a pool is.
+/// The fill level of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Slots that may ever be in use.
+    /// The largest number of slots that can be in use.
     pub limit: usize,
-    /// Slots taken into use so far.
+    /// The number of slots taken into use so far.
     pub grown: usize,
-    /// Slots that packets, stores and lists of returned slots have now.
+    /// The number of slots that packets, stores and lists of returned slots have now.
     pub in_use: usize,
-    /// Packets whose handle was dropped without a word.
+    /// The number of packets whose handle was dropped without a fate for the packet.
     pub leaked: u64,
 }
 
-/// A worker's stock of slots. The pool is the only one that allocates from it; packets may be given back
-/// from anywhere.
+/// A worker's supply of slots. Only the pool's owner allocates from it; packets may be returned from any
+/// thread.
 pub struct Pool {
     pub(crate) home: ManuallyDrop<Arc<Home>>,
-    /// Free slots, the one used last on top: its lines are likely still in the cache.
+    /// The free slots, with the slot that was used last on top: its lines are likely still in the cache.
     pub(crate) free: Vec<u32>,
     pub(crate) grown: u32,
     annotations: bool,
-    /// Which marks of devices are in use, as bits.
+    /// The marks of devices that are in use, as bits.
     pub(crate) devices: [u128; 2],
-    /// Where in `free` a slot for a device was last looked for.
+    /// The index in `free` at which a slot for a device was last searched.
     pub(crate) looked: usize,
 }
 
 impl Pool {
-    /// Reserves address space for `memory` bytes of packet data. Nothing of it is touched before it is needed.
+    /// Reserves address space for `memory` bytes of packet data. No memory is accessed before it is needed.
     pub fn new(memory: usize) -> Result<Pool, PoolError> {
         let least = STEP as usize * SLOT_STRIDE;
         if memory < least {
@@ -100,18 +100,18 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether anybody reads or writes annotations; if not, fresh packets do not get theirs cleared, which
-    /// saves touching a line. True unless told otherwise; debug builds always clear.
+    /// Sets whether annotations are used. If not, the annotations of new packets are not cleared, which
+    /// saves an access to a cache line. The default is true; debug builds always clear them.
     pub fn use_annotations(&mut self, used: bool) {
         self.annotations = used;
     }
 
-    /// Whether fresh packets have cleared annotations.
+    /// True if new packets have cleared annotations.
     pub fn uses_annotations(&self) -> bool {
         self.annotations
     }
 
-    /// How full the pool is.
+    /// Returns the fill level of the pool.
     pub fn stats(&self) -> PoolStats {
         PoolStats {
             limit: self.home.limit() as usize,
@@ -121,7 +121,7 @@ impl Pool {
         }
     }
 
-    /// Whether fewer than an eighth of the slots that there may ever be are free: time for those who hold packets to hold no
+    /// True if fewer than an eighth of all slots are free. Elements that hold packets should then hold no
     /// more.
     #[inline]
     pub fn is_scarce(&self) -> bool {
@@ -129,14 +129,14 @@ impl Pool {
         limit - used.min(limit) < limit / 8
     }
 
-    /// Start and length in bytes of the slots, which lie [`SLOT_STRIDE`] apart, for registering the area with
-    /// a device (AF_XDP's UMEM, DPDK's external memory).
+    /// Returns the start and length in bytes of the area of slots, which are [`SLOT_STRIDE`] apart, to
+    /// register the area with a device (AF_XDP's UMEM, DPDK's external memory).
     pub fn slot_area(&self) -> (*mut u8, usize) {
         self.home.slot_area()
     }
 
-    /// A fresh packet without bytes, [`HEADROOM`](crate::HEADROOM) bytes from the start of its slot. `None` when the pool is
-    /// empty.
+    /// Makes a packet without bytes, [`HEADROOM`](crate::HEADROOM) bytes from the start of its slot.
+    /// Returns `None` if the pool is empty.
     #[inline]
     pub fn allocate(&mut self) -> Option<Packet> {
         let index = match self.free.pop() {
@@ -146,13 +146,13 @@ impl Pool {
         Some(self.fresh(index))
     }
 
-    /// An empty packet in a slot that nobody else has.
+    /// Makes an empty packet in a slot that has no other owner.
     #[inline]
     pub(crate) fn fresh(&mut self, index: u32) -> Packet {
         fresh(&self.home, index, self.annotations)
     }
 
-    /// Whether a packet of the largest size could be had now.
+    /// True if a packet of the largest size can be allocated now.
     pub fn has_room(&mut self) -> bool {
         if self.free.len() < LARGEST
             && let Some(index) = self.refill()
@@ -162,8 +162,8 @@ impl Pool {
         self.free.len() >= LARGEST
     }
 
-    /// Takes in slots that have come home from elsewhere. That happens by itself when no other slot is free; until then caches
-    /// forget them.
+    /// Takes in slots that other threads have returned. This happens automatically when no other slot is
+    /// free; until then the caches lose these slots.
     pub fn collect(&mut self) {
         let mut index = self.home.take_returned();
         while index != NO_SLOT {
@@ -173,7 +173,7 @@ impl Pool {
         }
     }
 
-    /// Free slots from the list of returned ones, or from memory not used yet.
+    /// Returns a free slot: a returned slot, or a slot of memory not used yet.
     #[cold]
     pub(crate) fn refill(&mut self) -> Option<u32> {
         self.collect();
@@ -187,18 +187,18 @@ impl Pool {
     fn grow(&mut self) {
         let end = self.grown.saturating_add(STEP).min(self.home.limit());
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
-        // Upside down, so that packets are taken in the order of their addresses.
+        // In reverse order, so that packets are allocated in the order of their addresses.
         for index in (self.grown..end).rev() {
             let meta = Meta::new(self.home.slot(index), &raw const **self.home, index);
-            // SAFETY: the place lies in the reserved region and nobody has used it before.
+            // SAFETY: the place lies in the reserved region and has not been used before.
             unsafe { self.home.meta(index).write(meta) };
             self.free.push(index);
         }
         self.grown = end;
     }
 
-    /// A packet with these bytes, as a list of slots if they need it. `None` when the pool is empty or there
-    /// are more than [`MAX_PACKET`] bytes.
+    /// Makes a packet with these bytes, as a list of slots if necessary. Returns `None` if the pool is
+    /// empty or there are more than [`MAX_PACKET`] bytes.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.allocate()?;
         if bytes.len() <= SLOT_CAPACITY {
@@ -211,15 +211,15 @@ impl Pool {
         self.append(packet, bytes)
     }
 
-    /// Adds bytes behind a packet, in further slots where the last one is full. `None`, with the packet given
-    /// back, when the pool is empty or the packet would exceed [`MAX_PACKET`].
+    /// Adds bytes at the end of a packet, in further slots if the last slot is full. Returns `None`, and
+    /// frees the packet, if the pool is empty or the packet would exceed [`MAX_PACKET`].
     #[cold]
     pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
         if packet.len() + bytes.len() > MAX_PACKET {
             self.free(packet);
             return None;
         }
-        // Slots of another pool, or on loan from a store, cannot be continued by slots of this one.
+        // Slots of another pool, or on loan from a store, cannot be followed by slots of this pool.
         if !self.owns(&packet) || packet.meta().owner.load(Ordering::Relaxed) != owner::POOL {
             let copy = self.copy(&packet);
             self.free(packet);
@@ -227,7 +227,7 @@ impl Pool {
         }
         let total = packet.len() + bytes.len();
         let mut at = packet.0;
-        // SAFETY: `at` walks along the slots that `packet` owns, new ones being linked in before they are
+        // SAFETY: `at` walks along the slots that `packet` owns, new slots being linked in before they are
         // written; each copy stays inside its slot's tail room.
         unsafe {
             while let Some(next) = at.as_ref().next() {
@@ -247,7 +247,7 @@ impl Pool {
                     self.free(packet);
                     return None;
                 };
-                // Both have a number, or are of this pool, or it could not go on there.
+                // This fails only if the two slots belong to different pools of which one has no number.
                 if !last.go_on(more.meta()) {
                     self.free(more);
                     self.free(packet);
@@ -260,15 +260,15 @@ impl Pool {
         Some(packet)
     }
 
-    /// A packet with the same bytes, metadata and annotations, in slots of its own. The data keeps its distance
-    /// from the slot's start, and stripped headers within the headroom come along.
+    /// Makes a packet with the same bytes, metadata and annotations, in its own slots. The data keeps its
+    /// distance from the slot's start, and stripped headers within the headroom are copied too.
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         if packet.is_large() {
             return self.copy_large(packet);
         }
         let mut copy = self.allocate()?;
         let from = packet.meta();
-        // Stripped headers can be asked for again, so they are copied too.
+        // Stripped headers may be added to the packet again, so they are copied too.
         let first = from.values.own as usize;
         let end = from.values.start as usize + from.values.head as usize;
         // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
@@ -308,7 +308,7 @@ impl Pool {
         Some(copy)
     }
 
-    /// Whether the slots of a packet are this pool's.
+    /// True if the slots of a packet belong to this pool.
     #[inline]
     pub(crate) fn owns(&self, packet: &Packet) -> bool {
         std::ptr::eq(packet.home(), &raw const **self.home)
@@ -322,7 +322,7 @@ impl Pool {
             return self.free_large(packet);
         }
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
-            // Release: what was done with the packet happens before the store lends it again.
+            // Release: all accesses to the packet happen before the store lends it again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
         } else if self.owns(&packet) {
             self.free.push(meta.values.index);
@@ -332,7 +332,7 @@ impl Pool {
         std::mem::forget(packet);
     }
 
-    /// The same for a packet of several slots, which may belong to several.
+    /// Takes back the slots of a packet of several slots, which may have several owners.
     #[cold]
     fn free_large(&mut self, packet: Packet) {
         let first = ManuallyDrop::new(packet).0;
@@ -340,7 +340,8 @@ impl Pool {
         unsafe { give_back_list(Some(first), Some((&raw const **self.home, &mut self.free))) };
     }
 
-    /// Takes back the slots of all packets of a batch, and leaves it empty. Those of another pool go home together.
+    /// Takes back the slots of all packets of a batch, and leaves the batch empty. Slots of another pool
+    /// are returned together.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
         let mut returning = Returning::new();
@@ -357,7 +358,7 @@ impl Pool {
     }
 }
 
-/// An empty packet in a slot that nobody else has; `clears` says whether somebody reads its annotations.
+/// Makes an empty packet in a slot that has no other owner; `clears` is true if its annotations are used.
 #[inline]
 pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
     // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
@@ -376,7 +377,7 @@ pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
 }
 
 impl Meta {
-    /// Takes over everything that describes the packet rather than the slot.
+    /// Copies everything that describes the packet and not the slot.
     #[inline]
     pub(crate) fn copy_values(&mut self, from: &Meta) {
         self.values = Values { index: self.values.index, ..from.values };
@@ -389,10 +390,11 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.collect();
         if self.free.len() == self.grown as usize {
-            // SAFETY: every slot is home, so no packet points to it any more; dropped once, here.
+            // SAFETY: every slot has been returned, so no packet points to it any more; dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.home) };
         }
-        // Otherwise packets are still about, and their memory must outlive them: it is not given back.
+        // Otherwise packets are still in use, and their memory must outlive them: it is not returned to the
+        // system.
     }
 }
 
@@ -407,7 +409,7 @@ mod tests {
     use super::*;
     use crate::slot::{Base, HEADROOM};
 
-    /// Room for one step and a bit.
+    /// Room for one step and ten more slots.
     fn pool() -> Pool {
         Pool::new((STEP as usize + 10) * SLOT_STRIDE).unwrap()
     }
@@ -451,7 +453,8 @@ mod tests {
         let mut middle = [0; 100];
         assert_eq!(copy.read_at(2_100, &mut middle), 100);
         assert_eq!(middle[..], bytes[2_100..2_200]);
-        // Over the border between two slots and over the end; what lies around stays.
+        // The range crosses the border between two slots and the end of the packet; other bytes stay
+        // unchanged.
         let mut changed = bytes.clone();
         changed[2_000..2_300].fill(9);
         changed[19_990..].fill(8);
@@ -517,7 +520,7 @@ mod tests {
         let some: Vec<_> = (0..50).map(|_| pool.packet(&[7; 50]).unwrap()).collect();
         std::thread::spawn(move || {
             packets.into_iter().for_each(|p| other.free(p));
-            // Guests of one pool, one of its own among them.
+            // Packets of the other pool, and one packet of this pool.
             let mut batch = Batch::new();
             let own = other.packet(b"own").unwrap();
             for packet in some.into_iter().chain([own]) {

@@ -1,16 +1,17 @@
-//! Why a packet was dropped. One list for the whole product, so that reports from different elements agree.
+//! Reasons for which packets are dropped. There is one list for the whole product, so that reports of
+//! different elements agree.
 
 use std::fmt;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// The named fate of a packet that is neither forwarded nor held.
+        /// The reason for which a packet was neither forwarded nor held.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum DropReason { $($(#[$doc])* $name,)* }
 
         impl DropReason {
-            /// Every reason there is, in the order of their declaration.
+            /// All reasons, in the order of their declaration.
             pub const ALL: &[DropReason] = &[$(DropReason::$name,)*];
 
             /// The name in reports and JSON.
@@ -22,11 +23,11 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// An element whose purpose is to end packets (Discard, Idle).
+    /// The packet reached an element whose purpose is to end packets (Discard, Idle).
     Discard = "discard",
     /// No rule or pattern of a classifier matched.
     NoMatch = "no match",
-    /// A rule of a filter says so.
+    /// A rule of a filter denied the packet.
     Denied = "denied",
     /// The element chose an output that does not exist.
     NoOutput = "no output",
@@ -42,87 +43,88 @@ reasons! {
     NoBuffer = "no buffer",
     /// The IP time to live reached zero.
     TtlExpired = "TTL expired",
-    /// Shorter than the header that the element works on.
+    /// The packet is shorter than the header that the element works on.
     TooShort = "too short",
-    /// Longer than a packet may be.
+    /// The packet is longer than a packet may be.
     TooLong = "too long",
     /// The IP header is not valid (version, header length, total length).
     BadIpHeader = "bad IP header",
     /// The IP header checksum is wrong.
     BadIpChecksum = "bad IP checksum",
-    /// The IP source address is on the list of bad ones.
+    /// The IP source address is on the list of bad addresses.
     BadSource = "bad source address",
-    /// A network header that is not IPv4's is not valid (ARP).
+    /// A network header other than IPv4 is not valid (ARP).
     BadNetworkHeader = "bad network header",
     /// A transport header is not valid.
     BadTransportHeader = "bad transport header",
-    /// A reply was sent in its place, or it was what somebody waited for.
+    /// The packet was answered by a reply, or it was the reply that an element was waiting for.
     Answered = "answered",
     /// A frame's checksum is wrong.
     BadCrc = "bad CRC",
-    /// The headers or options of a packet do not allow what the element is to do.
+    /// The headers or options of the packet do not allow the operation of the element.
     Unsuitable = "unsuitable packet",
     /// A transport checksum is wrong.
     BadTransportChecksum = "bad transport checksum",
     /// A header annotation that the element needs is not set.
     NoHeader = "no header",
-    /// A large packet whose headers reach beyond its first slot.
+    /// The headers of a large packet extend beyond its first slot.
     HeadersSplit = "headers beyond first slot",
-    /// No room in front of the packet for another header.
+    /// There is no room before the packet for another header.
     NoHeadroom = "no headroom",
     /// The element was switched off.
     Inactive = "inactive",
-    /// Outside of a chosen range of time.
+    /// The packet's time is outside of a chosen range.
     OutOfTime = "out of time",
-    /// Chosen at random, or every n-th.
+    /// The packet was chosen at random, or as every n-th packet.
     Sampled = "sampled",
-    /// Above a configured rate.
+    /// The packet exceeded a configured rate.
     OverRate = "over rate",
     /// A queue was about to become too long, or packets waited too long in it.
     EarlyDrop = "early drop",
     /// A file or interface did not take the packet.
     WriteError = "write error",
-    /// Packets of the file start with another link header than this one.
+    /// The packets of the file start with a different link header.
     OtherLinkType = "another link type",
-    /// Longer than the interface carries, and not to be cut into segments.
+    /// The packet is longer than the interface carries, and cannot be cut into segments.
     TooLarge = "too large for the interface",
-    /// A large frame that stands for many, in a tunnel or of a kind that is not known, so that nobody can cut it.
+    /// A large packet that represents many segments is in a tunnel or of an unknown kind, so that it cannot
+    /// be cut.
     UnknownSegments = "segments not understood",
-    /// The interface is down, or gone.
+    /// The interface is down or has been removed.
     InterfaceDown = "interface down",
-    /// The interface takes nothing more at the moment.
+    /// The interface takes no further packets at the moment.
     SendQueueFull = "send queue full",
-    /// There is nobody to send to.
+    /// There is no peer to send to.
     NotConnected = "not connected",
-    /// Held when the run was stopped.
+    /// The packet was held when the run was stopped.
     Stop = "stop",
     /// The router was misconfigured at run time (a loop without end).
     Loop = "loop",
-    /// A translator has no mapping for the packet, and is not to make one.
+    /// A translator has no mapping for the packet, and must not make one.
     NoMapping = "no mapping",
     /// All ports or addresses that a translator may choose from are in use.
     NoFreePort = "no free port",
-    /// A table has as many entries as it may have, and none may give way.
+    /// A table has the largest allowed number of entries, and none may be evicted.
     TableFull = "table full",
-    /// An element held as many bytes as it may, and the packet gave way to others.
+    /// An element held the largest allowed number of bytes, and the packet was evicted in favour of others.
     MemoryLimit = "memory limit",
-    /// As many fragments, or packets of which not all fragments have come, as a limit allows.
+    /// The number of fragments, or of packets with missing fragments, has reached a limit.
     FragmentLimit = "fragment limit",
-    /// Fragments of one packet have bytes in common, or contradict each other about its end.
+    /// Fragments of one packet overlap, or contradict each other about its end.
     Overlap = "overlapping fragments",
-    /// Merged into another one: an ACK into a later one, segments into a large one.
+    /// The packet was merged into another: an ACK into a later ACK, segments into a large segment.
     Coalesced = "coalesced",
-    /// A large segment in whose place those left that it stood for.
+    /// A large segment was replaced by the segments that it represented.
     Segmented = "segmented",
-    /// A sliced packet came back after its payload's time was over.
+    /// A sliced packet came back after its payload had expired.
     PayloadExpired = "payload expired",
     /// A sliced packet came back a second time; its payload has left with the first.
     PayloadTaken = "payload already joined",
     /// A packet came from outside with a token that only sliced packets have.
     ForeignToken = "token from outside",
-    /// A packet is marked as sliced and has no token of ours, or not all of what belongs to it.
+    /// A packet is marked as sliced, but has no token of this engine or only a part of it.
     NoToken = "no token",
-    /// A sliced packet came back inside of another packet in a way that keeps it from being joined.
+    /// A sliced packet came back inside of another packet in a form that cannot be joined.
     TokenInside = "token inside of another packet",
 }
 

@@ -10,14 +10,14 @@ use crate::list::{Chunks, give_back_list};
 use crate::memory::Home;
 use crate::time::Timestamp;
 
-/// Free bytes in front of the data of a fresh packet.
+/// The number of free bytes before the data of a new packet.
 pub const HEADROOM: usize = 256;
-/// Bytes from one slot to the next: 37 cache lines. An odd number spreads the first lines of neighbouring
-/// packets over all cache sets; a power of two makes the hot path more than twice as slow.
+/// The distance from one slot to the next in bytes: 37 cache lines. An odd number spreads the first lines
+/// of neighbouring packets over all cache sets; a power of two makes the hot path more than twice as slow.
 pub const SLOT_STRIDE: usize = 2368;
-/// Bytes that a fresh slot can hold behind its headroom; longer packets are lists of slots.
+/// The number of bytes that a new slot can hold after its headroom; longer packets are lists of slots.
 pub const SLOT_CAPACITY: usize = SLOT_STRIDE - HEADROOM;
-/// The longest packet: the limit of captures.
+/// The length of the longest packet: the limit of captures.
 pub const MAX_PACKET: usize = 262_144;
 /// The value of a header offset that is not set.
 pub const NO_OFFSET: u16 = u16::MAX;
@@ -27,26 +27,26 @@ pub(crate) const ETHERNET: u16 = 1;
 
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// Who receives the slot when its packet ends.
+/// The marks that say where a slot returns to when its packet ends.
 pub(crate) mod owner {
     /// The pool.
     pub(crate) const POOL: u8 = 0;
-    /// A [`Store`](crate::Store), and the packet is out.
+    /// A [`Store`](crate::Store), whose packet is on loan.
     pub(crate) const STORE_OUT: u8 = 1;
-    /// A [`Store`](crate::Store), and the packet is back.
+    /// A [`Store`](crate::Store), whose packet has been returned.
     pub(crate) const STORE_HOME: u8 = 2;
-    /// The first one of the devices that the pool is the memory of; the others follow.
+    /// The first of the devices that use the pool's memory; the marks of the others follow.
     pub(crate) const DEVICE: u8 = 3;
 }
 
-/// What the link layer said about the packet's destination (Click's packet type annotation).
+/// The kind of the packet's destination on the link layer (Click's packet type annotation).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketKind {
     /// To this host, or unknown.
     #[default]
     Host,
-    /// To everybody.
+    /// To all hosts.
     Broadcast,
     /// To a group.
     Multicast,
@@ -59,7 +59,8 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// Whom an Ethernet frame is for, as far as its first bytes say so; what is for one host is for this one.
+    /// Returns the kind of an Ethernet frame, as far as its first bytes determine it: frames to a single
+    /// host are taken as frames to this host.
     #[inline]
     pub fn of_frame(frame: &[u8]) -> PacketKind {
         match frame.first_chunk() {
@@ -70,33 +71,34 @@ impl PacketKind {
     }
 }
 
-/// What describes a packet of one slot, in half a cache line: an image of it makes the packet anew.
+/// The description of a packet of one slot, in half a cache line: a copy of it restores the packet.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Values {
     pub(crate) time: Timestamp,
-    /// The upper half of the packet's mark of its flow; 0 without one.
+    /// The upper half of the packet's flow mark; 0 without a mark.
     pub(crate) flow: u32,
-    /// The slot's own number; never changes.
+    /// The number of the slot; never changes.
     pub(crate) index: u32,
-    /// First byte of data, from the slot's first byte.
+    /// The offset of the first byte of data in the slot.
     pub(crate) start: u16,
-    /// Bytes of data in this slot.
+    /// The number of bytes of data in this slot.
     pub(crate) head: u16,
-    /// First byte, from the slot's, that has been part of the packet; what lies before it are leftovers.
+    /// The offset in the slot of the first byte that has been part of the packet; earlier bytes are
+    /// meaningless.
     pub(crate) own: u16,
-    /// Header offsets from the slot's first byte, so that stripping does not move them.
+    /// The offsets of headers in the slot, so that stripping does not change them.
     pub(crate) mac: u16,
     pub(crate) network: u16,
     pub(crate) transport: u16,
-    /// Link type number of pcap: what the packet starts with.
+    /// The link type number of pcap: the kind of header with which the packet starts.
     pub(crate) link: u16,
     pub(crate) port: u8,
     pub(crate) kind: PacketKind,
 }
 
 impl Values {
-    /// Those of an empty packet in slot `index`.
+    /// Returns the values of an empty packet in slot `index`.
     #[inline]
     pub(crate) fn fresh(index: u32) -> Values {
         Values {
@@ -115,7 +117,7 @@ impl Values {
         }
     }
 
-    /// Where a header starts, from the slot's first byte; [`NO_OFFSET`] if it is not set.
+    /// Returns the offset in the slot at which a header starts; [`NO_OFFSET`] if it is not set.
     #[inline]
     fn place(&self, base: Base) -> u16 {
         match base {
@@ -127,40 +129,41 @@ impl Values {
     }
 }
 
-/// What stands in a slot's annotations: who knows that need not touch their cache line to have it so.
+/// The known content of a slot's annotations. Code that knows the content need not access their cache line
+/// to restore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Standing {
     /// [`Annotations::CLEAR`].
     Clear,
-    /// Those that the packet was stored with.
+    /// The annotations with which the packet was stored.
     Stored,
-    /// Anything.
+    /// Any content.
     Any,
 }
 
-/// Line 0 of a packet's metadata. Exactly one cache line; line 1 is [`Annotations`].
+/// Line 0 of a packet's metadata: exactly one cache line. Line 1 is [`Annotations`].
 #[repr(C, align(64))]
 pub(crate) struct Meta {
-    /// First byte of the slot; never changes.
+    /// The first byte of the slot; never changes.
     pub(crate) base: NonNull<u8>,
-    /// The pool's shared part; never changes.
+    /// The shared part of the pool; never changes.
     pub(crate) home: *const Home,
     pub(crate) values: Values,
-    /// Bytes of the whole packet.
+    /// The number of bytes of the whole packet.
     pub(crate) length: u32,
-    /// Next slot of a large packet, or of a chain.
+    /// The next slot of a large packet, or of a chain.
     next: u32,
-    /// Link of the list of returned slots; while the packet is out, the lower half of the mark of its flow.
+    /// The link in the list of returned slots. While the packet is in use, the lower half of its flow mark.
     pub(crate) next_free: u32,
     pub(crate) owner: AtomicU8,
     pub(crate) annotations: Standing,
-    /// Number of the pool that the next slot is of.
+    /// The number of the pool to which the next slot belongs.
     next_home: u16,
 }
 
 impl Meta {
-    /// That of an empty packet.
+    /// Makes the metadata of an empty packet.
     pub(crate) fn new(base: NonNull<u8>, home: *const Home, index: u32) -> Meta {
         Meta {
             base,
@@ -175,19 +178,19 @@ impl Meta {
         }
     }
 
-    /// Whether there is a next slot.
+    /// True if there is a next slot.
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
         self.next != NO_SLOT
     }
 
-    /// Lets the list end here.
+    /// Ends the list at this slot.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.next = NO_SLOT;
     }
 
-    /// The next slot, which belongs to whoever has this one.
+    /// Returns the next slot, which belongs to the owner of this slot.
     #[inline]
     pub(crate) fn next(&self) -> Option<NonNull<Meta>> {
         if self.next == NO_SLOT {
@@ -202,8 +205,8 @@ impl Meta {
         })
     }
 
-    /// Lets the list go on there. False, and nothing done, where that slot is another pool's, and one of the two has no
-    /// number.
+    /// Links this slot to the next. Returns false, and does nothing, if the slots belong to different pools
+    /// of which one has no number.
     #[inline]
     pub(crate) fn go_on(&mut self, next: &Meta) -> bool {
         // SAFETY: as in `next`.
@@ -219,18 +222,19 @@ impl Meta {
 
 const _: () = assert!(size_of::<Meta>() == 64 && size_of::<Values>() == 32 && SLOT_STRIDE / 64 % 2 == 1);
 
-/// An owned packet. It can be moved between threads but never cloned; copies are explicit
+/// An owned packet. It can be moved between threads but not cloned; copies are explicit
 /// ([`Pool::copy`](crate::Pool::copy)) because they cost memory.
 #[repr(transparent)]
 pub struct Packet(pub(crate) NonNull<Meta>);
 
-// SAFETY: a `Packet` is the only owner of its slot, metadata and annotations, none of which refer to a thread.
+// SAFETY: a `Packet` is the only owner of its slot, metadata and annotations, none of which refers to a
+// thread.
 unsafe impl Send for Packet {}
 
-/// Where a header offset counts from.
+/// The base from which an offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Base {
-    /// The first byte of the packet as it is now.
+    /// The first byte of the packet in its current state.
     Data,
     /// The link header annotation.
     Mac,
@@ -243,8 +247,8 @@ pub enum Base {
 impl Packet {
     #[inline]
     pub(crate) fn meta(&self) -> &Meta {
-        // SAFETY: the handle owns the slot, whose metadata lives as long as the pool's memory, and that lives
-        // until every packet is back.
+        // SAFETY: the handle owns the slot, whose metadata lives as long as the pool's memory, and that
+        // lives until every packet has been returned.
         unsafe { self.0.as_ref() }
     }
 
@@ -255,30 +259,30 @@ impl Packet {
     }
 
     pub(crate) fn home(&self) -> &Home {
-        // SAFETY: `Home` outlives its packets (see `Pool::drop`). Only the one field is read, because a store asks
-        // this of packets that are out, whose other metadata somebody else may be writing.
+        // SAFETY: `Home` outlives its packets (see `Pool::drop`). Only this field is read, because a
+        // store calls this for packets on loan, whose other metadata another thread may be writing.
         unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
     }
 
-    /// Bytes of the whole packet.
+    /// Returns the number of bytes of the whole packet.
     #[inline]
     pub fn len(&self) -> usize {
         self.meta().length as usize
     }
 
-    /// Whether the packet has no bytes.
+    /// True if the packet has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.meta().length == 0
     }
 
-    /// Whether the packet is a list of slots; [`data`](Self::data) then shows only its first part.
+    /// True if the packet is a list of slots; [`data`](Self::data) then shows only its first part.
     #[inline]
     pub fn is_large(&self) -> bool {
         self.meta().goes_on()
     }
 
-    /// The bytes in the first slot: the whole packet, or at least the headers of a large one.
+    /// Returns the bytes in the first slot: the whole packet, or at least the headers of a large packet.
     #[inline]
     pub fn data(&self) -> &[u8] {
         let meta = self.meta();
@@ -292,7 +296,7 @@ impl Packet {
         }
     }
 
-    /// The bytes in the first slot, writable.
+    /// Returns the bytes in the first slot, writable.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
@@ -305,8 +309,9 @@ impl Packet {
         }
     }
 
-    /// So many bytes of the first slot, some of which may lie behind the packet's end and mean nothing: for reading a fixed
-    /// number of bytes at a time, where those that count are known to be there. `None` where the slot ends before.
+    /// Returns `N` bytes of the first slot. Some may lie after the packet's end and are meaningless: it is
+    /// meant for reads of a fixed number of bytes when the needed bytes are known to exist. Returns `None`
+    /// if the slot ends earlier.
     #[inline(always)]
     pub fn slot_bytes<const N: usize>(&self, place: usize) -> Option<&[u8; N]> {
         let at = self.slot_place::<N>(place)?;
@@ -314,7 +319,7 @@ impl Packet {
         Some(unsafe { &*self.meta().base.as_ptr().add(at).cast() })
     }
 
-    /// The same, writable. Bytes behind the packet's end have to stay as they are.
+    /// Like [`slot_bytes`](Self::slot_bytes), writable. Bytes after the packet's end must not be changed.
     #[inline(always)]
     pub fn slot_bytes_mut<const N: usize>(&mut self, place: usize) -> Option<&mut [u8; N]> {
         let at = self.slot_place::<N>(place)?;
@@ -322,7 +327,8 @@ impl Packet {
         Some(unsafe { &mut *self.meta().base.as_ptr().add(at).cast() })
     }
 
-    /// So many bytes of the first slot from the packet's first one on, of which those behind the packet's end mean nothing.
+    /// Returns `length` bytes of the first slot from the packet's first byte on. Bytes after the packet's
+    /// end are meaningless.
     #[inline]
     pub fn slot_window(&self, length: usize) -> Option<&[u8]> {
         let start = self.meta().values.start as usize;
@@ -331,7 +337,7 @@ impl Packet {
             .then(|| unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), length) })
     }
 
-    /// The same, writable. Bytes behind the packet's end have to stay as they are.
+    /// Like [`slot_window`](Self::slot_window), writable. Bytes after the packet's end must not be changed.
     #[inline]
     pub fn slot_window_mut(&mut self, length: usize) -> Option<&mut [u8]> {
         let start = self.meta().values.start as usize;
@@ -340,20 +346,21 @@ impl Packet {
             .then(|| unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), length) })
     }
 
-    /// Where in the slot so many bytes start, if it has them.
+    /// Returns the offset in the slot at which `N` bytes start, if the slot has them.
     #[inline(always)]
     fn slot_place<const N: usize>(&self, place: usize) -> Option<usize> {
         let at = place.checked_add(self.meta().values.start as usize)?;
         (at <= const { SLOT_STRIDE - N }).then_some(at)
     }
 
-    /// How many bytes of the first slot lie from the packet's first one on, those behind its end included.
+    /// Returns the number of bytes of the first slot from the packet's first byte on, including bytes after
+    /// the packet's end.
     #[inline]
     pub fn slot_rest(&self) -> usize {
         SLOT_STRIDE - self.meta().values.start as usize
     }
 
-    /// The bytes in the first slot that have been part of the packet, stripped ones included.
+    /// Returns the bytes in the first slot that have been part of the packet, including stripped bytes.
     #[inline]
     pub(crate) fn own_bytes(&self) -> &[u8] {
         let meta = self.meta();
@@ -367,7 +374,7 @@ impl Packet {
         }
     }
 
-    /// As [`own_bytes`](Self::own_bytes), writable.
+    /// Like [`own_bytes`](Self::own_bytes), writable.
     #[inline]
     pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
@@ -381,12 +388,12 @@ impl Packet {
         }
     }
 
-    /// All bytes, slot by slot.
+    /// Returns all bytes, slot by slot.
     pub fn chunks(&self) -> Chunks<'_> {
         Chunks::new(self.meta())
     }
 
-    /// Copies bytes from `offset` on into `to`, over slot borders; says how many there were.
+    /// Copies bytes from `offset` on into `to`, across slot borders; returns the number of bytes.
     pub fn read_at(&self, mut offset: usize, to: &mut [u8]) -> usize {
         let mut done = 0;
         for chunk in self.chunks() {
@@ -404,7 +411,8 @@ impl Packet {
         done
     }
 
-    /// Writes bytes from `offset` on, over slot borders; says how many of them lay inside the packet.
+    /// Writes bytes from `offset` on, across slot borders; returns the number of bytes that lay inside the
+    /// packet.
     pub fn write_at(&mut self, mut offset: usize, from: &[u8]) -> usize {
         let (mut done, mut at) = (0, Some(self.0));
         while let Some(slot) = at.filter(|_| done < from.len()) {
@@ -417,7 +425,8 @@ impl Packet {
                 continue;
             }
             let n = (length - offset).min(from.len() - done);
-            // SAFETY: the range lies inside the slot's data, and nothing else refers to them while the handle is borrowed.
+            // SAFETY: the range lies inside the slot's data, and nothing else refers to the data while the
+            // handle is borrowed.
             unsafe {
                 let to = meta.base.as_ptr().add(usize::from(meta.values.start) + offset);
                 ptr::copy_nonoverlapping(from.as_ptr().add(done), to, n);
@@ -427,19 +436,19 @@ impl Packet {
         done
     }
 
-    /// Free bytes in front of the data.
+    /// Returns the number of free bytes before the data.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.meta().values.start as usize
     }
 
-    /// Free bytes behind the data in the first slot; none in a large packet.
+    /// Returns the number of free bytes after the data in the first slot; 0 for a large packet.
     pub fn tailroom(&self) -> usize {
         let meta = self.meta();
         if meta.goes_on() { 0 } else { SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize }
     }
 
-    /// Removes `n` bytes from the front. False, and nothing done, if the first slot has fewer.
+    /// Removes `n` bytes from the front. Returns false, and does nothing, if the first slot has fewer.
     #[inline]
     #[must_use]
     pub fn strip(&mut self, n: usize) -> bool {
@@ -453,7 +462,8 @@ impl Packet {
         true
     }
 
-    /// Adds `n` bytes in front, with the values that stand there. False, and nothing done, without the room.
+    /// Adds `n` bytes at the front, with the values that the slot has there. Returns false, and does
+    /// nothing, if there is no room.
     #[inline]
     #[must_use]
     pub fn unstrip(&mut self, n: usize) -> bool {
@@ -468,7 +478,7 @@ impl Packet {
         true
     }
 
-    /// Adds a header in front of the data. False, and nothing done, without the room.
+    /// Adds a header before the data. Returns false, and does nothing, if there is no room.
     #[inline]
     #[must_use]
     pub fn prepend<const N: usize>(&mut self, header: &[u8; N]) -> bool {
@@ -481,14 +491,15 @@ impl Packet {
         true
     }
 
-    /// How many bytes right in front of the data have been part of the packet: those that were stripped.
+    /// Returns the number of bytes right before the data that have been part of the packet: the stripped
+    /// bytes.
     pub fn stripped(&self) -> usize {
         let meta = self.meta();
         meta.values.start.saturating_sub(meta.values.own) as usize
     }
 
-    /// Adds `n` bytes behind the data, with the values that stand there. False, and nothing done, without the
-    /// room in the first slot or for a large packet.
+    /// Adds `n` bytes after the data, with the values that the slot has there. Returns false, and does
+    /// nothing, if the first slot has no room or the packet is large.
     #[must_use]
     pub fn extend(&mut self, n: usize) -> bool {
         if n > self.tailroom() {
@@ -500,7 +511,7 @@ impl Packet {
         true
     }
 
-    /// Cuts the packet to `length` bytes if it is longer. Slots that are not needed any more go home.
+    /// Cuts the packet to `length` bytes if it is longer. Slots that are no longer needed are returned.
     #[inline]
     pub fn truncate(&mut self, length: usize) {
         if length < self.len() {
@@ -508,7 +519,7 @@ impl Packet {
         }
     }
 
-    /// Cuts a packet that is longer.
+    /// Cuts a packet that is longer than `length`.
     #[cold]
     fn cut(&mut self, length: usize) {
         if self.is_large() {
@@ -540,7 +551,7 @@ impl Packet {
         self.meta_mut().length = length as u32;
     }
 
-    /// The time stamp; zero if there is none.
+    /// Returns the time stamp; zero if there is none.
     #[inline]
     pub fn time(&self) -> Timestamp {
         self.meta().values.time
@@ -552,7 +563,7 @@ impl Packet {
         self.meta_mut().values.time = time;
     }
 
-    /// The number of the device or input that the packet came from.
+    /// Returns the number of the device or input that the packet came from.
     pub fn port(&self) -> u8 {
         self.meta().values.port
     }
@@ -562,17 +573,18 @@ impl Packet {
         self.meta_mut().values.port = port;
     }
 
-    /// What the packet starts with, as a link type number of pcap; 1, Ethernet, unless told otherwise.
+    /// Returns the link type number of pcap for the header with which the packet starts; 1 (Ethernet) by
+    /// default.
     pub fn link(&self) -> u16 {
         self.meta().values.link
     }
 
-    /// Sets what the packet starts with.
+    /// Sets the link type number.
     pub fn set_link(&mut self, link: u16) {
         self.meta_mut().values.link = link;
     }
 
-    /// Click's packet type annotation.
+    /// Returns Click's packet type annotation.
     pub fn kind(&self) -> PacketKind {
         self.meta().values.kind
     }
@@ -582,7 +594,8 @@ impl Packet {
         self.meta_mut().values.kind = kind;
     }
 
-    /// What an element that has found the packet's flow calls that flow; `None` if none has.
+    /// Returns the flow mark that an element has set after it has found the packet's flow; `None` if no
+    /// element has.
     #[inline]
     pub fn flow_mark(&self) -> Option<NonZeroU64> {
         let meta = self.meta();
@@ -592,7 +605,7 @@ impl Packet {
         }
     }
 
-    /// Sets what the packet's flow is called. Without anything in its upper half, it is none.
+    /// Sets the flow mark. A mark whose upper half is zero counts as none.
     #[inline]
     pub fn set_flow_mark(&mut self, mark: Option<NonZeroU64>) {
         let mark = mark.map_or(0, NonZeroU64::get);
@@ -600,7 +613,8 @@ impl Packet {
         (meta.values.flow, meta.next_free) = ((mark >> 32) as u32, mark as u32);
     }
 
-    /// Where the header of `base` starts, from the first byte of the data; negative when it was stripped.
+    /// Returns the offset of the header of `base` from the first byte of the data; negative if it was
+    /// stripped.
     #[inline]
     pub fn offset(&self, base: Base) -> Option<isize> {
         let meta = self.meta();
@@ -613,7 +627,7 @@ impl Packet {
         (offset != NO_OFFSET).then(|| offset as isize - meta.values.start as isize)
     }
 
-    /// Sets where the header of `base` starts, from the first byte of the data; `None` unsets it. Offsets
+    /// Sets the offset of the header of `base` from the first byte of the data; `None` unsets it. Offsets
     /// outside the first slot unset it too. `Base::Data` is fixed and ignored.
     #[inline]
     pub fn set_offset(&mut self, base: Base, offset: Option<isize>) {
@@ -636,8 +650,8 @@ impl Packet {
         }
     }
 
-    /// Sets where network and transport header start, from the first byte of the data, for those who have just
-    /// looked at them there: both lie in the first slot.
+    /// Sets the offsets of the network and transport headers from the first byte of the data. The caller
+    /// has just read these headers: both lie in the first slot.
     #[inline]
     pub fn set_headers(&mut self, network: usize, transport: usize) {
         let meta = self.meta_mut();
@@ -646,8 +660,8 @@ impl Packet {
         meta.values.transport = meta.values.start.wrapping_add(transport as u16);
     }
 
-    /// Sets where the link header starts, at the first byte of the data, and the network header, `length` bytes
-    /// behind it.
+    /// Sets the link header to the first byte of the data, and the network header to the offset `length`
+    /// after it.
     #[inline]
     pub fn set_link_header(&mut self, length: usize) {
         let meta = self.meta_mut();
@@ -656,8 +670,8 @@ impl Packet {
         meta.values.network = if network <= SLOT_STRIDE { network as u16 } else { NO_OFFSET };
     }
 
-    /// The bytes from the header of `base` to the end of the data in the first slot, also when the header was
-    /// stripped. `None` where the header is not set or lies behind the data.
+    /// Returns the bytes from the header of `base` to the end of the data in the first slot, even if the
+    /// header was stripped. Returns `None` if the header is not set or lies after the data.
     #[inline]
     pub fn header(&self, base: Base) -> Option<&[u8]> {
         let (start, end) = self.header_range(base)?;
@@ -665,7 +679,7 @@ impl Packet {
         Some(unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), end - start) })
     }
 
-    /// As [`header`](Self::header), writable.
+    /// Like [`header`](Self::header), writable.
     #[inline]
     pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
         let (start, end) = self.header_range(base)?;
@@ -673,7 +687,8 @@ impl Packet {
         Some(unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), end - start) })
     }
 
-    /// The first `N` bytes of the header of `base`, writable; one comparison finds out that they are there.
+    /// Returns the first `N` bytes of the header of `base`, writable. A single comparison checks that they
+    /// exist.
     #[inline]
     pub fn header_chunk_mut<const N: usize>(&mut self, base: Base) -> Option<&mut [u8; N]> {
         let meta = self.meta();
@@ -687,11 +702,11 @@ impl Packet {
         Some(unsafe { meta.base.add(start).cast::<[u8; N]>().as_mut() })
     }
 
-    /// Whether the transport header is marked to start so many bytes behind the network header's start.
+    /// True if the transport header is set to start `length` bytes after the start of the network header.
     #[inline]
     pub fn is_marked_behind(&self, length: usize) -> bool {
         let Values { network, transport, .. } = self.meta().values;
-        // Both unset would be equal.
+        // If both are unset, they would be equal for a length of 0.
         network as usize + length == transport as usize && transport != NO_OFFSET
     }
 
@@ -704,15 +719,15 @@ impl Packet {
         (start <= end).then_some((start as usize, end as usize))
     }
 
-    /// Click's annotations. They are cleared for a fresh packet only in pools that were told that somebody
-    /// uses them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
+    /// Returns Click's annotations. They are cleared for a new packet only in pools whose annotations are
+    /// used ([`Pool::use_annotations`](crate::Pool::use_annotations)).
     #[inline]
     pub fn annotations(&self) -> &Annotations {
         // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
         unsafe { &*self.home().annotations(self.meta().values.index) }
     }
 
-    /// Click's annotations, writable.
+    /// Returns Click's annotations, writable.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut Annotations {
         self.meta_mut().annotations = Standing::Any;
@@ -727,7 +742,7 @@ impl Packet {
         prefetch_line(meta.base.as_ptr().wrapping_add(meta.values.start as usize));
     }
 
-    /// Gives every slot of the packet back without the pool at hand.
+    /// Returns every slot of the packet to its owner, without access to the pool.
     pub(crate) fn give_back(self) {
         let first = self.0;
         std::mem::forget(self);
@@ -736,7 +751,7 @@ impl Packet {
     }
 }
 
-/// Asks the processor for the cache line at `address`; never faults.
+/// Asks the processor to load the cache line at `address`; never faults.
 #[inline]
 pub fn prefetch_line(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -748,7 +763,7 @@ pub fn prefetch_line(address: *const u8) {
     let _ = address;
 }
 
-/// The error path: nobody said what became of the packet.
+/// Handles the error that a handle is dropped without a fate for its packet.
 impl Drop for Packet {
     #[cold]
     fn drop(&mut self) {

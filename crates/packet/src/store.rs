@@ -1,4 +1,4 @@
-//! Packets that are lent again and again: the memory behind replaying elements.
+//! Stores of packets that are lent repeatedly, for elements that replay packets.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -11,62 +11,64 @@ use crate::pool::Pool;
 use crate::slot::{HEADROOM, NO_OFFSET, Packet, SLOT_STRIDE, Standing, Values, owner, prefetch_line};
 use crate::time::Timestamp;
 
-/// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
-/// graph declare.
+/// The parts of a packet that have to be restored before it is lent again. They follow from the
+/// declarations of the graph's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restore {
-    /// Elements write within the first so many bytes.
+    /// The number of bytes from the start within which elements write.
     pub bytes: usize,
-    /// Elements hold packets, so that one may be wanted again while its slot is still out.
+    /// True if elements hold packets, so that a packet may be needed again while its slot is still on loan.
     pub copies: bool,
-    /// Elements write annotations that somebody reads.
+    /// True if elements write annotations that other elements read.
     pub annotations: bool,
-    /// Elements read annotations, so that their line is worth asking for.
+    /// True if elements read annotations, so that prefetching their line pays.
     pub beside: bool,
-    /// Elements put headers in front of packets, so that the line before the data is worth asking for.
+    /// True if elements add headers before packets, so that prefetching the line before the data pays.
     pub in_front: bool,
-    /// Transport headers stay where they were when packets were stored: then each packet tells how far writes reach.
+    /// The extent of writes relative to the transport header; `None` if transport header annotations change
+    /// after packets were stored.
     pub marked: Option<Marked>,
 }
 
-/// How far elements write where the transport header annotation is as it was stored.
+/// The extent of writes while the transport header annotation is unchanged since the packet was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// From the start of the packet, not counting what is written behind the transport header's start.
+    /// The number of bytes from the start of the packet, not counting writes after the transport header's
+    /// start.
     pub bytes: usize,
-    /// From the start of the transport header, if it is marked.
+    /// The number of bytes from the start of the transport header, if its annotation is set.
     pub behind: usize,
 }
 
 impl Restore {
-    /// Nothing at all.
+    /// Restores nothing.
     pub const NOTHING: Restore =
         Restore { bytes: 0, copies: false, annotations: false, beside: false, in_front: false, marked: None };
 }
 
-/// Bytes are put back in pieces of this size: two wide moves.
+/// The size of the pieces in which bytes are restored: two wide moves.
 const PIECE: usize = 32;
 
-/// Bytes of each packet that are kept aside where a full copy is not needed.
+/// The number of bytes of each packet that are saved if no full copy is needed.
 const HEADERS: usize = 128;
 
-/// Bytes of a cache line.
+/// The number of bytes of a cache line.
 const LINE: usize = 64;
 
-/// How many packets ahead data are asked for; far enough to hide the time that memory takes.
+/// The distance in packets at which data is prefetched; far enough to hide the latency of memory.
 const AHEAD: usize = 24;
 
-/// A packet as it was stored, in one cache line: all that is read of it to lend it again.
+/// The saved state of a packet, in one cache line: all that is read of a stored packet to lend it again.
 #[repr(C, align(64))]
 struct Image {
     values: Values,
-    /// Its own first bytes, and what follows them in the slot if there are fewer.
+    /// The first bytes of the packet; if it has fewer, the bytes after it in the slot.
     front: [u8; PIECE],
 }
 
 const _: () = assert!(size_of::<Image>() == 64 && HEADROOM + HEADERS <= SLOT_STRIDE);
 
-/// A piece of a packet's own bytes; zeros behind its end.
+/// Returns a piece of a packet's own bytes, filled with zeros after its end.
 fn piece(own: &[u8], number: usize) -> [u8; PIECE] {
     let mut piece = [0; PIECE];
     let part = own.get(number * PIECE..).unwrap_or_default();
@@ -74,42 +76,45 @@ fn piece(own: &[u8], number: usize) -> [u8; PIECE] {
     piece
 }
 
-/// Owns packets and lends their slots. A lent packet is an ordinary [`Packet`]; when it ends anywhere, its slot
-/// is the store's again. Large packets, and those whose slot is still out, are lent as copies.
+/// A store that owns packets and lends their slots. A packet on loan is an ordinary [`Packet`]; when it
+/// ends, its slot returns to the store. Large packets, and packets whose slot is still on loan, are lent as
+/// copies.
 pub struct Store {
-    /// All of one pool.
+    /// The packets, all of one pool.
     packets: Vec<Packet>,
     images: Vec<Image>,
     restore: Restore,
-    /// How far anybody may write in any of the packets.
+    /// The largest extent of writes in any of the packets, in bytes.
     farthest: usize,
-    /// How far it is to the end of the longest.
+    /// The length of the longest packet.
     longest: usize,
-    /// What is put back behind `front`, in pieces, as many for each packet.
+    /// The bytes that are restored after `front`, in pieces; each packet has the same number of pieces.
     behind: Vec<[u8; PIECE]>,
-    /// All bytes of all packets, if they have to be kept.
+    /// All bytes of all packets, if they have to be saved.
     bytes: Option<Vec<u8>>,
-    /// Where the bytes of each packet start in `bytes`.
+    /// The offset of each packet in `bytes`.
     starts: Vec<usize>,
-    /// Empty unless somebody uses annotations; only those of the first packet as long as all have the same.
+    /// The saved annotations: none if annotations are not used; only the annotations of the first packet as
+    /// long as all packets have the same.
     annotations: Vec<Annotations>,
-    /// So many packets have been lent before.
+    /// The number of packets that have been lent before.
     lent: usize,
     used: Used,
 }
 
-/// What the packets that were lent last were used for, when they were lent before. What the graph allows need not happen on the
-/// way that most packets take, and asking for a line that nobody touches costs as much as one that somebody waits for.
+/// The use of the packets that were lent last, when they were lent before. The declarations of a graph
+/// allow more than most packets experience, and prefetching a line that is not accessed costs as much as
+/// waiting for a line that is.
 #[derive(Clone, Copy)]
 struct Used {
-    /// Somebody wrote annotations.
+    /// True if annotations were written.
     beside: bool,
-    /// Headers were put in front.
+    /// True if headers were added before packets.
     in_front: bool,
 }
 
 impl Store {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn new(restore: Restore) -> Store {
         let full = restore.copies || restore.bytes > HEADERS;
         Store {
@@ -127,23 +132,24 @@ impl Store {
         }
     }
 
-    /// Packets in the store.
+    /// Returns the number of packets in the store.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether the store has no packets.
+    /// True if the store has no packets.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// The time stamp of a packet as it was stored.
+    /// Returns the time stamp of a packet as it was stored.
     pub fn time(&self, number: usize) -> Option<Timestamp> {
         self.images.get(number).map(|image| image.values.time)
     }
 
-    /// Takes a packet in. Of a packet that is itself on loan, or another pool's, a copy is taken in, and false
-    /// says that none could be had.
+    /// Adds a packet. If the packet is itself on loan, or belongs to another pool, a copy of it is added.
+    /// Returns false, and frees the packet, if there is no memory for the copy or for the store's data, or if
+    /// the store's packets belong to another pool.
     #[must_use]
     pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
         let ours = pool.owns(&packet) && packet.meta().owner.load(Ordering::Relaxed) == owner::POOL;
@@ -165,7 +171,7 @@ impl Store {
             pool.free(packet);
             return false;
         }
-        // Stripped bytes can be asked for again, so they are kept like the rest.
+        // Stripped bytes may become part of the packet again, so they are saved like the rest.
         let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {
             self.starts.push(bytes.len());
@@ -184,16 +190,17 @@ impl Store {
             self.keep_annotations(packet.annotations());
             packet.meta_mut().annotations = Standing::Stored;
         }
-        // A large packet is never at home, so that only copies of it are lent.
+        // A large packet never has the mark of the store, so that only copies of it are lent.
         let mark = if packet.is_large() { owner::POOL } else { owner::STORE_HOME };
         packet.meta().owner.store(mark, Ordering::Relaxed);
         self.packets.push(packet);
         true
     }
 
-    /// True if there is memory for what is kept of another packet of so many bytes, of which headers reach so far.
+    /// True if there is memory to save another packet of `length` bytes, within which writes extend to
+    /// `reach`.
     fn has_memory_for_another(&mut self, length: usize, reach: usize) -> bool {
-        // One block of annotations stands for those of all packets while these are the same.
+        // One block of annotations serves for all packets as long as these are the same.
         let annotations = if self.annotations.len() == 1 { self.images.len() + 1 } else { 1 };
         let before = (self.longest, self.farthest);
         (self.longest, self.farthest) = (self.longest.max(length), self.farthest.max(reach));
@@ -207,8 +214,8 @@ impl Store {
             && self.annotations.try_reserve(annotations).is_ok()
     }
 
-    /// Lends the packets of a range, in order, into a batch, as they were when they were stored. Stops where the
-    /// batch is full, or a copy is needed that cannot be had; how many packets were lent.
+    /// Lends the packets of a range, in order, into a batch, in their stored state. Stops if the batch is
+    /// full, or if a necessary copy cannot be made. Returns the number of packets lent.
     #[inline]
     pub fn lend_into(&mut self, range: Range<usize>, pool: &mut Pool, batch: &mut Batch) -> usize {
         let end = range.end.min(self.len());
@@ -220,7 +227,7 @@ impl Store {
             }
             next += lent;
             self.lent = self.lent.max(next);
-            // Where the slots end, one copy may help over.
+            // At the first slot that is still on loan, one copy may allow the loop to continue.
             if next < end && !batch.is_full() {
                 let Some(copy) = self.lend_copy(next, pool) else { break };
                 if let Err(copy) = batch.push(copy) {
@@ -232,13 +239,14 @@ impl Store {
         next - range.start.min(end)
     }
 
-    /// Lends slots up to the first one that is not at home; how many, and what for they were used before.
+    /// Lends slots up to the first slot that is still on loan. Returns their number, and the previous use
+    /// of these packets.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
         let Restore { in_front, beside, annotations, .. } = self.restore;
         let is_alone = !(in_front || beside || annotations);
-        // How much is put back is the same for all packets, so the loop is made for each case.
+        // The amount to restore is the same for all packets, so the loop is compiled for each amount.
         match (self.farthest.div_ceil(PIECE), is_alone) {
             _ if self.is_far() => self.lend_slots_with(
                 range,
@@ -260,7 +268,8 @@ impl Store {
         }
     }
 
-    /// The same where so many pieces are put back, and where `ALONE`, neither annotations nor what lies in front counts.
+    /// Like `lend_slots`, for `PIECES` pieces per packet. `ALONE` is true if neither annotations nor the
+    /// bytes before the data matter.
     #[inline]
     fn lend_pieces<const PIECES: usize, const ALONE: bool>(
         &self,
@@ -300,19 +309,20 @@ impl Store {
         )
     }
 
-    /// Whether the line before the data is worth asking for.
+    /// True if prefetching the line before the data pays.
     #[inline]
     fn asks_in_front(&self) -> bool {
         self.restore.in_front && self.used.in_front
     }
 
-    /// Whether annotations are: who only reads them leaves no trace.
+    /// True if prefetching the annotations pays. Elements that only read annotations leave no trace in
+    /// `used`.
     #[inline]
     fn asks_beside(&self) -> bool {
         self.restore.beside && (self.used.beside || !self.restore.annotations)
     }
 
-    /// Asks for the annotations that will be put back.
+    /// Prefetches the saved annotations that will be restored.
     #[inline]
     fn prefetch_annotations(&self, number: usize) {
         if self.restore.annotations && self.used.beside && self.annotations.len() > 1 {
@@ -320,7 +330,7 @@ impl Store {
         }
     }
 
-    /// Puts annotations back where somebody may have changed them.
+    /// Restores annotations if they may have been changed.
     #[inline]
     fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
         if self.restore.annotations
@@ -337,7 +347,7 @@ impl Store {
         self.annotations.get(number).or(self.annotations.first())
     }
 
-    /// Keeps those of the packet that was taken in last.
+    /// Saves the annotations of the packet that was added last.
     fn keep_annotations(&mut self, annotations: &Annotations) {
         if let [first] = &self.annotations[..] {
             if first.bytes() == annotations.bytes() {
@@ -349,9 +359,9 @@ impl Store {
         self.annotations.push(annotations.clone());
     }
 
-    /// Lends slots from `start` up to `end` or the first one that is not at home. `prefetch` asks for what is needed
-    /// of a packet some places ahead, by its number and values; `put_back` gets the packet's number and image, the first of its own bytes, and
-    /// the loan.
+    /// Lends slots from `start` up to `end` or the first slot that is still on loan. `prefetch` prefetches
+    /// the data of a packet some places ahead, given its number and values. `put_back` gets the packet's
+    /// number and image, a pointer to the packet's first own bytes, and the packet on loan.
     #[inline]
     fn lend_slots_with(
         &self,
@@ -366,7 +376,8 @@ impl Store {
         let last = self.images.len() - 1;
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
-            // Beside data that stream by, the processor does not foresee what is read in order, either.
+            // While other data streams through the caches, the processor does not prefetch even data that
+            // is read in order.
             prefetch_line(self.images.as_ptr().wrapping_add(number + 2 * AHEAD).cast());
             let ahead = (number + AHEAD).min(last);
             let values = &self.images[ahead].values;
@@ -374,17 +385,17 @@ impl Store {
             prefetch(ahead, slots, values);
             let index = image.values.index;
             let meta = slots.meta(index);
-            // Acquire: what the last user did with the slot happened before.
-            // SAFETY: the metadata lives as long as the pool, and atomics may be shared.
+            // Acquire: all accesses of the last borrower to the slot have happened.
             let mark = unsafe { AtomicU8::from_ptr((&raw mut (*meta).owner).cast()) };
             if mark.load(Ordering::Acquire) != owner::STORE_HOME {
                 break;
             }
             mark.store(owner::STORE_OUT, Ordering::Relaxed);
-            // SAFETY: the slot is at home, so nobody else refers to its metadata; the values are those of the
-            // same slot. `own` starts at `HEADROOM` and only falls, so that `HEADERS` bytes lie behind it. The
-            // loan is a second handle to the slot: the first one stays in the store, which does not touch the
-            // slot again until the mark says that the loan has come back.
+            // SAFETY: the slot has been returned, so nothing else refers to its metadata; the values
+            // describe the same slot. `own` starts at `HEADROOM` and only falls, so that at least `HEADERS`
+            // bytes of the slot follow it. The packet on loan is a second handle to the slot: the first
+            // handle stays in the store, which does not access the slot again until the mark says that the
+            // packet has been returned.
             let (mut loan, own) = unsafe {
                 used.beside |= (*meta).annotations == Standing::Any;
                 used.in_front |= (*meta).values.own < image.values.own;
@@ -401,25 +412,28 @@ impl Store {
         (lent, used)
     }
 
-    /// How far from the first of its own bytes anybody may write in a packet.
+    /// Returns the extent of writes in a packet, in bytes from the first of its own bytes.
     #[inline]
     fn reach(&self, packet: &Values) -> usize {
         let Some(marked) = self.restore.marked else { return self.restore.bytes };
         if packet.transport == NO_OFFSET {
             return marked.bytes.min(self.restore.bytes);
         }
-        // A transport header before the first own byte is nobody's to write; the sum is right there too.
+        // A transport header before the first own byte cannot be written; the sum is right in this case
+        // too.
         let start = (packet.transport as usize).saturating_sub(packet.own as usize);
         marked.bytes.max(start + marked.behind).min(self.restore.bytes)
     }
 
-    /// Whether writes reach behind what is put back in pieces. Packets that are not that long have nothing there.
+    /// True if writes extend beyond the bytes that are restored in pieces. Shorter packets have no bytes
+    /// there.
     #[inline]
     fn is_far(&self) -> bool {
         self.restore.bytes > HEADERS && self.longest > HEADERS
     }
 
-    /// Pieces of each packet in `behind`: none where all bytes are put back from elsewhere.
+    /// Returns the number of pieces of each packet in `behind`: none if all bytes are restored from
+    /// `bytes`.
     #[inline]
     fn pieces_behind(&self) -> usize {
         let end = match self.restore.bytes {
@@ -430,11 +444,11 @@ impl Store {
         end.div_ceil(PIECE).saturating_sub(1)
     }
 
-    /// Makes the pieces of all packets anew, because there are more of each now.
+    /// Makes the pieces of all packets again, because each packet now has more of them.
     #[cold]
     fn cut_again(&mut self) {
         let pieces = self.pieces_behind();
-        // There is room for them all.
+        // There is room for all pieces.
         let mut behind = std::mem::take(&mut self.behind);
         behind.clear();
         let of_one = |number| {
@@ -445,7 +459,7 @@ impl Store {
         self.behind = behind;
     }
 
-    /// Puts back everything: bytes and annotations.
+    /// Restores everything: bytes and annotations.
     #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
         if let Some(bytes) = self.kept(number) {
@@ -454,7 +468,7 @@ impl Store {
         self.put_annotations_back(number, packet);
     }
 
-    /// All bytes of a packet, if they are kept.
+    /// Returns all bytes of a packet, if they are saved.
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
         let values = &self.images.get(number)?.values;
@@ -462,18 +476,18 @@ impl Store {
         self.bytes.as_ref()?.get(start..start + length)
     }
 
-    /// For large packets, and for slots that are out.
+    /// Makes a copy of a large packet, or of a packet whose slot is still on loan.
     #[cold]
     fn lend_copy(&mut self, number: usize, pool: &mut Pool) -> Option<Packet> {
         let stored = self.packets.get(number)?;
         if owner_of(stored).load(Ordering::Relaxed) == owner::POOL {
             return pool.copy(stored);
         }
-        // The slot belongs to the borrower, who may be writing to it on another thread: only what was kept
-        // aside may be read.
+        // The slot belongs to the borrower, which may be writing to it on another thread: only saved bytes
+        // may be read.
         let kept = self.kept(number)?;
         let mut packet = pool.allocate()?;
-        // The same places in a slot of the same size.
+        // The copy uses the same offsets in a slot of the same size.
         let (meta, values) = (packet.meta_mut(), self.images.get(number)?.values);
         meta.values = Values { index: meta.values.index, ..values };
         meta.length = u32::from(values.head);
@@ -484,8 +498,8 @@ impl Store {
         Some(packet)
     }
 
-    /// Gives every slot that is at home back to `pool`; the number of packets that ended by it. Slots that are
-    /// still out go to their pool when they come back.
+    /// Frees every slot that is not on loan into `pool`, and returns the number of packets that ended.
+    /// Slots that are still on loan go to their pool when their packets end.
     pub fn release(&mut self, pool: &mut Pool) -> usize {
         let count = self.packets.len();
         for packet in self.packets.drain(..) {
@@ -514,7 +528,7 @@ impl Drop for Store {
     }
 }
 
-/// Asks for the line where the data of a packet start, for the one before it, and for its annotations.
+/// Prefetches the line at which the data of a packet starts, the line before it, and its annotations.
 #[inline]
 fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
     let start = slots.slot(packet.index).as_ptr().wrapping_add(packet.start as usize);
@@ -527,16 +541,16 @@ fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
     }
 }
 
-/// The owner mark of a stored packet, reached without borrowing the rest of the metadata, which may be a
-/// borrower's.
+/// Returns the owner mark of a stored packet, without borrowing the rest of the metadata, which a borrower
+/// may be using.
 #[inline]
 fn owner_of(packet: &Packet) -> &AtomicU8 {
     // SAFETY: the metadata lives as long as the handle, and atomics may be shared.
     unsafe { AtomicU8::from_ptr((&raw mut (*packet.0.as_ptr()).owner).cast()) }
 }
 
-/// Makes a stored packet an ordinary one again. One that is still out becomes the pool's when it ends; should it
-/// end on another thread at this very moment, its slot stays unused.
+/// Makes a stored packet an ordinary packet again. The slot of a packet on loan goes to the pool when the
+/// packet ends; if it ends on another thread at this very moment, its slot stays unused.
 fn take_back(packet: Packet) -> Option<Packet> {
     let mark = owner_of(&packet);
     if mark.compare_exchange(owner::STORE_OUT, owner::POOL, Ordering::Acquire, Ordering::Acquire).is_ok() {
@@ -552,7 +566,7 @@ mod tests {
     use super::*;
     use crate::slot::{Base, SLOT_STRIDE};
 
-    /// What every test starts from: somebody writes annotations.
+    /// The basis of every test: annotations are written.
     const WRITTEN: Restore = Restore { annotations: true, ..Restore::NOTHING };
 
     fn pool() -> Pool {
@@ -573,14 +587,14 @@ mod tests {
         let mut packet = pool.packet(b"packet").unwrap();
         packet.annotations_mut().set_u8(3, 7);
         assert!(store.insert(packet, &mut pool));
-        // Written, only read, and written twice.
+        // The number of writes to the annotations by each borrower.
         for writes in [1, 0, 2, 0, 0, 1] {
             let mut packet = lend(&mut store, 0, &mut pool).unwrap();
             assert_eq!(packet.annotations().u8(3), 7);
             (0..writes).for_each(|value| packet.annotations_mut().set_u8(3, value));
             pool.free(packet);
         }
-        // Those that a packet was stored with are nothing for the pool's next one.
+        // The next packet of the pool does not get the annotations with which the stored packet was saved.
         assert_eq!(store.release(&mut pool), 1);
         let packet = pool.packet(b"fresh").unwrap();
         assert_eq!(packet.annotations(), &Annotations::CLEAR);
@@ -618,12 +632,12 @@ mod tests {
     #[test]
     fn packets_of_any_lengths_are_put_back() {
         let mut pool = pool();
-        // How many pieces of each are kept aside grows, until whole packets are.
+        // The number of saved pieces per packet grows, until whole packets are saved.
         for lengths in [&[20, 40, 33, 64][..], &[64, 100, 128, 5], &[100, 40, 129, 300, 10]] {
             let mut store = Store::new(Restore { bytes: usize::MAX, copies: false, ..WRITTEN });
             for (number, &length) in (1..).zip(lengths) {
                 let mut packet = pool.packet(&vec![number; length]).unwrap();
-                // Those of the last packets differ from the others.
+                // The annotations of the last packets differ from the others.
                 packet.annotations_mut().set_u32(20, if number > 2 { number.into() } else { 7 });
                 assert!(store.insert(packet, &mut pool));
                 for (number, &length) in (1..=number).zip(lengths) {
@@ -644,7 +658,8 @@ mod tests {
         let marked = Some(Marked { bytes: 24, behind: 18 });
         let mut pool = pool();
         let mut store = Store::new(Restore { bytes: 92, marked, ..Restore::NOTHING });
-        // Without options, with as many as there can be, and unmarked: how far writes reach.
+        // The extent of writes without IP options, with the most options, and without a transport header
+        // annotation.
         let all = [(Some(34), 52), (Some(74), 92), (None, 24)];
         for (transport, _) in all {
             let mut packet = pool.packet(&[1; 128]).unwrap();

@@ -3,39 +3,39 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// A point in time, or a span between two, in nanoseconds. Zero means *not set* in a packet.
+/// A point in time, or a span between two points, in nanoseconds. In a packet, zero means *not set*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The time stamp of a packet that has none.
+    /// The time stamp of a packet without time.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// Later than every other time stamp.
+    /// The latest time stamp.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
-    /// From whole seconds; saturates.
+    /// Converts whole seconds; saturates.
     pub const fn from_secs(secs: i64) -> Self {
         Timestamp(secs.saturating_mul(1_000_000_000))
     }
 
-    /// From seconds as a float; saturates, NaN becomes zero.
+    /// Converts seconds from a float; saturates, NaN becomes zero.
     pub fn from_secs_f64(secs: f64) -> Self {
         Timestamp((secs * 1e9).round() as i64)
     }
 
-    /// Seconds, rounded to what a double can hold.
+    /// Returns the seconds, rounded to the precision of a double.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Whole seconds, rounded towards minus infinity, and the nanoseconds above them.
+    /// Returns the whole seconds, rounded towards minus infinity, and the remaining nanoseconds.
     pub const fn parts(self) -> (i64, u32) {
         (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
     }
 
-    /// As Click prints intervals: below a second in the largest unit that is whole (`5ms`, `20us`, `7ns`), else
-    /// `1.500000s`.
+    /// Formats an interval like Click: below a second with the largest unit in which it is whole (`5ms`,
+    /// `20us`, `7ns`), otherwise as `1.500000s`.
     pub fn as_interval(self) -> String {
         let (secs, nanos) = self.parts();
         match nanos {
@@ -46,7 +46,7 @@ impl Timestamp {
         }
     }
 
-    /// Whether the packet has a time.
+    /// True if the time stamp is set.
     pub const fn is_set(self) -> bool {
         self.0 != 0
     }
@@ -66,8 +66,8 @@ impl Sub for Timestamp {
     }
 }
 
-/// `seconds.fraction` as Click prints it: six digits, nine where there are nanoseconds to show, a minus sign in
-/// front of negative spans.
+/// Formats `seconds.fraction` like Click: six digits, or nine if the time is not a whole number of
+/// microseconds, with a minus sign before negative spans.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let magnitude = self.0.unsigned_abs();

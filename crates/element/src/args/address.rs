@@ -1,4 +1,4 @@
-//! Addresses and prefixes, by themselves or by the names that AddressInfo gives.
+//! Addresses and prefixes, given directly or by the names that AddressInfo declares.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ const EXPECTED_IPV4: &str = "an IP address; write four numbers from 0 to 255, su
 const EXPECTED_IPV6: &str = "an IPv6 address; write one such as 2001:db8::1";
 const EXPECTED_MAC: &str = "an Ethernet address; write six pairs such as 02:00:00:00:00:01";
 
-/// The message about what is no prefix of up to so many bits.
+/// Returns the message about a text that is not a prefix of up to `bits` bits.
 fn no_prefix(text: &str, bits: u32, example: &str) -> String {
     let length = text.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
     match length.is_some_and(|length| length > bits) {
@@ -53,18 +53,18 @@ pub struct Ipv4Prefix {
 }
 
 impl Ipv4Prefix {
-    /// Whether `address` lies in the prefix.
+    /// True if `address` lies in the prefix.
     pub fn contains(&self, address: Ipv4Addr) -> bool {
         let mask = self.mask.to_bits();
         address.to_bits() & mask == self.address.to_bits() & mask
     }
 
-    /// The prefix with host bits zero.
+    /// Returns the address of the prefix with all host bits zero.
     pub fn network(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() & self.mask.to_bits())
     }
 
-    /// The prefix with host bits one.
+    /// Returns the address of the prefix with all host bits one.
     pub fn broadcast(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() | !self.mask.to_bits())
     }
@@ -73,7 +73,7 @@ impl Ipv4Prefix {
         Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
     }
 
-    /// `address/length` or `address/mask`; an address that is not one is looked up.
+    /// Parses `address/length` or `address/mask`; an address that is a name is looked up.
     fn with_mask(text: &str, lookup: impl Fn(&str) -> Option<Ipv4Addr>) -> Option<Ipv4Prefix> {
         let (address, mask) = text.split_once('/')?;
         let mask = match mask.parse::<u8>() {
@@ -91,7 +91,7 @@ impl Ipv4Prefix {
     }
 }
 
-/// Without names.
+/// Parses a prefix without names.
 impl std::str::FromStr for Ipv4Prefix {
     type Err = ();
 
@@ -120,19 +120,19 @@ impl Arg for Ipv4Prefix {
 pub struct Ipv6Prefix {
     /// The address as given, host bits included.
     pub address: Ipv6Addr,
-    /// Bits of the prefix.
+    /// The length of the prefix in bits.
     pub length: u8,
 }
 
 impl Ipv6Prefix {
-    /// Whether `address` lies in the prefix.
+    /// True if `address` lies in the prefix.
     pub fn contains(&self, address: Ipv6Addr) -> bool {
         let differing = (address.to_bits() ^ self.address.to_bits()).leading_zeros();
         differing >= u32::from(self.length)
     }
 }
 
-/// Without names.
+/// Parses a prefix without names.
 impl std::str::FromStr for Ipv6Prefix {
     type Err = ();
 

@@ -1,4 +1,4 @@
-//! Numbers, addresses and names in filters, read as in all arguments.
+//! Parsing of numbers, addresses and names in filters, as in all other arguments.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,10 +7,11 @@ use wire::MacAddr;
 
 use super::{Arg, Complaint, Ipv4Prefix, Place, parse_integer};
 
-/// The names that the configuration has where the filter stands.
+/// The names that the configuration has at the place of the filter.
 pub struct PlaceNames<'p>(pub Place<'p>);
 
-/// Reads a pattern of the language of filters; complaints, and then whether each is only a warning.
+/// Parses a pattern of the filter language. Returns the condition and the complaints, each with true if it
+/// is only a warning.
 pub fn filter_condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(Complaint, bool)>) {
     let complaint = |issue: Issue| {
         let complaint = Complaint { clicks_words: issue.clicks_words, ..issue.text.into() };
@@ -41,7 +42,8 @@ impl Names for PlaceNames<'_> {
         if let Ok(address) = word.parse::<Ipv4Addr>() {
             return Some(address.to_bits());
         }
-        // A name that was given a prefix is an address as well only if it says which one.
+        // A name with a prefix also means an address, but only if some host bits are set or the prefix has
+        // no host bits.
         let names_address = |p: &Ipv4Prefix| {
             let host = !p.mask.to_bits();
             host == 0 || p.address.to_bits() & host != 0

@@ -2,7 +2,7 @@
 
 use super::{Arg, Place, not_a, out_of_range, parse_integer};
 
-/// A port of the IP protocol with this number.
+/// A port of the IP protocol `PROTOCOL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port<const PROTOCOL: u8>(pub u16);
 

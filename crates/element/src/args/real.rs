@@ -1,9 +1,10 @@
-//! Doubles as handlers show them.
+//! Floating-point numbers as handlers show them.
 
 use std::fmt;
 
-/// A double that appears as C's `%.12g` shows it: at most twelve digits, without zeros at the end, with an exponent
-/// where the number is very large or very small (C11 7.21.6.1). Click shows its doubles like that.
+/// A floating-point number that is shown like C's `%.12g` shows it: at most twelve digits, without zeros at
+/// the end, with an exponent if the number is very large or very small (C11 7.21.6.1). Click shows its
+/// doubles in this way.
 #[derive(Clone, Copy, Debug)]
 pub struct Real(pub f64);
 
@@ -28,7 +29,7 @@ impl fmt::Display for Real {
     }
 }
 
-/// Cuts zeros behind a decimal point, and the point if nothing follows it.
+/// Removes zeros after a decimal point, and the point if nothing follows it.
 fn without_zeros(digits: &str) -> &str {
     match digits.contains('.') {
         true => digits.trim_end_matches('0').trim_end_matches('.'),

@@ -1,4 +1,4 @@
-//! Reading arguments, and what is said of wrong ones.
+//! Tests of argument parsing, and of the messages about wrong arguments.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -84,7 +84,8 @@ fn all_errors_at_once() {
     );
 }
 
-/// What a value of each type has to be, said with the value, and Click's words.
+/// Checks the messages about wrong values of each type: they have the value and what is expected. Click's
+/// texts are checked too.
 #[test]
 fn messages_have_the_value_and_what_is_expected() {
     fn message<T: Arg>(text: &str) -> (String, Option<String>) {
@@ -181,7 +182,8 @@ fn messages_have_the_value_and_what_is_expected() {
     }
 }
 
-/// Arguments say both, and so do elements.
+/// Complaints of the argument reader and of elements have Click's text in addition to the text for the
+/// user.
 #[test]
 fn complaints_have_clicks_words_where_click_has_them() {
     let mut setup = Setup::default();
@@ -211,7 +213,7 @@ fn complaints_have_clicks_words_where_click_has_them() {
     assert_eq!(clicks_words, expected.map(|words| words.map(String::from)));
 }
 
-/// A message is about one argument where it can be, so that only this one is underlined.
+/// A message is about a single argument if possible, so that only this argument is underlined.
 #[test]
 fn messages_know_their_argument() {
     let mut setup = Setup::default();
@@ -229,7 +231,8 @@ fn messages_know_their_argument() {
     assert_eq!(warnings[0].argument, Some(2));
 }
 
-/// Click leaves a parameter without a value as it is: texts may have dollar signs, other types and names of files not.
+/// Click leaves a parameter without a value unchanged: texts may contain dollar signs, other types and
+/// names of files may not.
 #[test]
 fn parameters_without_a_value() {
     static FILES: Class = Class {

@@ -1,28 +1,30 @@
-//! Random numbers, and what nobody is to guess.
+//! Random numbers and secret seeds.
 
 use flow::KeyHasher;
 
 use super::Cx;
 
 impl Cx<'_> {
-    /// Random numbers.
+    /// Returns the random number generator.
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.core.random
     }
 
-    /// The seed for hash tables whose keys come from packets, and for numbers that nobody is to guess, such as ports. Nothing
-    /// else that leaves may depend on it: it is another one in each run, but under clocks that make runs repeatable.
+    /// Returns the seed for hash tables whose keys come from packets, and for numbers that must not be
+    /// guessed, such as ports. Nothing else that leaves the graph may depend on it: the seed differs in
+    /// each run, except under clocks that make runs repeatable.
     pub fn hash_seed(&self) -> u64 {
         self.core.hash_seed
     }
 
-    /// The hash function of [`hash_seed`](Self::hash_seed): nobody outside can choose flows whose hashes collide.
+    /// Returns the hash function with the seed [`hash_seed`](Self::hash_seed): an attacker cannot choose
+    /// flows whose hashes collide.
     pub fn key_hasher(&self) -> KeyHasher {
         KeyHasher::new(self.core.hash_seed)
     }
 
-    /// Whether the clock makes runs repeatable: then nothing is secret, and what would be chosen so that nobody can guess it is
-    /// always the same.
+    /// True if the clock makes runs repeatable. Nothing is secret then: choices that are otherwise
+    /// unpredictable are always the same.
     pub fn is_repeatable(&self) -> bool {
         self.core.is_repeatable
     }

@@ -1,32 +1,33 @@
-//! How long packets are where payloads may have been left aside.
+//! The lengths of packets whose payloads may be parked.
 
 use packet::Packet;
 
 use super::Cx;
 
 impl Cx<'_> {
-    /// How long packets are, with payloads that have been left aside.
+    /// Returns a reader of packet lengths that includes parked payloads.
     #[inline]
     pub fn lengths(&self) -> Lengths {
         Lengths { tells: self.core.facts.tells_lengths }
     }
 }
 
-/// Knows how long packets are, with payloads that have been left aside ([`Effects::whole_length`](crate::Effects::whole_length)).
+/// A reader of packet lengths that includes parked payloads
+/// ([`Effects::whole_length`](crate::Effects::whole_length)).
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
-    /// Whether annotations say how much has been.
+    /// True if annotations give the length of parked payload.
     tells: bool,
 }
 
 impl Lengths {
-    /// Bytes of a packet.
+    /// Returns the length of a packet in bytes, parked payload included.
     #[inline]
     pub fn of(self, packet: &Packet) -> usize {
         packet.len() + self.aside(packet)
     }
 
-    /// Bytes of its payload that are not in it.
+    /// Returns the number of bytes of the packet's payload that are parked.
     #[inline]
     pub fn aside(self, packet: &Packet) -> usize {
         if self.tells { packet.annotations().parked as usize } else { 0 }

@@ -1,4 +1,4 @@
-//! How packets are counted that an element deals with in the place of others.
+//! Counting of packets that an element processes in place of other elements.
 
 use packet::{Batch, DropReason, Packet};
 
@@ -6,8 +6,8 @@ use super::{Counters, Cx};
 use crate::effects::{Case, Target};
 
 impl Counters {
-    /// Counts packets that have gone through the element in the hands of another one, as this case of its declaration says.
-    /// `outputs` is how many the element has.
+    /// Counts packets that another element processed in place of this element, according to this case of
+    /// its declaration. `outputs` is the number of outputs of the element.
     pub fn pass(&mut self, case: &Case, outputs: usize, packets: u64) {
         self.arrived += packets;
         match case.to {
@@ -29,15 +29,16 @@ impl Counters {
 }
 
 impl Cx<'_> {
-    /// For elements that stand for others ([`Effects::stands_for`](crate::Effects::stands_for)): ends a packet that one of those
-    /// would have dropped or sent. Here it counts as having gone on; where it has ended, the tally of that element says
+    /// Ends a packet that an element which this element replaces
+    /// ([`Effects::stands_for`](crate::Effects::stands_for)) would have dropped or sent. Here it counts as
+    /// emitted; the tally of the other element records its end
     /// ([`Element::settle`](crate::Element::settle)).
     pub fn end_for_others(&mut self, packet: Packet) {
         self.own().emitted += 1;
         self.core.pool.free(packet);
     }
 
-    /// The same for all packets of a batch.
+    /// Like [`end_for_others`](Self::end_for_others), for all packets of a batch.
     pub fn end_all_for_others(&mut self, mut batch: Batch) {
         self.own().emitted += batch.len() as u64;
         self.core.pool.free_all(&mut batch);

@@ -1,4 +1,4 @@
-//! What an element can ask about other workers, and how it gets packets to them.
+//! The requests of an element about other workers, and the ways to send packets to them.
 
 use std::net::IpAddr;
 
@@ -10,70 +10,72 @@ use super::{Cx, Emitted};
 use crate::ElementId;
 
 impl Cx<'_> {
-    /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
+    /// Returns the worker that this copy of the graph belongs to, from 0, and the number of workers.
     pub fn worker(&self) -> (usize, usize) {
         self.host.worker()
     }
 
-    /// How many workers have a copy of an element at work: one or all.
+    /// Returns the number of workers at which copies of an element work: one or all.
     pub fn copies(&self, element: ElementId) -> usize {
         self.host.copies(element)
     }
 
-    /// The key of the hash by which packets belong to workers ([`Dispatch`](crate::steering::Dispatch)).
+    /// Returns the key of the hash that determines to which worker packets belong
+    /// ([`Dispatch`](crate::steering::Dispatch)).
     pub fn steering_key(&self) -> rss::Key {
         self.host.steering_key()
     }
 
-    /// A secret key of so many bytes for the hash by which an interface spreads packets over its queues, another one at each
-    /// call. `None` where packets belong to workers by the key that everybody knows: under the captures' time, and where there is
-    /// one worker. It need not be the same for both directions of a flow: packets go on to their worker from whichever queue they
-    /// have come by.
+    /// Returns a secret key of `length` bytes for the hash with which an interface spreads packets over its
+    /// queues. Each call returns another key. Returns `None` if packets belong to workers by the public
+    /// key: under the trace clock, and if there is only one worker. The hash need not be the same for both
+    /// directions of a flow: packets are handed to their worker from any queue.
     pub fn interface_key(&self, length: usize) -> Option<Vec<u8>> {
         let is_secret = self.worker().1 > 1 && self.steering_key() != rss::KEY;
         is_secret.then(|| rss::long_key_of(super::secret(), length))
     }
 
-    /// The worker that a frame belongs to.
+    /// Returns the worker that a frame belongs to.
     pub fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {
         self.host.worker_of(frame, link)
     }
 
-    /// The worker that a packet belongs to: where packets of a flow are spread, the one that has its state. It is this one if no
-    /// other one has a copy of the element.
+    /// Returns the worker that a packet belongs to; if packets of a flow are spread, the worker that has
+    /// the flow's state. It is this worker if no other worker has a copy of the element.
     #[inline]
     pub fn owner_of(&self, packet: &Packet) -> usize {
         self.host.owner_of(self.id, packet)
     }
 
-    /// The worker that packets between these two ends, addresses and ports (or 0 and an identifier), belong to. It is this one if
-    /// no other one has a copy of the element.
+    /// Returns the worker that packets between two ends belong to. An end is an address and a port (or 0
+    /// and an identifier). It is this worker if no other worker has a copy of the element.
     #[inline]
     pub fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         self.host.worker_between(self.id, a, b)
     }
 
-    /// The worker that has the packets between two ends at another element.
+    /// Returns the worker that packets between two ends belong to at another element.
     #[inline]
     pub fn worker_between_of(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         self.host.worker_between(element, a, b)
     }
 
-    /// True if the worker between two ends is this one.
+    /// True if packets between two ends belong to this worker.
     #[inline]
     pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
         self.worker_between(a, b) == self.worker().0
     }
 
-    /// Hands packets that have come in by an input to the workers that they belong to, where they come in by the same input
-    /// of this element's copies. For packets of other workers only, where packets of a flow are spread
-    /// ([`Setup::is_spread`](crate::Setup::is_spread)): those of unknown flows, and those that change a flow's state.
+    /// Hands packets that have come in by an input to the workers that they belong to. They come in by the
+    /// same input of this element's copies there. It is only for packets of other workers, if packets of a
+    /// flow are spread ([`Setup::is_spread`](crate::Setup::is_spread)): packets of unknown flows, and
+    /// packets that change a flow's state.
     pub fn send_home(&mut self, input: usize, batch: Batch) {
         self.send_over(input, None, batch);
     }
 
-    /// Hands packets over to the copy of the element at another worker, which has what this one lacks to deal with them. They
-    /// come in by this input there, pushed, and count as having come to that copy alone.
+    /// Hands packets to the copy of the element at another worker, which has what this copy needs to
+    /// process them. They are pushed to this input there, and count as having come to that copy alone.
     pub fn hand_over(&mut self, worker: usize, input: usize, batch: Batch) {
         self.send_over(input, Some(worker), batch);
     }
@@ -82,7 +84,7 @@ impl Cx<'_> {
         if batch.is_empty() {
             return self.recycle(batch);
         }
-        // They are not here, and come in once.
+        // The packets did not arrive here: they count once, at the other copy.
         self.own().arrived -= batch.len() as u64;
         self.core.emitted.push(Emitted::Over { element: self.id as u32, input: input as u32, worker, batch });
     }

@@ -1,31 +1,31 @@
-//! What declarations speak of: parts of packets, and headers.
+//! The parts of packets that declarations name: fields and headers.
 
 use packet::{Annotations, Base};
 
-/// Part of a packet, or of what travels with it.
+/// A part of a packet, or of the data that travels with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Field {
-    /// Bytes at a fixed place behind a base.
+    /// Bytes at a fixed offset from a base.
     Bytes {
-        /// Where counting starts.
+        /// The base from which the offset counts.
         base: Base,
-        /// Bytes behind it.
+        /// The offset from the base, in bytes.
         offset: i32,
-        /// How many.
+        /// The number of bytes.
         length: u16,
     },
     /// Bytes of the annotation area.
     Annotation {
-        /// First byte.
+        /// The offset of the first byte.
         offset: u8,
-        /// How many.
+        /// The number of bytes.
         length: u8,
     },
-    /// Where a header annotation points; `Base::Data` is the packet's start, so that stripping writes it.
+    /// The offset of a header annotation; `Base::Data` is the packet's start, so that stripping writes it.
     HeaderOffset(Base),
     /// The length of the packet.
     Length,
-    /// All bytes behind the headers: whoever reads or writes at places not known beforehand.
+    /// All bytes after the headers, for elements that read or write at offsets not known beforehand.
     Payload,
     /// The time stamp annotation.
     TimeStamp,
@@ -35,8 +35,8 @@ pub enum Field {
     InputPort,
 }
 
-/// Named fields of the protocols that elements speak of, as bytes behind their headers. Offsets are those of
-/// the RFCs; sub-byte fields are read with a mask.
+/// Named fields of the protocols that elements use, as bytes from the start of their headers. Offsets are
+/// those in the RFCs; fields smaller than a byte are read with a mask.
 pub mod wire_field {
     use super::Field;
     use packet::Base;
@@ -79,7 +79,7 @@ pub mod wire_field {
     pub const DST_PORT: Field = at(Base::Transport, 2, 2);
 }
 
-/// A header that may or may not be there, or be sound.
+/// A header that a packet may or may not have, and that may or may not be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Header {
     /// Ethernet.
@@ -103,7 +103,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// The header annotation that it stands at.
+    /// The header annotation that gives the start of the header.
     pub fn base(self) -> Base {
         match self {
             Header::Ethernet | Header::Vlan => Base::Mac,
@@ -112,7 +112,7 @@ impl Header {
         }
     }
 
-    /// Bytes of its fixed part.
+    /// The length of the fixed part of the header, in bytes.
     pub fn least_length(self) -> u16 {
         match self {
             Header::Ethernet => 14,
@@ -124,7 +124,7 @@ impl Header {
         }
     }
 
-    /// The bytes that whoever checks the header looks at.
+    /// The bytes that a check of the header reads.
     pub fn extent(self) -> Field {
         match self {
             Header::Ethernet => Field::Bytes { base: Base::Mac, offset: 0, length: 14 },
@@ -132,12 +132,12 @@ impl Header {
             Header::Arp => Field::Bytes { base: Base::Network, offset: 0, length: 28 },
             Header::Ipv4 => wire_field::IP_HEADER,
             Header::Ipv6 => Field::Bytes { base: Base::Network, offset: 0, length: 40 },
-            // Their checksums cover everything.
+            // The checksums of these headers cover everything after the header.
             Header::Tcp | Header::Udp | Header::Icmp | Header::Icmpv6 => Field::Payload,
         }
     }
 
-    /// Where its checksum stands, if it has one.
+    /// The checksum field of the header, if it has one.
     pub fn checksum(self) -> Option<Field> {
         let at = |base, offset| Some(Field::Bytes { base, offset, length: 2 });
         match self {
@@ -155,7 +155,7 @@ pub const PAINT: Field = Field::Annotation { offset: Annotations::PAINT as u8, l
 /// The destination address annotation.
 pub const DST_IP: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 4 };
 
-/// The destination address annotation of IPv6, where that of IPv4 is too.
+/// The destination address annotation of IPv6, at the same offset as the annotation of IPv4.
 pub const DST_IP6: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 16 };
 /// The extra length annotation.
 pub const EXTRA_LENGTH: Field = Field::Annotation { offset: Annotations::EXTRA_LENGTH as u8, length: 4 };

@@ -1,14 +1,14 @@
-//! When one core has last seen each flow of another one.
+//! The times at which one core has last seen each flow of another core.
 
 use packet::Timestamp;
 
 use super::table::Cells;
 
-/// A stamp per flow. Only one core writes them, and at most once per [`TICK`], so that reading takes its line
-/// away rarely.
+/// A stamp per flow. Only one core writes the stamps, and at most once per [`TICK`], so that a reader
+/// rarely takes the cache line away from the writer.
 pub(super) struct Seen(Cells);
 
-/// The unit of the stamps by which cores tell each other when they have seen a flow: 67 ms.
+/// The unit of the stamps with which cores publish when they have seen a flow: 67 ms.
 pub const TICK: Timestamp = Timestamp(1 << 26);
 
 impl Seen {
@@ -24,7 +24,7 @@ impl Seen {
         }
     }
 
-    /// The end of the tick in which the flow was seen; zero if it never was.
+    /// Returns the end of the tick in which the flow was seen; zero if it never was.
     #[inline]
     pub(super) fn last(&self, index: u32) -> Timestamp {
         Timestamp((self.0.get_relaxed(index as usize) as i64).saturating_mul(TICK.0))

@@ -1,10 +1,11 @@
-//! One core's table of states: that core writes, all cores read.
+//! The table of states of one core: that core writes, all cores read.
 //!
-//! Everything that is shared is a word that is read and written at once, so nothing here is unsafe. An entry has a version
-//! which is odd while the entry is being written; who finds it odd, or other than it was before reading, has read nonsense
-//! and reads again (a sequence lock; the fences are those of Boehm, "Can Seqlocks Get Along with Programming Language Memory
-//! Models?", MSPC 2012). Buckets are as those of a [`FlowTable`](crate::FlowTable): a line that points to entries, a chain
-//! through the entries beyond. Nothing ever moves.
+//! All shared data are words that are read and written atomically, so nothing here is unsafe. An entry has
+//! a version, which is odd while the entry is being written. If a reader finds an odd version, or another
+//! version than before reading, its data is inconsistent and it reads again (a sequence lock; the fences
+//! are from Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", MSPC 2012). Buckets
+//! are like the buckets of a [`FlowTable`](crate::FlowTable): a line that points to entries, and a chain
+//! through further entries. Nothing ever moves.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -20,28 +21,32 @@ use crate::bucket::position;
 use crate::id::FlowId;
 use crate::key::{Key, MAX_WORDS};
 
-/// State that can be copied word by word: numbers, and structures of numbers without gaps, of at most 64 bytes.
+/// State that can be copied word by word: numbers, and structures of numbers without padding, of at most 64
+/// bytes.
 pub trait Plain: FromBytes + IntoBytes + Immutable + Copy {}
 
 impl<V: FromBytes + IntoBytes + Immutable + Copy> Plain for V {}
 
-/// The longest state, in words.
+/// The length of the longest state, in words.
 const MOST_WORDS: usize = 8;
-/// The longest state, in bytes.
+/// The length of the longest state, in bytes.
 pub(super) const MOST_BYTES: usize = MOST_WORDS * 8;
 
-/// Entries that a bucket points to by itself.
+/// The number of entries to which a bucket points directly.
 const SLOTS: usize = 7;
-/// Words of a bucket: the slots, and the first entry of the chain beyond.
+/// The number of words of a bucket: the slots, and the first entry of the chain.
 const BUCKET: usize = 8;
-/// How full slots are on average when the table is full.
+/// The average fill level of the slots when the table is full, in percent.
 const LOAD_PERCENT: usize = 60;
-/// Entries of a chain that are followed. Chains of a table that was not made to have long ones are far shorter.
+/// The number of entries of a chain that a reader follows. Chains are far shorter unless keys are chosen to
+/// make them long.
 const LONGEST_CHAIN: usize = 64;
-/// How often a reader tries to read an entry that is being written; a model has fewer ways to go with one.
+/// The number of attempts of a reader to read an entry that is being written. In the loom model it is 1, to
+/// limit the number of interleavings.
 const ATTEMPTS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// Words of an entry: the version; generation and next entry of the chain; the key; the value.
+/// The offsets of an entry, in words: the version; generation and next entry of the chain; the key and the
+/// value.
 const VERSION: usize = 0;
 const LINK: usize = 1;
 const KEY: usize = 2;
@@ -93,19 +98,19 @@ impl Cells {
 
 pub(super) struct Table<K, V> {
     buckets: Cells,
-    /// How many there are.
+    /// The number of buckets.
     width: usize,
     entries: Cells,
     capacity: usize,
     of: PhantomData<fn(K) -> V>,
 }
 
-/// What a slot of a bucket says: the hash of an entry, and where it is.
+/// Returns the word in the slot of a bucket: the hash of an entry, and its index.
 fn slot(hash: u32, index: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(index + 1)
 }
 
-/// The entry that the lower half of a word points to.
+/// Returns the entry to which the lower half of a word points.
 #[inline(always)]
 fn pointed(word: u64) -> Option<u32> {
     (word as u32).checked_sub(1)
@@ -123,12 +128,12 @@ impl<K: Key, V: Plain> Table<K, V> {
         self.capacity
     }
 
-    /// Words of a key.
+    /// Returns the number of words of a key.
     fn key_words() -> usize {
         K::new_zeroed().words().len().min(MAX_WORDS)
     }
 
-    /// Words from one entry to the next: whole lines.
+    /// Returns the distance from one entry to the next in words: whole lines.
     #[inline(always)]
     fn stride() -> usize {
         (KEY + Self::key_words() + size_of::<V>().div_ceil(8)).next_multiple_of(8)
@@ -145,7 +150,7 @@ impl<K: Key, V: Plain> Table<K, V> {
         self.buckets.prefetch(self.bucket(hash));
     }
 
-    /// Asks for the entry that a hash points to first.
+    /// Prefetches the first entry to which a hash points.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u32) {
         let bucket = self.bucket(hash);
@@ -156,12 +161,12 @@ impl<K: Key, V: Plain> Table<K, V> {
         }
     }
 
-    /// The flow with a key, and its state.
+    /// Returns the flow with a key, and its state.
     #[inline]
     pub(super) fn get(&self, key: &K, hash: u32) -> Option<(FlowId, V)> {
         let bucket = self.bucket(hash);
         for at in bucket..bucket + SLOTS {
-            // Acquire: what was written before the slot pointed to it is seen.
+            // Acquire: all writes before the slot pointed to the entry are visible.
             let slot = self.buckets.get(at, Ordering::Acquire);
             if (slot >> 32) as u32 == hash
                 && let Some(index) = pointed(slot)
@@ -172,7 +177,7 @@ impl<K: Key, V: Plain> Table<K, V> {
             }
         }
         let mut next = pointed(self.buckets.get(bucket + SLOTS, Ordering::Acquire));
-        // A chain that changes meanwhile may lead anywhere, but not for ever.
+        // A chain that changes during the search may lead to any entry, so the number of steps is limited.
         for _ in 0..LONGEST_CHAIN {
             let entry = self.read(next?)?;
             if let Some(found) = entry.of(next?, key) {
@@ -183,7 +188,7 @@ impl<K: Key, V: Plain> Table<K, V> {
         None
     }
 
-    /// An entry as it was at one moment; `None` if it is being written all the time.
+    /// Returns an entry as it was at one moment; `None` if it was being written at each attempt.
     #[inline]
     fn read(&self, index: u32) -> Option<Entry> {
         let start = index as usize * Self::stride();
@@ -199,7 +204,7 @@ impl<K: Key, V: Plain> Table<K, V> {
             for (word, at) in entry.words.iter_mut().zip(start + KEY..).take(length) {
                 *word = self.entries.get_relaxed(at);
             }
-            // What was read is at least as old as the version that is read now.
+            // The words were read before the version is read again here.
             fence(Ordering::Acquire);
             if self.entries.get_relaxed(start + VERSION) == version {
                 return Some(entry);
@@ -208,9 +213,10 @@ impl<K: Key, V: Plain> Table<K, V> {
         None
     }
 
-    // Writing, which one core does.
+    // Writing, by one core only.
 
-    /// Lets an entry be that of a flow, and lets it be found. False if too many flows have nearly the same hash.
+    /// Assigns an entry to a flow, and makes it visible to look-ups. Returns false if too many flows have
+    /// nearly the same hash.
     pub(super) fn put(&self, index: u32, generation: u32, key: &K, hash: u32, value: &V) -> bool {
         let bucket = self.bucket(hash);
         let free = (bucket..bucket + SLOTS).find(|&at| self.buckets.get_relaxed(at) == 0);
@@ -226,7 +232,7 @@ impl<K: Key, V: Plain> Table<K, V> {
             }
             self.set_value(start, value);
         });
-        // Release: whoever finds the entry sees what is in it.
+        // Release: a reader that finds the entry sees its contents.
         match free {
             Some(at) => self.buckets.set(at, slot(hash, index), Ordering::Release),
             None => self.buckets.set(bucket + SLOTS, u64::from(index + 1), Ordering::Release),
@@ -234,12 +240,12 @@ impl<K: Key, V: Plain> Table<K, V> {
         true
     }
 
-    /// Gives an entry another value.
+    /// Changes the value of an entry.
     pub(super) fn change(&self, index: u32, value: &V) {
         self.write(index, |start| self.set_value(start, value));
     }
 
-    /// Makes an entry nobody's; its last value.
+    /// Removes an entry from its flow, and returns its last value.
     pub(super) fn take(&self, index: u32, hash: u32) -> V {
         let bucket = self.bucket(hash);
         match (bucket..bucket + SLOTS).find(|&at| self.buckets.get_relaxed(at) == slot(hash, index)) {
@@ -258,7 +264,8 @@ impl<K: Key, V: Plain> Table<K, V> {
         value(&words)
     }
 
-    /// The entries of a bucket's chain, and the words that point to them: of the bucket, or of an entry.
+    /// Returns the entries of a bucket's chain. For each, the first number is the entry that points to it,
+    /// or `None` if the bucket does.
     fn chain(&self, bucket: usize) -> impl Iterator<Item = (Option<u32>, u32)> + '_ {
         let first = pointed(self.buckets.get_relaxed(bucket + SLOTS)).map(|first| (None, first));
         std::iter::successors(first, |&(_, index)| {
@@ -290,12 +297,12 @@ impl<K: Key, V: Plain> Table<K, V> {
         }
     }
 
-    /// Writes an entry; whoever reads it meanwhile will read it again.
+    /// Writes an entry. Readers that read it at the same time will read it again.
     fn write(&self, index: u32, change: impl FnOnce(usize)) {
         let start = index as usize * Self::stride();
         let version = self.entries.get_relaxed(start + VERSION);
         self.entries.set_relaxed(start + VERSION, version.wrapping_add(1));
-        // Whoever sees something of the change sees that the version is odd, or a later one.
+        // A reader that sees any part of the change sees that the version is odd, or a later version.
         fence(Ordering::Release);
         change(start);
         self.entries.set(start + VERSION, version.wrapping_add(2), Ordering::Release);
@@ -309,7 +316,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Its flow and state, if it is that of a key.
+    /// Returns the flow and the state of the entry, if the entry has this key.
     #[inline]
     fn of<K: Key, V: Plain>(&self, index: u32, key: &K) -> Option<(FlowId, V)> {
         let generation = NonZeroU32::new((self.link >> 32) as u32)?;
@@ -318,7 +325,7 @@ impl Entry {
     }
 }
 
-/// A state from its words, of which there are enough.
+/// Converts the words of a state, of which there are enough, to a state.
 #[inline]
 fn value<V: Plain>(words: &[u64]) -> V {
     V::read_from_prefix(words.as_bytes()).map_or_else(|_| V::new_zeroed(), |(value, _)| value)

@@ -1,9 +1,9 @@
 //! Expiry in constant time.
 //!
-//! Touching a flow is one store, so nothing is sorted by time. Instead a hand goes round over the entries, as
-//! in the clock algorithm for page replacement (Corbató, 1968), and ends those that were idle too long. The
-//! entries lie side by side, so the hand reads memory in order, 3-5 ns per entry. A timer wheel would cost each
-//! flow eight more bytes, each new flow a second line and each visit a random access.
+//! Touching a flow is one store, so nothing is sorted by time. Instead a hand goes round over the entries,
+//! as in the clock algorithm for page replacement (Corbató, 1968), and ends flows that were idle too long.
+//! The entries are adjacent, so the hand reads memory in order, 3-5 ns per entry. A timer wheel would cost
+//! each flow eight more bytes, each new flow a second line and each visit a random access.
 
 use std::num::NonZeroU32;
 
@@ -14,29 +14,30 @@ use crate::bucket::position;
 use crate::id::FlowId;
 use crate::key::Key;
 
-/// A new turn begins no sooner than `timeout / SLACK` after the one before began, so that each entry is
-/// examined at most `SLACK` times per time-out however often [`FlowTable::expire`] is called.
+/// The number of turns per time-out. A new turn begins no sooner than `timeout / SLACK` after the start of
+/// the previous turn, so that each entry is examined at most `SLACK` times per time-out, regardless of the
+/// number of calls of [`FlowTable::expire`].
 pub const SLACK: i64 = 8;
 
-/// Flows ended together: the lines of their buckets are asked for first.
+/// The number of flows that are ended together: the lines of their buckets are prefetched first.
 const WINDOW: usize = 32;
 
-/// Where the hand stands.
+/// The position of the hand.
 #[derive(Default)]
 pub(super) struct Turn {
     /// The next entry to examine.
     hand: u32,
-    /// When this turn began.
+    /// The time at which this turn began.
     began: Option<Timestamp>,
 }
 
 impl<K: Key> FlowTable<K> {
-    /// Ends flows that were idle for `timeout` or longer at `now`, calls `ended` for each and returns how many
-    /// there were. Flows that are held stay.
+    /// Ends flows that were idle for `timeout` or longer at `now`, calls `ended` for each and returns their
+    /// number. Flows that are held stay.
     ///
-    /// Examines at most `at_most` entries and goes on from there in the next call. A turn covers all entries
-    /// that were ever in use at one time, so it takes their number divided by `at_most` calls. A flow never
-    /// ends early, and at most `timeout / `[`SLACK`] plus the time of two turns late.
+    /// Examines at most `at_most` entries and continues from there in the next call. A turn covers all
+    /// entries up to the highest index ever used, so it takes their number divided by `at_most` calls. A
+    /// flow never ends early, and at most `timeout / `[`SLACK`] plus the time of two turns late.
     ///
     /// With `timeout` 0, every flow seen until `now` that is not held is due.
     #[inline]
@@ -50,9 +51,10 @@ impl<K: Key> FlowTable<K> {
         self.expire_paced(now, timeout, timeout, at_most, ended)
     }
 
-    /// Ends flows as [`expire`](Self::expire) does, where some are due sooner because they were touched with an earlier
-    /// time. `pace` is the shortest of their times: a new turn begins no sooner than `pace / `[`SLACK`] after the one
-    /// before, and flows end that much late, plus the time of two turns.
+    /// Ends flows like [`expire`](Self::expire), if some flows are due sooner because they were touched
+    /// with an earlier time. `pace` is the shortest of the time-outs: a new turn begins no sooner than
+    /// `pace / `[`SLACK`] after the previous turn, and flows end that much late, plus the time of two
+    /// turns.
     #[inline]
     pub fn expire_paced(
         &mut self,
@@ -110,9 +112,9 @@ impl<K: Key> FlowTable<K> {
 }
 
 impl Turn {
-    /// Begins a turn, if the last one began long enough ago.
+    /// Begins a turn, if the last turn began long enough ago.
     fn begin(&mut self, now: Timestamp, pace: Timestamp) -> bool {
-        // A clock that was set back shall not stop expiry, hence the lower bound.
+        // A clock that was set back must not stop expiry, hence the lower bound.
         let too_soon = |began: Timestamp| (began..began + Timestamp(pace.0 / SLACK)).contains(&now);
         if self.began.is_some_and(too_soon) {
             return false;

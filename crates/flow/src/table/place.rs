@@ -1,4 +1,4 @@
-//! Where entries lie: free list, buckets, overflow chains.
+//! The placement of entries: free list, buckets, overflow chains.
 
 use std::num::NonZeroU32;
 
@@ -10,13 +10,14 @@ use crate::error::InsertError;
 use crate::id::FlowId;
 use crate::key::Key;
 
-/// Entries that one bucket takes beyond its slots, so that the worst case of a look-up is constant. A bucket of
-/// a full table has 7.2 entries on average; that one gets 45 has a probability below 1e-19 with a seeded hash,
-/// so only a broken hash, or one whose seed is known, comes to this limit.
+/// The number of entries that a bucket takes beyond its slots, so that the worst case of a look-up is
+/// constant. A bucket of a full table has 7.2 entries on average. The probability that a bucket gets 45
+/// entries is below 1e-19 with a seeded hash, so only a broken hash, or a hash with a known seed, reaches
+/// this limit.
 pub(super) const OVERFLOW_LIMIT: usize = 32;
 
 impl<K: Key> FlowTable<K> {
-    /// Adds a flow that is not there yet.
+    /// Adds a flow that is not in the table yet.
     pub(super) fn add(&mut self, key: &K, hash: u32, now: Timestamp) -> Result<FlowId, InsertError> {
         let at = position(hash, self.buckets.len());
         if self.buckets[at].is_full() && self.chain_length(at) >= OVERFLOW_LIMIT {
@@ -45,7 +46,7 @@ impl<K: Key> FlowTable<K> {
         let at = position(hash, self.buckets.len());
         let bucket = &mut self.buckets[at];
         if bucket.clear(Link::to(index)) {
-            // The chain may only be in use while the slots are full.
+            // The chain may only be used while the slots are full.
             if let Some(moved) = bucket.overflow.index() {
                 let entry = &mut self.entries[moved as usize];
                 let link = std::mem::replace(&mut bucket.overflow, std::mem::take(&mut entry.next));
@@ -58,17 +59,18 @@ impl<K: Key> FlowTable<K> {
         self.stats.entries -= 1;
     }
 
-    /// Puts an entry that is in no bucket on the free list. From here on its ids are stale.
+    /// Puts an entry that is in no bucket on the free list. From now on its ids are stale.
     #[inline]
     pub(super) fn give_back(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        // While an entry is free its generation is 0, which no id has, and the hash keeps the next one.
+        // While an entry is free its generation is 0, which no id has, and its hash field holds the next
+        // generation.
         entry.hash = if entry.generation >= self.last_generation { 1 } else { entry.generation + 1 };
         entry.generation = 0;
         entry.next = std::mem::replace(&mut self.free, Link::to(index));
     }
 
-    /// A free entry: the one given back last, whose line is likely still in the cache.
+    /// Takes a free entry: the entry that was freed last, whose line is likely still in the cache.
     #[inline]
     fn take(&mut self) -> Option<FlowId> {
         let index = match self.free.index() {
@@ -80,7 +82,7 @@ impl<K: Key> FlowTable<K> {
             None => return None,
         };
         let entry = &mut self.entries[index as usize];
-        // Fresh memory has generation and hash 0, and no next entry.
+        // New memory has generation and hash 0, and no next entry.
         let generation = NonZeroU32::new(entry.hash).unwrap_or(self.first_generation);
         entry.generation = generation.get();
         self.highest_generation = self.highest_generation.max(generation.get());

@@ -1,4 +1,4 @@
-//! The table against a plain map, its invariants, and its limits.
+//! Tests of the table against a plain map, of its invariants, and of its limits.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use crate::bucket::position;
 use crate::hash::KeyHasher;
 use crate::key::{AddressKey, Directed, FiveTupleKey};
 
-/// A key that chooses its hash: tests decide what collides.
+/// A key that determines its hash: tests choose which keys collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 struct TestKey([u64; 1]);
 
@@ -26,7 +26,7 @@ fn key(n: u64) -> TestKey {
     TestKey([n])
 }
 
-/// Spreads well enough for tests.
+/// Returns a hash that spreads well enough for tests.
 fn spread(n: u64) -> u32 {
     (n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -45,7 +45,8 @@ fn expire<K: Key>(table: &mut FlowTable<K>, now: i64, timeout: i64, at_most: usi
 }
 
 impl<K: Key> FlowTable<K> {
-    /// Every live entry is reachable once, chains hang on full buckets only, pairs are mutual, counts agree.
+    /// Checks that every live entry is reachable once, chains exist only on full buckets, pairs are mutual,
+    /// and counts agree.
     fn check(&self) {
         let mut reached = HashSet::new();
         for (at, bucket) in self.buckets.iter().enumerate() {
@@ -88,7 +89,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
     let flow = 0..60u64;
-    // Ids are picked among all that were ever given out, so most of them are stale.
+    // Ids are chosen among all ids ever assigned, so most of them are stale.
     let id = 0..1000usize;
     let step = prop_oneof![
         6 => flow.clone().prop_map(Step::Insert),
@@ -103,7 +104,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
     proptest::collection::vec((0..3i64, step), 1..400)
 }
 
-/// What the model knows of a flow whose id is in use.
+/// The model's data about a flow whose id is in use.
 struct Known {
     key: TestKey,
     last: i64,
@@ -141,8 +142,8 @@ impl Model {
 
 const CAPACITY: usize = 40;
 
-/// Runs the steps on a table and on the model. `hash` decides how crowded the buckets are; generations
-/// repeat after three reuses, so old ids come back to life, in the model too: it knows ids by value.
+/// Runs the steps on a table and on the model. `hash` determines how crowded the buckets are. Generations
+/// repeat after three reuses, so old ids become valid again, in the model too, which compares ids by value.
 fn agrees(steps: Vec<(i64, Step)>, hash: fn(u64) -> u32) {
     let mut table = FlowTable::with_generations(CAPACITY, 3).unwrap();
     let (mut model, mut ids, mut now) = (Model::default(), Vec::<FlowId>::new(), 0);
@@ -369,7 +370,7 @@ fn equal_hashes_fill_one_bucket_and_its_chain() {
     assert!(found.iter().take(ids.len()).eq(ids.iter().map(|&id| Some(id)).collect::<Vec<_>>().iter()));
     assert!(found.iter().skip(ids.len()).all(Option::is_none));
     table.check();
-    // From the middle outwards, so that links of the chain go in all orders.
+    // From the middle outwards, so that links of the chain are removed in many orders.
     for n in 0..room {
         let at = if n % 2 == 0 { room / 2 + n / 2 } else { room / 2 - n / 2 - 1 };
         assert_eq!(table.remove(ids[at as usize]), Some(key(at)));
@@ -524,7 +525,7 @@ fn iteration_shows_what_look_ups_find() {
     let mut table = FlowTable::new(8).unwrap();
     let ids: Vec<FlowId> = (0..6).map(|n| insert(&mut table, n, 0)).collect();
     table.remove(ids[1]);
-    // Removed, and still held.
+    // An id that was removed and is still held.
     assert!(table.retain(ids[3]));
     table.remove(ids[3]);
     let shown: Vec<_> = table.iter().map(|(id, key)| (id, key.0[0])).collect();

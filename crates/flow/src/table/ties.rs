@@ -1,4 +1,4 @@
-//! What ties a flow to others: its reverse, and holders that keep its id.
+//! The ties of a flow to others: its reverse flow, and holders that keep its id.
 
 use std::num::NonZeroU32;
 
@@ -8,8 +8,8 @@ use crate::id::FlowId;
 use crate::key::Key;
 
 impl<K: Key> FlowTable<K> {
-    /// Makes two flows each other's reverse, and whatever they were paired with before nobody's. A flow may be
-    /// its own reverse. `false`, and nothing is changed, if a flow is not in the table.
+    /// Makes two flows each other's reverse, and unpairs the flows with which they were paired before. A
+    /// flow may be its own reverse. Returns `false`, and changes nothing, if a flow is not in the table.
     pub fn pair(&mut self, a: FlowId, b: FlowId) -> bool {
         let live = |id: FlowId| self.is_current(id) && self.holds[id.index as usize] & REMOVED == 0;
         if !live(a) || !live(b) {
@@ -22,7 +22,7 @@ impl<K: Key> FlowTable<K> {
         true
     }
 
-    /// The flow in the other direction, if it was paired and is still in the table.
+    /// Returns the flow in the other direction, if it was paired and is still in the table.
     #[inline]
     pub fn reverse(&self, id: FlowId) -> Option<FlowId> {
         let link = self.current(id)?.reverse;
@@ -30,8 +30,9 @@ impl<K: Key> FlowTable<K> {
         Some(FlowId { index: link.index()?, generation })
     }
 
-    /// Keeps the id from being given to another flow, and the flow from expiring, until [`FlowTable::release`]
-    /// is called as often. A held flow can still be removed. `false` if the id is stale.
+    /// Keeps the id from being assigned to another flow, and the flow from expiring, until
+    /// [`FlowTable::release`] has been called as many times. A held flow can still be removed. Returns
+    /// `false` if the id is stale.
     #[must_use]
     pub fn retain(&mut self, id: FlowId) -> bool {
         let can_hold = self.is_current(id) && self.holds[id.index as usize] & !REMOVED != !REMOVED;
@@ -41,7 +42,7 @@ impl<K: Key> FlowTable<K> {
         can_hold
     }
 
-    /// Ends one [`FlowTable::retain`]. `false` if the id is stale or nobody held it.
+    /// Ends one call of [`FlowTable::retain`]. Returns `false` if the id is stale or was not held.
     pub fn release(&mut self, id: FlowId) -> bool {
         if !self.is_current(id) || self.holds[id.index as usize] & !REMOVED == 0 {
             return false;
