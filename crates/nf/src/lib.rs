@@ -1,4 +1,4 @@
-//! Elements, by topic: one file each, which is its manual, configuration, code and handlers.
+//! Elements, by topic. Each element has one file with its manual, configuration, code and handlers.
 
 pub mod aggregate;
 pub mod annotation;
@@ -39,7 +39,7 @@ mod trigger;
 
 use element::Class;
 
-/// Every class of this crate.
+/// All classes of this crate.
 pub static CLASSES: &[&Class] = &[
     &aggregate::aggregate_counter::CLASS,
     &aggregate::aggregate_filter::CLASS,

@@ -5,12 +5,13 @@
 //! `Counter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when the count reaches N, the write handler is called, after the packets
-//!   before it have gone on and before this one does. It is called once, and again after a reset.
-//! - `BYTE_COUNT_CALL`: the same for bytes; it is called when their count reaches or passes N.
-//! - `NO_RATE`: no rates.
-//! - `BATCH_PRECISE`, `ATOMIC`: accepted, and without effect: counts are exact, and each worker has its own.
-//!
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: calls the write handler when the count reaches N, after earlier
+//!   packets have been sent on and before the Nth packet is. The call is made once, and again after a
+//!   reset.
+//! - `BYTE_COUNT_CALL`: like COUNT_CALL, for the byte count; the call is made when the count reaches or
+//!   passes N.
+//! - `NO_RATE`: if true, rates are not computed.
+//! - `BATCH_PRECISE`, `ATOMIC`: accepted, without effect: counts are exact, and each worker has its own.
 //! ## Handlers
 //! - `count`: packets so far.
 //! - `byte_count`: bytes so far.

@@ -7,7 +7,7 @@
 //! `Tee([N])`
 //!
 //! ## Arguments
-//! - `N`: number of outputs, as a check.
+//! - `N`: the number of outputs; an error if a different number is connected.
 //!
 //! ## Example
 //! ```click
@@ -63,7 +63,7 @@ pub(crate) fn emit_copies(cx: &mut Cx<'_>, output: usize, batch: &Batch) {
     emit_copies_of(cx, output, batch, |_| true);
 }
 
-/// The same for those packets that are wanted.
+/// Sends copies of the packets for which `is_wanted` returns true to an output.
 pub(crate) fn emit_copies_of(
     cx: &mut Cx<'_>,
     output: usize,
