@@ -18,7 +18,7 @@ const CAPACITY: usize = 1 << 21;
 /// The maximum number of flows in one look-up.
 pub(crate) const WINDOW: usize = 32;
 
-/// One worker's board, which only this worker writes, and read access to the boards of all others.
+/// The board of one worker, which only this worker writes, and read access to the boards of all others.
 pub(crate) struct Board<K: Key, V: Plain> {
     states: CoreStates<K, V>,
     hasher: KeyHasher,

@@ -48,7 +48,7 @@ pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason>
     ipv4::Header::mut_from_bytes(bytes).map_err(|_| DropReason::NoHeader)
 }
 
-/// Returns the IPv4 header at the network header annotation, and those of its options that lie in the
+/// Returns the IPv4 header at the network header annotation, and its options as far as they lie in the
 /// packet.
 #[inline]
 pub(crate) fn ipv4_with_options(packet: &Packet) -> Option<(&ipv4::Header, &[u8])> {

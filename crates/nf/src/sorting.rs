@@ -22,7 +22,7 @@ impl From<Option<usize>> for Fate {
 
 /// Splits batches by the fates of their packets.
 pub(crate) struct Sorter {
-    /// One batch per output, which is filled while a batch is split.
+    /// A batch per output, which is filled while a batch is split.
     sorted: Vec<Option<Batch>>,
     /// The fate of each packet of a batch.
     fates: Vec<Fate>,

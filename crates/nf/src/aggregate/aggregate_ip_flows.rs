@@ -166,7 +166,7 @@ struct Flow {
     is_tcp: bool,
     /// True if the first packet's direction is opposite to the key's.
     reverse: bool,
-    /// One bit for each direction that was closed.
+    /// A bit for each direction that was closed.
     over: u8,
     first: Timestamp,
     last: Timestamp,

@@ -7,7 +7,7 @@ use element::args::ElementRef;
 use element::{Args, ElementId};
 
 /// The maximum number of notifications that wait for a listener. A listener without packets does not take
-/// notifications; further ones are lost, and it keeps its state of those aggregates.
+/// notifications; further notifications are lost, and the listener keeps its state of those aggregates.
 const MOST: usize = 1 << 20;
 
 /// A service of elements that number packets and know when a number is no longer used.

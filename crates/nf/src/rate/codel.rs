@@ -85,7 +85,8 @@ pub static CLASS: Class = Class {
 /// The state of the control loop.
 #[derive(Default)]
 struct Control {
-    /// When waits will have been above the target for an interval; unset while they are not.
+    /// The time at which waits will have been above the target for an interval; `None` while they are not
+    /// above it.
     above_until: Option<Timestamp>,
     dropping: bool,
     next_drop: Timestamp,

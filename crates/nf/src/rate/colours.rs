@@ -113,7 +113,7 @@ pub(super) trait Marker: Clone + Send + 'static {
 pub(super) const COMMON: [ArgInfo; 2] =
     [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
 
-/// Returns the handlers of a marker: its own and the common ones, `N` together.
+/// Returns the handlers of a marker: its own handlers and the common handlers, `N` together.
 pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str; M]) -> [HandlerInfo; N] {
     let counts = ["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes", "tokens"];
     assert!(M + counts.len() + 1 == N);

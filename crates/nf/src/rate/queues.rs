@@ -1,4 +1,4 @@
-//! The queues that an element watches: configured ones, or the nearest ones.
+//! The queues that an element watches: the configured queues, or the nearest queues.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! `BlockThread`
 //!
 //! ## Handlers
-//! - `block`: blocks for so many seconds.
+//! - `block`: blocks the thread for the number of seconds that is written.
 //!
 //! ## Example
 //! ```click
