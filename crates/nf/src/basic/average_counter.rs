@@ -208,7 +208,7 @@ impl Element for AverageCounter {
 mod tests {
     use super::*;
 
-    /// Tallies of several cases, and packets that come to the element itself, overlap in time.
+    /// Tallies of several cases, and packets that the element itself processes, overlap in time.
     #[test]
     fn tallies_in_any_order_last_from_the_first_packet_to_the_last() {
         let second = Timestamp::from_secs;

@@ -20,8 +20,8 @@
 //! `SrTCM(CIR, CBS, EBS [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CIR`: committed information rate, a bandwidth.
-//! - `CBS`: committed burst size in bytes.
+//! - `CIR`: the committed information rate, a bandwidth.
+//! - `CBS`: the committed burst size in bytes.
 //! - `EBS`: the excess burst size in bytes. CBS and EBS cannot both be 0. A size other than 0 should be at
 //!   least the length of the largest packet, since a longer packet never gets the colour of that bucket.
 //! - `COLOR_AWARE`: if true, packets arrive with colours.

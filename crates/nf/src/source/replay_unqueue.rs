@@ -26,7 +26,7 @@
 //! - `count`: the number of packets that were sent.
 //! - `stop`: the number of remaining rounds.
 //! - `timing`: the speed.
-//! - `reset`: releases the packets and loads new ones from the inputs.
+//! - `reset`: releases the packets and loads new packets from the inputs.
 //!
 //! ## Example
 //! ```click

@@ -1,8 +1,8 @@
 //! # Queue
 //! Stores packets between a push path and a pull path, first in, first out.
 //!
-//! A packet that finds the queue full goes to output 1, or is dropped. Elements that pull from the queue sleep
-//! while it is empty, and sources that push into it can see when it is full.
+//! A packet that finds the queue full goes to output 1, or is dropped. Elements that pull from the queue
+//! sleep while it is empty, and sources that push into it can see when it is full.
 //!
 //! ## Usage
 //! `Queue([CAPACITY])`

@@ -1,5 +1,5 @@
 //! # ScheduleInfo
-//! Sets how often the tasks of elements run, relative to other tasks.
+//! Sets the rates at which the tasks of elements run, relative to other tasks.
 //!
 //! The number of a compound multiplies the numbers of the elements in it, unless an outer ScheduleInfo
 //! names these elements themselves. With 0, a task never runs; numbers above 32 count as 32. An element's

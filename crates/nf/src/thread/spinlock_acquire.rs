@@ -1,5 +1,5 @@
 //! # SpinlockAcquire
-//! Takes a lock, which SpinlockRelease releases, so that one thread at a time is between the two elements.
+//! Takes a lock, which SpinlockRelease releases, so that only one thread is between the two elements.
 //!
 //! Each worker has its own copy of the graph, so there is never more than one thread, and all packets pass.
 //!
