@@ -20,7 +20,7 @@
 //! - `count`: the number of counted packets.
 //! - `overflows`: the number of packets that were not counted because there was no room.
 //! - `received`: the numbers of the packets of an aggregate, one per line.
-//! - `undelivered`: the numbers of the packets of an aggregate that have passed port 0 more often than port 1.
+//! - `undelivered`: numbers of packets of an aggregate that have passed port 0 more often than port 1.
 //!
 //! ## Example
 //! ```click

@@ -342,7 +342,7 @@ impl Element for EtherSwitch {
             declare_flood(&mut effects, input, self.ways(input), &long);
         }
         if !effects.state.is_empty() {
-            // Effects cannot say whether the listener is the only output of a copy.
+            // Effects cannot say to which outputs copies go, because this depends on the table of hosts.
             effects.emits = vec![Emit { reads: key.to_vec(), when: long, ..Emit::copies(None) }];
         }
         effects.order = Order::Keeps;
