@@ -19,7 +19,8 @@
 //! - `ID`, `TOS`, `TTL`, `LENGTH`: if true, prints these fields of the IP header.
 //! - `AGGREGATE`, `PAINT`: if true, prints these annotations.
 //! - `VLAN`, `ETHER`: if true, prints the VLAN annotation, and the addresses of the Ethernet header.
-//! - `SWAP`: if false, identifier and sequence number of ICMP echo messages are shown in the machine's byte order.
+//! - `SWAP`: if false, the identifier and sequence number of ICMP echo messages are shown in the machine's
+//!   byte order.
 //! - `ACTIVE`: if false, prints nothing.
 //! - `OUTFILE`: a file to which text is written instead of standard error, on a live run within a second.
 //! - `CHANNEL`: accepted, without effect; there is only one channel for messages.
