@@ -28,9 +28,9 @@ pub(crate) trait HeaderCheck: Send + 'static {
 
 /// The way in which a message names its element.
 pub(crate) enum Speaker {
-    /// `name: `
+    /// The element's name: `name: `.
     Name,
-    /// `name :: Class: `
+    /// The element's name and class: `name :: Class: `.
     Declaration,
     /// No name.
     Nobody,

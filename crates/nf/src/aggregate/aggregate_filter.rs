@@ -1,5 +1,5 @@
 //! # AggregateFilter
-//! Sorts packets by their aggregate annotation.
+//! Sends packets to outputs by their aggregate annotation.
 //!
 //! Each pattern is an action and a list of aggregates: numbers, ranges `A-B`, or `all` (also `-`). The
 //! action is an output, `allow` for output 0, or `drop` or `deny`. The first pattern that contains a

@@ -12,7 +12,7 @@ use crate::script::number::Number;
 pub(super) enum Format {
     /// Lines `AGGREGATE COUNT`.
     Text,
-    /// Pairs of 32-bit numbers in the machine's order.
+    /// Pairs of 32-bit numbers in the machine's byte order.
     Binary,
     /// Lines `AGGREGATE COUNT`, with aggregates as IP addresses.
     Ip,

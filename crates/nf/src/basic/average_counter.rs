@@ -12,10 +12,11 @@
 //!   or later, counting starts again from zero, once, and a message is printed. 0 for never.
 //!
 //! ## Handlers
-//! - `count`: packets.
-//! - `byte_count`: bytes.
-//! - `bit_count`: bits.
-//! - `link_count`: bits on the wire, with preamble, gap and check sequence.
+//! - `count`: the number of packets.
+//! - `byte_count`: the number of bytes.
+//! - `bit_count`: the number of bits.
+//! - `link_count`: the number of bits on the wire, with preamble, gap and, if LINK_FCS is true, check
+//!   sequence.
 //! - `rate`: packets per second.
 //! - `byte_rate`, `bit_rate`, `link_rate`: bytes, bits, and bits on the wire per second.
 //! - `time`: seconds from the first packet to the last, without the ignored seconds.
@@ -101,7 +102,7 @@ struct Counts {
 /// Bytes on the wire per frame in addition to the frame: preamble, start-of-frame delimiter and inter-frame
 /// gap.
 const WIRE_OVERHEAD: u64 = 20;
-/// Bytes of the frame check sequence.
+/// The length of the frame check sequence in bytes.
 const FCS: u64 = 4;
 
 impl AverageCounter {

@@ -11,7 +11,7 @@
 //! - `BURST`: packets pulled per turn; 0 for all that are available.
 //!
 //! ## Handlers
-//! - `count`: packets dropped.
+//! - `count`: the number of dropped packets.
 //! - `reset_counts`: sets the count to zero.
 //! - `active`: true if Discard pulls.
 //!

@@ -11,7 +11,7 @@
 //! - `PATTERN`: the bytes to look for.
 //! - `STRIP_AFTER`: if true, the pattern is removed, too.
 //! - `ANNO`: the offset of the annotation for the number of removed bytes, 2 bytes long.
-//! - `SET_ANNO`: accepted; the annotation is always set.
+//! - `SET_ANNO`: accepted, without effect; the annotation is always set.
 //!
 //! ## Example
 //! ```click

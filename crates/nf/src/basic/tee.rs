@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Reads N, the number of outputs that the user expects.
+/// Parses N, the number of outputs that the user expects, and reports an error if it is wrong.
 pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
     let outputs = args.outputs();
     let clicks_words = format!("{outputs} outputs implies {outputs} arms");

@@ -166,7 +166,7 @@ struct Red {
     gentle: bool,
     queues: Watched,
     average: Average,
-    /// The number of packets since the last drop while drops are possible; -1 at first.
+    /// The number of packets since the last drop; -1 while drops are not possible.
     count: i64,
     /// A random number below 2^16, drawn again after each drop, so that the gaps between drops are
     /// uniformly distributed.

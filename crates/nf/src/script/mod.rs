@@ -50,9 +50,9 @@
 //! A script that jumps 1000 times without waiting is ended.
 //!
 //! ## Substitution
-//! - `$V`, `${V}`: a variable. All variables belong to the element and live as long as it does.
-//! - `$(HANDLER [PARAMETERS])`: the answer of a read handler; variables and handlers in it are replaced first.
-//! The script's own handlers, including functions, need no element name.
+//! - `$V`, `${V}`: a variable. All variables belong to the element and exist as long as the element.
+//! - `$(HANDLER [PARAMETERS])`: the answer of a read handler; variables and handlers in it are replaced
+//!   first. The script's own handlers, including functions, need no element name.
 //! - `$args`, `$1`, `$2`, `$#`: the parameter of the handler `run`: all of it, its words, the number of its
 //!   words.
 //! - `$0`, `$write`: the name of the handler that was called, and true if it was called as a write handler.

@@ -1,5 +1,5 @@
 //! # BlockThread
-//! Keeps its thread busy for a while, for tests.
+//! Blocks its thread for a while, for tests.
 //!
 //! ## Usage
 //! `BlockThread`
