@@ -12,7 +12,7 @@ pub(crate) const LOOKED_AT: usize = 64;
 pub(crate) struct Flows {
     pub(crate) table: FlowTable<FiveTupleKey>,
     hasher: KeyHasher,
-    /// For each packet of the batch, its index in the vectors below; `None` if the packet has no flow.
+    /// The index of each packet of the batch in the vectors below; `None` if the packet has no flow.
     places: Vec<Option<usize>>,
     keys: Vec<FiveTupleKey>,
     turned: Vec<bool>,

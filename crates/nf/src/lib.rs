@@ -1,4 +1,5 @@
-//! Elements, by topic. Each element has one file with its manual, configuration, code and handlers.
+//! Packet-processing elements, by topic. Each element has one file with its manual, configuration, code and
+//! handlers.
 
 pub mod aggregate;
 pub mod annotation;

@@ -51,8 +51,8 @@ impl ReportFile {
         }
     }
 
-    /// Starts the element's timer `token`, unless it is running, so that buffered text is written within a
-    /// second.
+    /// Starts the element's timer `token` if text is buffered and the timer is not running, so that the text
+    /// is written within a second.
     #[inline]
     pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.file.buffer().is_empty() {

@@ -2,8 +2,8 @@
 //! Counts packets or bytes per aggregate annotation.
 //!
 //! Counted packets go to output 0. Packets that are not counted go to output 1, if there is one: packets of
-//! new aggregates while the element is frozen, and all packets while it is not active. Packets on input 1
-//! are counted only if their aggregate has a count already.
+//! new aggregates while the element is frozen or the table is full, and all packets while it is not active.
+//! Packets on input 1 are counted only if their aggregate has a count already.
 //!
 //! ## Usage
 //! `AggregateCounter([KEYWORDS])`

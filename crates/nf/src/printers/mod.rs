@@ -121,8 +121,8 @@ impl Printer {
         }
     }
 
-    /// Starts the element's timer `token`, unless it is running, so that buffered text is written within a
-    /// second.
+    /// Starts the element's timer `token` if text is buffered and the timer is not running, so that the text
+    /// is written within a second.
     fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if self.file.as_ref().is_some_and(|file| !file.buffer().is_empty()) {
             self.timer.start(cx, token);

@@ -67,8 +67,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However often it is asked, a bucket never gives more than its capacity plus the tokens that
-        /// arrived, and the tokens that it predicts for a time are there at that time and not before.
+        /// A bucket never gives more than its capacity plus the tokens that arrived, however often it is asked.
+        /// The tokens that it predicts for a time are there at that time and not before.
         #[test]
         fn gives_what_came_in(rate in 1u64..2_000_000, capacity in 1u64..100, steps in prop::collection::vec(0i64..50_000_000, 1..40)) {
             let mut bucket = Bucket::new(rate, capacity, capacity);

@@ -95,7 +95,7 @@ struct Control {
 }
 
 struct CoDel {
-    /// TARGET and INTERVAL as text, as they were configured.
+    /// The texts of TARGET and INTERVAL, as configured.
     texts: [String; 2],
     target: Timestamp,
     interval: Timestamp,

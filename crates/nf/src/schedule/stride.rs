@@ -76,7 +76,7 @@ impl Stride {
             client.pass = client.pass.wrapping_add(client.stride);
             asked += 1;
         }
-        // Insert the clients that were asked again, one after another. They are first moved to the end of
+        // Insert again the clients that were asked, one after another. They are first moved to the end of
         // the order, so that no memory is needed: while k of them are left, they are the last k.
         self.order.rotate_left(asked);
         let rest = self.order.len() - asked;

@@ -162,7 +162,7 @@ pub(super) enum Destination {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,
-    /// For each of the script's own instructions, the number of the argument that contains it.
+    /// The number of the argument that contains each of the script's own instructions.
     pub(super) arguments: Vec<usize>,
 }
 

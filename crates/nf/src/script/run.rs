@@ -17,8 +17,7 @@ use super::Script;
 use super::expand::Mode;
 use super::program::{Destination, Instruction, Kind, Print};
 
-/// The number of jumps, and of runs within runs, after which an activation is ended because it seems
-/// endless.
+/// The maximum number of jumps and of runs within runs in an activation, which is then ended as endless.
 const MOST_JUMPS: u32 = 1000;
 /// The maximum nesting of `$(...)` and of runs of a script within itself. Each level uses stack space, and
 /// scripts that call other scripts multiply it.

@@ -45,7 +45,7 @@ struct Conversion {
     alternate: bool,
     width: usize,
     precision: Option<usize>,
-    /// `h`: the value has only 16 bits.
+    /// True for the modifier `h`: the value has only 16 bits.
     short: bool,
     letter: u8,
 }

@@ -303,7 +303,7 @@ impl FastFlows {
         place
     }
 
-    /// Once the limit is reached, returns the next flow that must be closed, with its headers set to a FIN
+    /// Returns the next flow that must be closed after the limit is reached, with its headers set to a FIN
     /// packet.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {

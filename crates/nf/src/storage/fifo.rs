@@ -69,8 +69,8 @@ impl Occupancy {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SaysEmpty {
     Never,
-    /// After `PATIENCE` empty pulls in a row. An immediate signal would put pullers to sleep and wake them
-    /// again for every short gap.
+    /// Signals after `PATIENCE` empty pulls in a row. An immediate signal would put pullers to sleep and wake
+    /// them again for every short gap.
     Lazily,
     AtOnce,
 }

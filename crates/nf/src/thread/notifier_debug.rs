@@ -8,7 +8,7 @@
 //! - `signal`: the state of the signal: in a pull path, the signal that upstream elements have packets; in
 //!   a push path, the signal that there is room downstream. `busy*` if an element gives no signal, `idle`
 //!   if no element will ever give one, otherwise one part per 32 elements that give the signal: a mask of
-//!   these elements, a mask of those whose signal is on, and a star if any is on.
+//!   these elements, a mask of the elements whose signal is on, and a star if any signal is on.
 //!
 //! ## Example
 //! ```click
