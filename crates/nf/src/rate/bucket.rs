@@ -67,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A bucket never gives more than its capacity plus the tokens that arrived, however often it is asked.
+        /// A bucket never gives more than its capacity plus the tokens that arrived, regardless of the calls.
         /// The tokens that it predicts for a time are there at that time and not before.
         #[test]
         fn gives_what_came_in(rate in 1u64..2_000_000, capacity in 1u64..100, steps in prop::collection::vec(0i64..50_000_000, 1..40)) {
