@@ -1,42 +1,42 @@
-//! What elements that check headers share: the order of what can be wrong, messages, counts, output 1.
+//! Common parts of elements that check headers: the order of checks, messages, counts, and output 1.
 
 use element::class::{Access, HandlerInfo};
 use element::effects::{Counts, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet, Severity, Tally};
 
-/// What can be wrong, in the order in which it is checked.
+/// The possible faults of a header, in the order of the checks: a text and a drop reason each.
 pub(crate) type Reasons = &'static [(&'static str, DropReason)];
 
-/// What is particular about one kind of header.
+/// The parts of a checking element that depend on the kind of header.
 pub(crate) trait HeaderCheck: Send + 'static {
-    /// What can be wrong.
+    /// The possible faults.
     const REASONS: Reasons;
-    /// How messages start, before the reason.
+    /// The first words of messages, before the reason.
     const MESSAGE: &'static str;
-    /// Whose name stands before that.
+    /// The name that messages start with, before `MESSAGE`.
     const SPEAKER: Speaker;
 
-    /// See [`Element::effects`].
+    /// Returns the element's effects; see [`Element::effects`].
     fn effects(&self) -> Effects;
 
     /// Called once before the first packet.
     fn prepare(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// Checks one packet and prepares it; the number of what is wrong with it otherwise.
+    /// Checks one packet and prepares it. The error is the index of the fault in `REASONS`.
     fn check(&self, packet: &mut Packet) -> Result<(), usize>;
 }
 
-/// How a message names its element.
+/// The way in which a message names its element.
 pub(crate) enum Speaker {
-    /// `name: `
+    /// The element's name: `name: `.
     Name,
-    /// `name :: Class: `
+    /// The element's name and class: `name :: Class: `.
     Declaration,
-    /// Not at all.
+    /// No name.
     Nobody,
 }
 
-/// Handlers of every element of this kind. `drop_details` comes with DETAILS.
+/// The handlers of every element of this kind. `drop_details` is added by the argument DETAILS.
 pub(crate) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("count"), HandlerInfo::count("drops")];
 
 /// An element that checks headers.
@@ -45,17 +45,17 @@ pub(crate) struct Checker<C> {
     outcome: Outcome,
 }
 
-/// What came of it.
+/// Settings for messages, and counts of the results.
 struct Outcome {
     verbose: bool,
     details: bool,
     good: u64,
-    /// By reason.
+    /// The number of bad packets by reason.
     bad: Vec<u64>,
 }
 
 impl<C: HeaderCheck> Checker<C> {
-    /// With the arguments VERBOSE and DETAILS where the class has them.
+    /// Returns the element, with the arguments VERBOSE and DETAILS if the class has them.
     pub(crate) fn boxed(
         args: &mut Args<'_>,
         class: &'static element::Class,
@@ -90,7 +90,7 @@ impl Outcome {
 impl<C: HeaderCheck> Element for Checker<C> {
     fn effects(&self) -> Effects {
         let mut effects = self.check.effects().counting(Counts::Told);
-        // There is a message, and what is wrong is counted more exactly than declared.
+        // Rejecting prints a message, and `drop_details` counts more reasons than the effects declare.
         effects.cases.iter_mut().for_each(|case| case.is_shown = case.to != Target::Output(0));
         effects
     }

@@ -1,18 +1,18 @@
-//! Looking up the flows of a whole batch.
+//! Look-up of the flows of a whole batch.
 
 use element::{Batch, Packet};
 use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError};
 use packet::BATCH_CAPACITY;
 use wire::FiveTuple;
 
-/// Flows that are looked at for idle ones when there is no room for another.
+/// The number of entries that are searched for an idle flow when the table is full.
 pub(crate) const LOOKED_AT: usize = 64;
 
-/// A table of flows, and the room to look up those of a batch together.
+/// A table of flows, and the buffers for looking up the flows of a batch together.
 pub(crate) struct Flows {
     pub(crate) table: FlowTable<FiveTupleKey>,
     hasher: KeyHasher,
-    /// Per packet of the batch, its place in the arrays below.
+    /// The index of each packet of the batch in the vectors below; `None` if the packet has no flow.
     places: Vec<Option<usize>>,
     keys: Vec<FiveTupleKey>,
     turned: Vec<bool>,
@@ -20,19 +20,19 @@ pub(crate) struct Flows {
     ids: Vec<Option<FlowId>>,
 }
 
-/// What is known of a packet's flow.
+/// The key and the table entry of a packet's flow.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) key: FiveTupleKey,
     pub(crate) hash: u32,
-    /// Where the flow was in the table before the batch; it may have gone since.
+    /// The id of the flow in the table before the batch; the flow may have been removed since.
     pub(crate) id: Option<FlowId>,
-    /// Whether the key is that of the other direction.
+    /// True if the key is the packet's five-tuple reversed.
     pub(crate) turned: bool,
 }
 
 impl Flows {
-    /// For at most so many flows.
+    /// Returns an empty table for at most `capacity` flows.
     pub(crate) fn new(capacity: usize) -> Result<Flows, TableError> {
         Ok(Flows {
             table: FlowTable::new(capacity)?,
@@ -45,18 +45,18 @@ impl Flows {
         })
     }
 
-    /// Chooses the hash function; only while there are no flows.
+    /// Sets the seed of the hash function; allowed only while there are no flows.
     pub(crate) fn seed(&mut self, seed: u64) {
         debug_assert_eq!(self.table.stats().entries, 0);
         self.hasher = KeyHasher::new(seed);
     }
 
-    /// The hash of a key.
+    /// Returns the hash of a key.
     pub(crate) fn hash(&self, key: &FiveTupleKey) -> u32 {
         self.hasher.hash(key)
     }
 
-    /// What is known of one packet's flow.
+    /// Looks up one packet's flow.
     pub(crate) fn look_up_one(&self, tuple: &FiveTuple, both_directions: bool) -> Known {
         let (key, turned) = self.key(tuple, both_directions);
         let hash = self.hasher.hash(&key);
@@ -69,8 +69,8 @@ impl Flows {
         if both_directions { ordered(key) } else { (key, false) }
     }
 
-    /// Finds the flows of all packets of a batch, so that waits for memory overlap. With `both_directions`, the two
-    /// directions of a flow are one.
+    /// Looks up the flows of all packets of a batch, so that waits for memory overlap. With
+    /// `both_directions`, both directions of a connection have the same key.
     #[inline]
     pub(crate) fn look_up(
         &mut self,
@@ -98,7 +98,7 @@ impl Flows {
         self.table.lookup_batch(&self.keys, &self.hashes, &mut self.ids);
     }
 
-    /// The flow of the packet at this place of the batch; `None` if it has none.
+    /// Returns the flow of the packet at this index of the batch; `None` if the packet has none.
     #[inline]
     pub(crate) fn known(&self, packet: usize) -> Option<Known> {
         let place = (*self.places.get(packet)?)?;
@@ -111,7 +111,7 @@ impl Flows {
     }
 }
 
-/// The same key for both directions of a flow, and whether it is that of the other direction.
+/// Returns a key that is the same for both directions of a connection, and true if it is the reversed one.
 #[inline]
 fn ordered(key: FiveTupleKey) -> (FiveTupleKey, bool) {
     let other = key.reversed();

@@ -1,15 +1,16 @@
-//! Hashing of keys that are one number, for tables that are looked up for each packet.
+//! Hashing of keys that are single numbers, for tables that are looked up for each packet.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// For `HashMap`. A table whose keys come from packets gets its seed from the run ([`reseed`]).
+/// A hash builder for `HashMap`. A table whose keys come from packets gets its seed from the run
+/// ([`reseed`]).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ByNumber(u64);
 
 impl ByNumber {
     fn new(seed: u64) -> ByNumber {
-        // Seeds that differ little shall not lead to hashes that do.
+        // Seeds that differ in few bits must give hashes that differ in many.
         let mut mixed = NumberHasher::default();
         mixed.add(seed);
         ByNumber(mixed.0)
@@ -24,13 +25,13 @@ impl BuildHasher for ByNumber {
     }
 }
 
-/// Gives a table another seed.
+/// Replaces the seed of a table.
 pub(crate) fn reseed<K: Eq + Hash, V>(table: &mut HashMap<K, V, ByNumber>, seed: u64) {
     let old = std::mem::replace(table, HashMap::with_hasher(ByNumber::new(seed)));
     table.extend(old);
 }
 
-/// Multiplies and folds, so that both ends of the number reach both ends of the hash.
+/// A hasher that multiplies and folds, so that both ends of the number affect both ends of the hash.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -71,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Tables use the lowest bits for the place and the highest seven beside it.
+    /// Hash tables use the lowest bits as the index and the highest seven bits as a tag.
     #[test]
     fn neighbours_are_spread() {
         let seeds = [0, 1, 0xdead_beef_0000_0000];
@@ -82,12 +83,12 @@ mod tests {
             let hashes: Vec<u64> = (0..256).map(|i| hash(0x0a00_0000_u32.wrapping_add(i * step))).collect();
             let low: BTreeSet<u64> = hashes.iter().map(|hash| hash & 0xff).collect();
             let high: BTreeSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
-            // Chance would give about 162 of 256 places, and nearly all of 128.
+            // A random function would give about 162 of 256 indices, and nearly all of 128.
             assert!(low.len() > 120 && high.len() > 80, "{seed} {step}: {} {}", low.len(), high.len());
         }
     }
 
-    /// Keys that share the places of a table under one seed do not under another.
+    /// Keys that share an index under one seed have different indices under another.
     #[test]
     fn collisions_depend_on_the_seed() {
         let place = |seed, key: u64| ByNumber::new(seed).hash_one(key) & 0x3ff;
@@ -95,7 +96,8 @@ mod tests {
         assert_eq!(chosen.len(), 512);
         for seed in [0, 2, 0x1234_5678_9abc_def0] {
             let places: BTreeSet<u64> = chosen.iter().map(|&key| place(seed, key)).collect();
-            // Chance would give about 400. Keys this close to each other have something in common under any seed.
+            // A random function would give about 400. Keys this close to each other have something in
+            // common under any seed.
             assert!(places.len() > 200, "{seed}: {}", places.len());
         }
     }

@@ -1,4 +1,5 @@
-//! Elements, by topic: one file each, which is its manual, configuration, code and handlers.
+//! Packet-processing elements, by topic. Each element has one file with its manual, configuration, code and
+//! handlers.
 
 pub mod aggregate;
 pub mod annotation;
@@ -39,7 +40,7 @@ mod trigger;
 
 use element::Class;
 
-/// Every class of this crate.
+/// All classes of this crate.
 pub static CLASSES: &[&Class] = &[
     &aggregate::aggregate_counter::CLASS,
     &aggregate::aggregate_filter::CLASS,

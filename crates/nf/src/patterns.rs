@@ -1,11 +1,11 @@
-//! What elements with an argument for each of their ports have in common, and the handlers `pattern0`, `pattern1` ... of
+//! Common parts of elements with one argument per port, and the handlers `pattern0`, `pattern1` ... of
 //! classifiers.
 
 use element::Args;
 use element::class::Access;
 
-/// Reports an error unless there are as many arguments of a kind, such as "pattern", as ports, "input" or "output".
-/// True if there are.
+/// Reports an error unless there are as many arguments of a kind, such as "pattern", as there are ports,
+/// "input" or "output". Returns true if the numbers agree.
 pub(crate) fn check_count(
     args: &mut Args<'_>,
     (given, what): (usize, &str),
@@ -30,17 +30,17 @@ pub(crate) fn check_count(
     false
 }
 
-/// One for each pattern.
+/// Returns the names and access of the handlers, one for each pattern.
 pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {
     (0..count).map(|number| (format!("pattern{number}"), Access::READ_WRITE)).collect()
 }
 
-/// The number in a handler's name.
+/// Returns the number in a handler's name.
 pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix("pattern")?.parse().ok()
 }
 
-/// The patterns after a handler was written.
+/// Returns the patterns with the pattern of a handler replaced by `value`.
 pub(crate) fn replaced(patterns: &[String], name: &str, value: &str) -> Result<Vec<String>, String> {
     let mut patterns = patterns.to_vec();
     let place = number(name).and_then(|number| patterns.get_mut(number));

@@ -1,38 +1,38 @@
-//! The packet that an ICMP error quotes: reading it, and changing it with the checksums that cover it.
+//! The packet that an ICMP error quotes: parsing, and changes with updates of the checksums that cover it.
 
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
-/// What is quoted behind the IP header.
+/// The kind of the quoted bytes after the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     /// Two ports.
     Ports,
     /// The identifier of an echo request or another query.
     Identifier,
-    /// Nothing that tells flows apart.
+    /// No field that distinguishes flows.
     Nothing,
 }
 
-/// The packet that an error quotes.
+/// The packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quotation {
-    /// Its protocol.
+    /// The protocol.
     pub(crate) protocol: u8,
-    /// Its source address.
+    /// The source address.
     pub(crate) source: u32,
-    /// Its destination address.
+    /// The destination address.
     pub(crate) destination: u32,
-    /// Its source and destination port; or the identifier and 0; or zeros.
+    /// The source and destination port; or the identifier and 0; or zeros.
     pub(crate) ports: (u16, u16),
-    /// What they are.
+    /// The meaning of `ports`.
     pub(crate) behind: Behind,
-    /// Where its transport header starts, from that of its IP header.
+    /// The offset of the transport header from the start of the quoted IP header.
     transport: usize,
 }
 
 impl Quotation {
-    /// Reads an ICMP error, from the ICMP header on. `None` for other messages.
+    /// Parses an ICMP error that starts with the ICMP header. Returns `None` for other messages.
     #[inline]
     pub(crate) fn read(message: &[u8]) -> Option<Quotation> {
         let (head, quoted) = icmp::Header::ref_from_prefix(message).ok()?;
@@ -60,8 +60,8 @@ impl Quotation {
         Some(Quotation { protocol: ip.protocol, source, destination, ports, behind, transport })
     }
 
-    /// Gives the packet that this message quotes other addresses and ports, and updates all checksums, the message's own
-    /// too.
+    /// Sets the addresses and ports of the packet that this message quotes, and updates all checksums,
+    /// including the message's own.
     pub(crate) fn change(&self, message: &mut [u8], source: u32, destination: u32, ports: (u16, u16)) {
         let Some((head, quoted)) = message.split_at_mut_checked(icmp::Header::LEN) else { return };
         let Ok((ip, _)) = ipv4::Header::mut_from_prefix(quoted) else { return };
@@ -94,13 +94,14 @@ impl Quotation {
     }
 }
 
-/// Whether a message of ICMP is a query, which all have an identifier at the same place (RFC 792, RFC 950).
+/// True if an ICMP message is a query; all queries have an identifier at the same offset (RFC 792, RFC
+/// 950).
 fn is_query(kind: u8) -> bool {
     use icmp::kind::{ADDRESS_MASK, ECHO, INFORMATION, TIME_STAMP};
     [ECHO, TIME_STAMP, INFORMATION, ADDRESS_MASK].contains(&kind)
 }
 
-/// Puts a number of 16 bits into a message; how a sum over it changes.
+/// Writes a 16-bit number into a message, and returns the change of a sum over the message.
 fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     let Some(place) = bytes.get_mut(at..at + 2) else { return Delta::default() };
     let old = u16::from_be_bytes([place[0], place[1]]);
@@ -108,7 +109,8 @@ fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     Delta::u16(old, new)
 }
 
-/// Updates a checksum in a message; how a sum over it changes. `apply` knows what zero means in it.
+/// Updates a checksum in a message, and returns the change of a sum over the message. `apply` handles the
+/// meaning of a zero checksum.
 fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
     let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
         return Delta::default();

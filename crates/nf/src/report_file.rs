@@ -1,4 +1,4 @@
-//! Files that elements write for people while packets flow, and finish at the end.
+//! Report files that elements write while packets flow, and finish at the end.
 
 use std::fmt;
 use std::fs::File;
@@ -8,8 +8,8 @@ use element::{Cx, WriteTimer};
 
 use crate::printers::reason;
 
-/// A file, or standard output for `-`. The first thing that goes wrong is kept until the end, so that whoever writes
-/// need not look.
+/// A file, or standard output for `-`. The first error is kept and returned at the end, so that callers
+/// need not check each write.
 pub(crate) struct ReportFile {
     path: String,
     file: BufWriter<Box<dyn Write + Send>>,
@@ -17,14 +17,14 @@ pub(crate) struct ReportFile {
     fault: Option<io::Error>,
 }
 
-/// Bytes that are gathered before the system is asked to write them.
+/// The number of bytes that are buffered before a write to the file.
 const GATHERED: usize = 1 << 16;
 
 impl ReportFile {
     /// Creates the file.
     ///
     /// # Errors
-    /// The path, and why not.
+    /// If the file cannot be created; the text has the path and the reason.
     pub(crate) fn create(path: &str) -> Result<ReportFile, String> {
         let file: Box<dyn Write + Send> = match path {
             "-" => Box::new(io::stdout()),
@@ -34,12 +34,12 @@ impl ReportFile {
         Ok(ReportFile { path: path.to_string(), file, timer: WriteTimer::default(), fault: None })
     }
 
-    /// Whether it is standard output.
+    /// True if the file is standard output.
     pub(crate) fn is_standard_output(&self) -> bool {
         self.path == "-"
     }
 
-    /// What `write!` calls.
+    /// Writes formatted text; `write!` calls this.
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) {
         let written = self.file.write_fmt(text);
         self.note(written);
@@ -51,7 +51,8 @@ impl ReportFile {
         }
     }
 
-    /// Sees to it that the element's timer with this number ends within a second, if anything waits in memory.
+    /// Starts the element's timer `token` if text is buffered and the timer is not running, so that the text
+    /// is written within a second.
     #[inline]
     pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.file.buffer().is_empty() {
@@ -59,17 +60,17 @@ impl ReportFile {
         }
     }
 
-    /// Writes what waits in memory, when that timer has ended.
+    /// Writes the buffered text, when the timer has expired.
     pub(crate) fn write_out(&mut self) {
         self.timer.end();
         let flushed = self.file.flush();
         self.note(flushed);
     }
 
-    /// Writes what is left.
+    /// Writes the rest of the text, and closes the file.
     ///
     /// # Errors
-    /// The path, and what went wrong first.
+    /// If a write failed, now or before; the text has the path and the first reason.
     pub(crate) fn close(mut self) -> Result<(), String> {
         let flushed = self.file.flush();
         self.note(flushed);

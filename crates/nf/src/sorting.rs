@@ -1,18 +1,18 @@
-//! Sending the packets of a batch different ways, in batches again.
+//! Distribution of the packets of a batch over outputs, in new batches.
 
 use element::{Batch, Cx, DropReason, Packet};
 use packet::BATCH_CAPACITY;
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It goes to an output; without that output it is dropped.
+    /// Sends the packet to an output; drops it if that output does not exist.
     Output(usize),
-    /// It is dropped.
+    /// Drops the packet.
     Drop(DropReason),
 }
 
-/// Some output, or none.
+/// An output, or a drop for [`DropReason::NoOutput`].
 impl From<Option<usize>> for Fate {
     #[inline]
     fn from(output: Option<usize>) -> Fate {
@@ -20,27 +20,28 @@ impl From<Option<usize>> for Fate {
     }
 }
 
-/// Takes batches apart by what becomes of their packets.
+/// Splits batches by the fates of their packets.
 pub(crate) struct Sorter {
-    /// One batch per output, to be filled while a batch is taken apart.
+    /// A batch per output, which is filled while a batch is split.
     sorted: Vec<Option<Batch>>,
-    /// What becomes of each packet of a batch.
+    /// The fate of each packet of a batch.
     fates: Vec<Fate>,
 }
 
 impl Sorter {
-    /// For an element with so many outputs.
+    /// Returns a sorter for an element with this number of outputs.
     pub(crate) fn new(outputs: usize) -> Sorter {
         Sorter { sorted: (0..outputs).map(|_| None).collect(), fates: Vec::with_capacity(BATCH_CAPACITY) }
     }
 
-    /// How many outputs there are.
+    /// Returns the number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Sends each packet where `fate`, asked once about each of them in order, says; packets for one output stay in
-    /// order. What goes to output 0 as a whole batch is given back for the engine to carry on.
+    /// Sends each packet to its fate. `fate` is called once per packet, in order; packets for one output
+    /// stay in order. A batch that goes to output 0 as a whole is returned, and the engine continues with
+    /// it.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -51,7 +52,8 @@ impl Sorter {
         self.send_by(cx, batch, fate, |fate| fate)
     }
 
-    /// The same where packets are compared by something that is found more quickly than what becomes of them.
+    /// Like [`send`](Self::send), for fates that depend on a key that is cheaper to compute and compare
+    /// than the fate.
     #[inline]
     pub(crate) fn send_by<K: Copy + PartialEq>(
         &mut self,
@@ -62,7 +64,7 @@ impl Sorter {
     ) -> Option<Batch> {
         let Some((first, rest)) = batch.split_first() else { return Some(batch) };
         let first = key(cx, first);
-        // Most batches go one way as a whole: nothing has to be noted down, and no packet to be moved.
+        // Most batches go to one output as a whole, so no fate has to be stored and no packet moved.
         let mut rest = rest.iter();
         let other = rest.find_map(|packet| Some(key(cx, packet)).filter(|&other| other != first));
         let Some(other) = other else { return send_all(cx, batch, fate(first)) };
@@ -74,19 +76,19 @@ impl Sorter {
         None
     }
 
-    /// Starts to note what becomes of the packets of a batch.
+    /// Starts to record the fates of the packets of a batch.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.fates.clear();
     }
 
-    /// Notes it for the next packet.
+    /// Records the fate of the next packet.
     #[inline]
     pub(crate) fn note(&mut self, fate: Fate) {
         self.fates.push(fate);
     }
 
-    /// Sends each packet where was noted for it; see [`send`](Self::send).
+    /// Sends each packet to its recorded fate; see [`send`](Self::send).
     pub(crate) fn send_noted(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Option<Batch> {
         debug_assert_eq!(self.fates.len(), batch.len());
         let Some((&first, rest)) = self.fates.split_first() else { return Some(batch) };
@@ -110,7 +112,7 @@ impl Sorter {
                 cx.drop(packet, DropReason::NoOutput);
                 continue;
             };
-            // No more packets than came in one batch, so they fit into one.
+            // One batch holds at most as many packets as the batch that is split, so there is room.
             if let Err(packet) = sorted.get_or_insert_with(|| cx.batch()).push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }
@@ -124,7 +126,7 @@ impl Sorter {
     }
 }
 
-/// Sends a whole batch one way; what goes to output 0 is given back.
+/// Sends a whole batch to one output or drops it; returns a batch for output 0.
 #[inline]
 fn send_all(cx: &mut Cx<'_>, batch: Batch, fate: Fate) -> Option<Batch> {
     match fate {

@@ -1,19 +1,20 @@
-//! What elements that move the start of a packet to one of its headers share.
+//! Common parts of elements that move the start of a packet to one of its headers.
 
 use element::effects::{Action, Case, Field, Filter, Number, Target};
 use element::{Base, DropReason, Effects, Packet};
 
 use crate::editing::{Fate, is_marked, otherwise, pure};
 
-/// Moves the start of the packet to `behind` bytes behind a header, wherever that is; stripped bytes come back.
+/// Moves the start of the packet to `behind` bytes after a header, in either direction; stripped bytes are
+/// restored.
 #[inline]
 pub(crate) fn to_header(packet: &mut Packet, base: Base, behind: usize) -> Fate {
     let offset = packet.offset(base).ok_or(DropReason::NoHeader)? + behind as isize;
     move_start(packet, offset)
 }
 
-/// Gives bytes back at the front: those that were stripped as they were, others as zeros, because what lies before
-/// the packet's own bytes is left over from others.
+/// Restores bytes at the front of a packet. Stripped bytes get their old values; further bytes are set to
+/// zero, because the slot still has bytes of earlier packets there.
 #[inline]
 pub(crate) fn give_back(packet: &mut Packet, length: usize) -> Fate {
     let stripped = packet.stripped();
@@ -26,7 +27,7 @@ pub(crate) fn give_back(packet: &mut Packet, length: usize) -> Fate {
     Ok(())
 }
 
-/// Moves the start of the packet forward or, with a negative distance, back.
+/// Moves the start of the packet forward or, with a negative distance, backward.
 #[inline]
 pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     match usize::try_from(distance) {
@@ -37,12 +38,13 @@ pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     }
 }
 
-/// The declaration: the start moves to so many bytes behind the header, if it is marked and the packet reaches there.
+/// Returns the effects: the start moves to a number of bytes after the header, if the header is marked and
+/// the packet reaches as far.
 pub(crate) fn effects(base: Base, behind: &Number) -> Effects {
     Effects::cases(cases(base, behind).to_vec())
 }
 
-/// The same as cases, for elements with others before them.
+/// Returns the cases of [`effects`], for elements with other cases before them.
 pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     let to = behind.clone().plus(1, Field::HeaderOffset(base), u128::MAX);
     let short = Filter::AtMost(to.clone(), Number::of(Field::Length)).not();
@@ -53,7 +55,8 @@ pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     ]
 }
 
-/// The declaration of what depends on these fields in a way that it does not tell.
+/// Returns the effects of an element that moves the start by a function of these fields, which it does not
+/// declare.
 pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);

@@ -1,4 +1,4 @@
-//! Handler calls that wait for a count.
+//! Handler calls that are made when a counter reaches a number.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use element::{Call, Class, Cx};
 
 /// A call that is made once when a count is reached.
 pub(crate) struct Trigger {
-    /// The count.
+    /// The count at which the call is made.
     pub(crate) at: u64,
     pub(crate) call: Arc<Call>,
-    /// Whether it has still to be made.
+    /// True if the call has not been made yet.
     pub(crate) armed: bool,
 }
 
 impl Trigger {
-    /// Reads `N HANDLER [VALUE]`; `unsigned` is the text for what is no number. A handler without an element is the
-    /// element's own if its class has it.
+    /// Parses `N HANDLER [VALUE]`. `unsigned` is the error text for an N that is not a number. A handler
+    /// name without an element means the element's own handler, if its class has one.
     pub(crate) fn parse(text: &str, unsigned: &str, cx: &Cx<'_>, class: &Class) -> Result<Trigger, String> {
         let (count, call) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "stop"));
         let at = parse_integer(count).ok().and_then(|n| u64::try_from(n).ok()).ok_or(unsigned)?;
@@ -24,7 +24,7 @@ impl Trigger {
         Ok(Trigger { at, call: Arc::new(Call::parse(call, cx, own)?), armed: true })
     }
 
-    /// The call, if the count has just come to `now` by `step`.
+    /// Returns the call if the count, which has just grown by `step` to `now`, has reached `at`.
     pub(crate) fn check(trigger: &mut Option<Trigger>, now: u64, step: u64) -> Option<Arc<Call>> {
         let trigger = trigger.as_mut()?;
         if !trigger.armed || now < trigger.at || trigger.at <= now - step {
@@ -34,7 +34,7 @@ impl Trigger {
         Some(Arc::clone(&trigger.call))
     }
 
-    /// The call, if it has not been made yet and the count is at least as large as it should be.
+    /// Returns the call if it has not been made yet and the count is at least `at`.
     pub(crate) fn check_above(trigger: &mut Option<Trigger>, now: u64) -> Option<Arc<Call>> {
         let trigger = trigger.as_mut().filter(|trigger| trigger.armed && now >= trigger.at)?;
         trigger.armed = false;

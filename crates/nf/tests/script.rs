@@ -1,4 +1,4 @@
-//! Scripts in running configurations: text in, what they print and how the run ends out.
+//! Tests of scripts in running configurations: what they print, and how the run ends.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use element::{Class, Cx, Effects, Element, Registry, Stream, Timestamp};
 use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
 use proptest::prelude::*;
 
-/// Keeps what a run writes.
+/// A sink that keeps the text that a run writes.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<(String, String)>>);
 
@@ -24,7 +24,7 @@ impl Sink for Captured {
     fn flush(&mut self) {}
 }
 
-/// A worker that has not been initialized, and what it writes.
+/// A worker that has not been initialized, and the text that it writes.
 struct Started {
     worker: Worker,
     captured: Captured,
@@ -69,7 +69,7 @@ impl Started {
     }
 }
 
-/// What became of a run.
+/// The result of a run.
 struct Done {
     end: End,
     output: String,
@@ -114,19 +114,19 @@ fn run(text: &str) -> Done {
     start(text).run()
 }
 
-/// What a script prints that runs once and then stops.
+/// Returns the text that a script prints that runs once and then stops.
 fn prints(instructions: &str) -> String {
     let done = run(&format!("c :: Counter; Idle -> c -> Discard; s :: Script({instructions}, stop)"));
     assert_eq!(done.messages, "", "{instructions}");
     done.output
 }
 
-/// The messages of a script that runs once and then stops.
+/// Returns the messages of a script that runs once and then stops.
 fn complains(instructions: &str) -> String {
     run(&format!("c :: Counter; Idle -> c -> Discard; s :: Script({instructions}, stop)")).messages
 }
 
-/// Makes packets at the times that its arguments say, as a capture does.
+/// A source that makes packets at the times that its arguments give, as a capture does.
 static CAPTURE: Class = Class {
     name: "TestCapture",
     ports: "0/1",
@@ -326,7 +326,7 @@ fn driver_managers_decide_when_the_run_ends() {
         ("pause, print c.count, wait 1s, print \"later\"", "3\nlater\n"),
         ("pause, print \"x\", end", "x\n"),
         ("pause, print \"x\", exit", "x\n"),
-        // The stop ends the wait; nothing left to do is the next request.
+        // The request to stop ends the wait; having no work left is the next request.
         ("wait 1h, print $(lt $(now) 1001), pause, print \"idle\"", "true\nidle\n"),
         ("pause 2, print \"two\"", "two\n"),
     ];
@@ -348,7 +348,7 @@ fn a_driver_manager_ends_a_run_after_a_time() {
 
 #[test]
 fn prints_come_in_order() {
-    // With bursts of one packet a handler call of an element is made before its next packet.
+    // With bursts of one packet, the handler call of an element is made before its next packet.
     let done = run("InfiniteSource(LIMIT 4, STOP true) -> c :: Counter(COUNT_CALL 2 s.run two) -> Discard; \
          s :: Script(TYPE PASSIVE, print \"$args $(c.count)\"); \
          DriverManager(print \"start $(c.count)\", pause, print \"end $(c.count)\")");
@@ -390,7 +390,7 @@ fn driver_managers_may_wait_after_the_end_of_a_capture() {
                 DriverManager(pause, print \"$(now) $(c.count)\", wait 1s, print \"$(now) $(c.count)\")";
     let done = load(text, ClockKind::Trace).unwrap().initialized().run();
     assert_eq!(done.output, "101.000000 3\n102.000000 6\n");
-    // What merely repeats itself does not keep a run from ending.
+    // Events that only repeat themselves do not keep a run from ending.
     let text = "TestCapture(100s, 101s) -> Discard; Script(label a, print now, wait 0.4s, goto a)";
     let done = load(text, ClockKind::Trace).unwrap().initialized().run();
     assert_eq!((done.output.as_str(), done.end), ("100.000000\n100.400000\n100.800000\n", End::Idle));
@@ -420,7 +420,7 @@ fn packet_scripts_know_the_input_and_may_be_pulled() {
          -> Unqueue -> zero :: Discard; s [1] -> one :: Discard",
     );
     assert_eq!((done.of("zero").packets_in, done.of("one").packets_in), (2, 2));
-    // Waiting ends the run for the packet, which has no output then.
+    // A wait ends the run for the packet, which then has no output.
     let done = run("InfiniteSource(LIMIT 2) -> s :: Script(pause, return 0) -> zero :: Discard");
     assert_eq!((done.of("zero").packets_in, done.of("s").dropped()), (0, 2));
 }
@@ -478,7 +478,7 @@ fn errors_are_told_in_clicks_words() {
     let done = run("f :: Script(TYPE PASSIVE, error no); Script(write f.run, print $?, stop)");
     assert_eq!(done.output, "-22\n");
     assert!(done.messages.ends_with("  While calling 'f.run':\n    no\n"), "{}", done.messages);
-    // What could not be replaced stays, and the line does not end.
+    // The reference without a value stays, and no line end is added.
     assert_eq!(run("Script(print $(nope), stop)").output, "$(nope)");
 }
 
@@ -495,14 +495,14 @@ fn endless_scripts_are_ended() {
     assert!(messages.contains("calls nested too deeply"), "{messages}");
     let messages = complains("set x $x$x$x$x 0123456789, goto begin $(gt $(length $x) 0)");
     assert!(messages.contains("text longer than"), "{messages}");
-    // Two scripts that run each other: the second call finds the first one busy.
+    // Two scripts that run each other: the second call finds the first script busy.
     let done = run("a :: Script(print b.run, stop); b :: Script(TYPE PASSIVE, return $(a.run))");
     assert!(done.messages.contains("'a' is busy"), "{}", done.messages);
 }
 
 #[test]
 fn deep_chains_of_scripts_fit_on_the_stack() {
-    // Each script nests as deeply as it may, and inside calls the next one.
+    // Each script nests calls to the maximum, and calls the next script at the innermost level.
     let mut text = String::from("s0 :: Script(TYPE PASSIVE, return 0);");
     for i in 1..=70 {
         let (open, close) = ("$(add ".repeat(31), ")".repeat(31));
@@ -568,14 +568,14 @@ proptest! {
         let config = |texts: &[String]| {
             format!("c :: Counter; Idle -> c -> Discard; s :: DriverManager({}, label a, label b)", texts.join(", "))
         };
-        // What is no instruction is refused; files are left alone.
+        // Invalid instructions are left out, and so are instructions that write files.
         let fits = |text: &String| !text.contains('>') && load(&config(std::slice::from_ref(text)), SIMULATED).is_ok();
         let kept: Vec<String> = instructions.into_iter().filter(fits).collect();
         let mut started = start(&config(&kept));
         for (handler, value) in [("s.step", ""), ("s.run", "1 2"), ("s.step", "3"), ("s.goto", "loop")] {
             let _ = started.write(handler, value);
         }
-        // A script may wait for ever; an interrupt takes it through its waits.
+        // A script may wait forever; an interrupt ends its waits.
         started.interrupt.store(true, Ordering::Relaxed);
         prop_assert_eq!(started.run().end, End::Interrupted);
     }

@@ -1,42 +1,45 @@
 //! # AggregateCounter
 //! Counts packets or bytes per aggregate annotation.
 //!
-//! Packets that are counted go to output 0. What is not counted - new aggregates while it is frozen, everything while
-//! it is not active - goes to output 1 if there is one. Packets on input 1 are counted only for aggregates that are
-//! known.
+//! Counted packets go to output 0. Packets that are not counted go to output 1, if there is one: packets of
+//! new aggregates while the element is frozen or the table is full, and all packets while it is not active.
+//! Packets on input 1 are counted only if their aggregate has a count already.
 //!
 //! ## Usage
 //! `AggregateCounter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `BYTES`: whether to count bytes.
-//! - `IP_BYTES`: whether to count bytes from the IP header on; with BYTES.
-//! - `MULTIPACKET`: whether packets count for as many as their extra packets annotation says.
-//! - `EXTRA_LENGTH`: whether the extra length annotation counts.
-//! - `MASK`: bits of the annotation that matter.
-//! - `AGGREGATE_FREEZE`: no new aggregates are counted when there are so many.
-//! - `COUNT_FREEZE`: the same when the total count has come to so much.
-//! - `AGGREGATE_STOP`, `COUNT_STOP`: stop the driver instead.
-//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: call a write handler instead.
-//! - `BANNER`: text for the head of files.
-//! - `CAPACITY`: most aggregates, in about 17 bytes each; memory for them is reserved at the start. Packets of further
-//!   ones are not counted.
+//! - `BYTES`: if true, counts bytes instead of packets.
+//! - `IP_BYTES`: if true, counts bytes from the IP header on; only with BYTES.
+//! - `MULTIPACKET`: if true, a packet counts as 1 plus its extra packets annotation.
+//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the length.
+//! - `MASK`: the bits of the annotation that are used.
+//! - `AGGREGATE_FREEZE`: the number of aggregates from which on new aggregates are not counted.
+//! - `COUNT_FREEZE`: the total count from which on new aggregates are not counted.
+//! - `AGGREGATE_STOP`, `COUNT_STOP`: the number of aggregates or the total count at which the driver is
+//!   stopped.
+//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: calls a write handler at N aggregates, or at a
+//!   total count of N.
+//! - `BANNER`: text at the head of files.
+//! - `CAPACITY`: the maximum number of aggregates; memory for them is reserved at the start, about 17 bytes
+//!   each. Packets of further aggregates are not counted.
 //!
 //! ## Handlers
-//! - `write_text_file`, `write_ascii_file`: writes counts to a file as text; `-` is standard output.
-//! - `write_file`: writes them as binary numbers.
-//! - `write_ip_file`: writes aggregates as IP addresses.
-//! - `write_pdf_file`: writes shares of the total instead of counts.
-//! - `freeze`: whether new aggregates are left out.
-//! - `active`: whether it counts.
-//! - `stop`: is written to stop counting, and the driver.
-//! - `reaggregate_counts`, `counts_pdf`: makes counts the new aggregates, and how often they occur their counts.
-//! - `banner`: text for the head of files.
-//! - `clear`: forgets all counts.
-//! - `aggregate_call`, `count_call`: the call that is waiting, as in the arguments.
-//! - `count`: the total.
-//! - `nagg`: number of aggregates.
-//! - `overflows`: packets that were not counted because there was no room for their aggregates.
+//! - `write_text_file`, `write_ascii_file`: writes the counts to a file as text; `-` is standard output.
+//! - `write_file`: writes the counts as binary numbers.
+//! - `write_ip_file`: writes the counts as text, with aggregates as IP addresses.
+//! - `write_pdf_file`: writes text with shares of the total instead of counts.
+//! - `freeze`: true if new aggregates are not counted.
+//! - `active`: true if packets are counted.
+//! - `stop`: stops counting and stops the driver.
+//! - `reaggregate_counts`, `counts_pdf`: replaces the table: each old count becomes an aggregate, and its
+//!   new count is the number of aggregates that had it.
+//! - `banner`: text at the head of files.
+//! - `clear`: clears all counts.
+//! - `aggregate_call`, `count_call`: the call that has not been made yet, as in the arguments.
+//! - `count`: the total count.
+//! - `nagg`: the number of aggregates.
+//! - `overflows`: the number of packets that were not counted because the table was full.
 //!
 //! ## Example
 //! ```click
@@ -131,7 +134,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// What is to happen at a number of aggregates or a count, as a handler call.
+/// Returns the handler call that is configured for a number of aggregates or for a count.
 fn limit(args: &mut Args<'_>, what: &'static str) -> Option<String> {
     let [freeze, stop, call] = match what {
         "COUNT" => ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],
@@ -157,7 +160,7 @@ fn not_a_number(what: &str) -> String {
     format!("{what}_CALL first word should be unsigned ({unit})")
 }
 
-/// A text as whole lines; a line end alone is none.
+/// Adds a line end to a text that lacks it; a lone line end becomes an empty text.
 fn with_end(text: &str) -> String {
     match text {
         "" | "\n" => String::new(),
@@ -172,11 +175,11 @@ struct AggregateCounter {
     multipacket: bool,
     extra_length: bool,
     mask: u32,
-    /// Calls as configured, until all elements are known.
+    /// The calls as configured, until all elements are known.
     texts: [Option<String>; 2],
     banner: String,
     inputs: usize,
-    /// Whether there is an output for what is not counted.
+    /// True if there is an output for packets that are not counted.
     sides: bool,
     active: bool,
     frozen: bool,
@@ -184,12 +187,12 @@ struct AggregateCounter {
     on_count: Option<Trigger>,
     counts: Counts,
     total: u64,
-    /// Packets whose aggregates found no room.
+    /// The number of packets that were not counted because the table was full.
     overflows: u64,
 }
 
 impl AggregateCounter {
-    /// What a packet counts for.
+    /// Returns the amount that a packet adds to its count.
     fn amount(&self, packet: &Packet) -> u32 {
         let annotations = packet.annotations();
         let extra = if self.multipacket { annotations.u32(Annotations::EXTRA_PACKETS) } else { 0 };
@@ -209,7 +212,7 @@ impl AggregateCounter {
         self.on_aggregates.iter().chain(&self.on_count).any(|trigger| trigger.armed)
     }
 
-    /// Makes a call: at once if it changes this element, because the packet at hand depends on it.
+    /// Makes a call. A call of this element is made immediately, because the current packet depends on it.
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
             if let Err(reason) = cx.on_behalf(call, |cx| self.write(cx, &call.handler, &call.value)) {
@@ -220,7 +223,7 @@ impl AggregateCounter {
         }
     }
 
-    /// Counts a packet; false if it is not to be counted.
+    /// Counts a packet. Returns false if it is not counted.
     fn count(&mut self, cx: &mut Cx<'_>, packet: &Packet, known_only: bool) -> bool {
         let aggregate = aggregate_of(packet) & self.mask;
         if !self.active {
@@ -374,7 +377,7 @@ impl Element for AggregateCounter {
             }
             _ => {
                 self.counts = self.counts.reaggregated();
-                // Each aggregate that there was counts once.
+                // Each old aggregate adds 1.
                 self.total = self.counts.total();
             }
         }

@@ -1,9 +1,9 @@
 //! # AggregateFilter
-//! Sorts packets by their aggregate annotation.
+//! Sends packets to outputs by their aggregate annotation.
 //!
-//! Each pattern is an action and the aggregates that it is for: numbers, ranges `A-B`, or `all` (also `-`). The action
-//! is an output, `allow` for output 0, or `drop` or `deny`. The first pattern that has a packet's aggregate decides;
-//! packets in no pattern are dropped.
+//! Each pattern is an action and a list of aggregates: numbers, ranges `A-B`, or `all` (also `-`). The
+//! action is an output, `allow` for output 0, or `drop` or `deny`. The first pattern that contains a
+//! packet's aggregate decides. Packets that match no pattern are dropped.
 //!
 //! ## Usage
 //! `AggregateFilter(ACTION AGGREGATES, ...)`
@@ -47,9 +47,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Aggregates, in order, and where they go.
+/// Ranges of aggregates, and the output of their packets.
 struct Pattern {
-    /// `None` to drop.
+    /// The output; `None` drops the packets.
     output: Option<usize>,
     ranges: Vec<(u32, u32)>,
 }
@@ -100,7 +100,7 @@ impl Pattern {
     }
 }
 
-/// Says what can never match, because something before it does.
+/// Warns of patterns that can never match because an earlier pattern does.
 fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
     for (i, pattern) in patterns.iter().enumerate() {
         let before = &patterns[..i];
@@ -119,19 +119,20 @@ fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
     }
 }
 
-/// A byte of the aggregate annotation, the most significant one first. Annotations are in the machine's byte order.
+/// Returns a byte of the aggregate annotation as a field, counted from the most significant byte.
+/// Annotations are in the machine's byte order.
 fn byte(number: usize) -> Field {
     let place = if cfg!(target_endian = "little") { 3 - number } else { number };
     Field::Annotation { offset: (Annotations::AGGREGATE + place) as u8, length: 1 }
 }
 
-/// True for aggregates of a range. It is put together from ranges of bytes, because in the machine's byte order the range is none
-/// of the whole annotation.
+/// Returns a filter for aggregates from `from` to `to`. The filter consists of ranges of bytes, because in
+/// the machine's byte order the annotation as a whole is not compared as one number.
 fn within(from: u32, to: u32) -> Filter {
     fn is_in(number: usize, from: u8, to: u8) -> Filter {
         Filter::In { field: byte(number), mask: 0xff, set: IntervalSet::one(from.into(), to.into()) }
     }
-    /// True for values of the bytes from one on that lie within the bounds that are given.
+    /// Returns a filter for the bytes from `number` on, which must lie within the given bounds.
     fn rest(number: usize, from: Option<[u8; 4]>, to: Option<[u8; 4]>) -> Filter {
         if number == 4 || (from, to) == (None, None) {
             return Filter::Any;

@@ -1,5 +1,5 @@
 //! # AggregateFirst
-//! Lets the first packet of each aggregate pass.
+//! Passes the first packet of each aggregate.
 //!
 //! Further packets with the same aggregate annotation go to output 1, or are dropped.
 //!
@@ -7,9 +7,10 @@
 //! `AggregateFirst([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `NOTIFIER`: an element that says when aggregates end, such as AggregateIPFlows; these are forgotten.
-//! - `CAPACITY`: most aggregates that are remembered, in about 8 bytes each; memory for them is reserved at the start.
-//!   Packets of further ones go to output 1, or are dropped.
+//! - `NOTIFIER`: an element that notifies when an aggregate ends, such as AggregateIPFlows; ended
+//!   aggregates are removed from the table.
+//! - `CAPACITY`: the maximum number of aggregates in the table; memory for them is reserved at the start,
+//!   about 8 bytes each. Packets of further aggregates go to output 1, or are dropped.
 //!
 //! ## Example
 //! ```click
@@ -52,7 +53,7 @@ struct AggregateFirst {
     notifier: Option<ElementId>,
     ended: Option<Arc<Ended>>,
     seen: HashSet<u32>,
-    /// Most aggregates.
+    /// The maximum number of aggregates.
     capacity: usize,
 }
 

@@ -1,25 +1,27 @@
 //! # AggregateIP
 //! Sets the aggregate annotation to a field of the IPv4, TCP, UDP or ICMP header.
 //!
-//! FIELD is a header (`ip`, `tcp`, `udp`, `icmp`, `transp` for any transport header, `payload` ...), a name of one of
-//! its fields or none, a range in it (`[BYTE]`, `[BYTE:COUNT]`, `[FIRST-LAST]`, in braces for bits), and a prefix
-//! length or a mask: `ip src/8`, `ip[12:2]`, `tcp flags`, `udp dport & 0xff00`.
+//! FIELD is a header (`ip`, `tcp`, `udp`, `icmp`, `transp` for any transport header, `payload` ...),
+//! optionally the name of one of its fields, a range in it (`[BYTE]`, `[BYTE:COUNT]`, `[FIRST-LAST]`, in
+//! braces for bits), and a prefix length or a mask: `ip src/8`, `ip[12:2]`, `tcp flags`,
+//! `udp dport & 0xff00`.
 //!
-//! Packets that do not have the field - too short, a later fragment, another protocol - go to output 1, or are
-//! dropped.
+//! Packets that do not have the field (too short, a later fragment, another protocol) go to output 1, or
+//! are dropped.
 //!
 //! ## Usage
 //! `AggregateIP(FIELD [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `FIELD`: the field.
-//! - `INCREMENTAL`: whether to move the aggregate that the packet has by the width of the field and add it.
-//! - `UNSHIFT_IP_ADDR`: whether parts of addresses keep their place in the address.
+//! - `INCREMENTAL`: if true, shifts the packet's aggregate left by the width of the field and adds the
+//!   field.
+//! - `UNSHIFT_IP_ADDR`: if true, parts of addresses keep their bit position in the address.
 //!
 //! ## Handlers
 //! - `field`: the field.
-//! - `header`: the name of the protocol; empty for IP.
-//! - `bit_offset`, `bit_length`: where the field is in the header, and how long.
+//! - `header`: the name of the header; empty for IP.
+//! - `bit_offset`, `bit_length`: the field's position in the header and its length, in bits.
 //!
 //! ## Example
 //! ```click
@@ -101,7 +103,7 @@ struct AggregateIp {
 }
 
 impl AggregateIp {
-    /// The number that a packet gets.
+    /// Returns the aggregate number of a packet.
     fn number(&self, packet: &Packet) -> Result<u32, DropReason> {
         let network = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(network).map_err(|_| DropReason::NoHeader)?;

@@ -1,38 +1,42 @@
 //! # AggregateIPFlows
-//! Numbers the TCP and UDP flows that packets belong to, in the aggregate annotation.
+//! Sets the aggregate annotation to the number of the packet's TCP or UDP flow.
 //!
-//! Flows are numbered from 1 in the order of their first packets; both directions have the same number. The paint
-//! annotation becomes 0 for packets in the direction of the first packet and 1 for the others. A flow ends when nothing
-//! is seen of it for a time, or when a connection that was closed is opened anew; a new number is then given. Time is
-//! that of packets' time stamps; a packet without one gets the current time.
+//! Flows are numbered from 1 in the order of their first packets; both directions have the same number. The
+//! paint annotation is set to 0 for packets in the direction of the first packet and to 1 for packets in
+//! the other direction. A flow ends when no packet of it arrives for a time, or when a closed connection is
+//! opened again; the next packet then gets a new number. Time is the time stamp of packets; a packet
+//! without a time stamp gets the current time.
 //!
-//! Packets that belong to no flow go to output 1, or are dropped: without IPv4 header, of other protocols, with two
-//! addresses of zero, too short for ports, and those for which there is no room. The header annotations must be set.
+//! Packets without a flow go to output 1, or are dropped: packets without an IPv4 header, of other
+//! protocols, with two addresses of zero, too short for ports, and packets for which there is no room. The
+//! header annotations must be set.
 //!
-//! Fragments, and all packets between the same two hosts behind them, wait until FRAGMENT_TIMEOUT has passed, and then
-//! get the number of their first fragment; they are dropped if that was not seen. Only first fragments have a flow with
-//! FRAGMENTS false.
+//! Fragments, and all later packets between the same two hosts, wait until FRAGMENT_TIMEOUT has passed.
+//! They then get the number of their first fragment, or are dropped if the first fragment did not arrive.
+//! If FRAGMENTS is false, only first fragments have a flow.
 //!
 //! ## Usage
 //! `AggregateIPFlows([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TCP_TIMEOUT`: seconds after which an idle TCP flow ends.
-//! - `TCP_DONE_TIMEOUT`: the same for one that was closed in both directions, or reset.
-//! - `UDP_TIMEOUT`: the same for UDP.
-//! - `FRAGMENT_TIMEOUT`: seconds for which fragments wait.
-//! - `REAP`: seconds between two searches for flows that have ended.
-//! - `ICMP`: whether ICMP errors belong to the flow of the packet that they quote; their paint is 2 or 3.
-//! - `FRAGMENTS`: whether to number fragments behind the first; true in push context, false in pull context, where it
-//!   cannot be true.
-//! - `SYMETRIC`: if false, the two directions are different flows.
-//! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output. On a live run, what is written is in
-//!   the file within a second.
-//! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` say where packets come from, for TRACEINFO.
-//! - `CAPACITY`: most flows; memory for them is reserved at the start, and used (about 140 bytes each) when they come.
-//!   Packets of further flows belong to none.
-//! - `FRAGMENT_CAPACITY`: most packets that wait, in about 560 bytes each beside its slot of the packet memory; others
-//!   that would have to wait belong to no flow.
+//! - `TCP_TIMEOUT`: the seconds after which an idle TCP flow ends.
+//! - `TCP_DONE_TIMEOUT`: the seconds after which an idle TCP flow ends that was closed in both directions,
+//!   or reset.
+//! - `UDP_TIMEOUT`: the seconds after which an idle UDP flow ends.
+//! - `FRAGMENT_TIMEOUT`: the seconds for which fragments wait.
+//! - `REAP`: the seconds between two searches for flows that have ended.
+//! - `ICMP`: if true, ICMP errors belong to the flow of the packet that they quote; their paint is 2 or 3.
+//! - `FRAGMENTS`: if true, later fragments are numbered, too; true in push context, false in pull context,
+//!   where it cannot be true.
+//! - `SYMETRIC`: if false, the two directions are separate flows.
+//! - `TRACEINFO`: the name of an XML file about flows that have ended; `-` is standard output. On a live
+//!   run, text is written to the file within a second.
+//! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` give the capture and the position
+//!   of packets in it, for TRACEINFO.
+//! - `CAPACITY`: the maximum number of flows; memory for them is reserved at the start, and used (about 140
+//!   bytes each) when they arrive. Packets of further flows have no flow.
+//! - `FRAGMENT_CAPACITY`: the maximum number of packets that wait, about 560 bytes each in addition to the
+//!   packet's slot; further packets that would have to wait have no flow.
 //!
 //! ## Handlers
 //! - `clear`: ends all flows.
@@ -145,7 +149,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// In whole seconds.
+/// Timeouts in whole seconds.
 struct Limits {
     tcp: i64,
     done: i64,
@@ -153,14 +157,14 @@ struct Limits {
     fragment: i64,
 }
 
-/// Closed in both directions, or reset.
+/// The flow is closed in both directions, or reset.
 const OVER: u8 = 3;
 
 struct Flow {
     id: FlowId,
     aggregate: u32,
     is_tcp: bool,
-    /// Whether its first packet went against the order of its key.
+    /// True if the first packet's direction is opposite to the key's.
     reverse: bool,
     /// A bit for each direction that was closed.
     over: u8,
@@ -182,29 +186,30 @@ struct AggregateIpFlows {
     info: Option<TraceInfo>,
     table: FlowTable<FiveTupleKey>,
     hasher: KeyHasher,
-    /// By index of their ids; `None` for those that have ended.
+    /// The flows by the index of their ids; `None` for flows that have ended.
     flows: Vec<Option<Flow>>,
     waiting: Fragments,
-    /// The number of packets that may wait.
+    /// The maximum number of packets that wait.
     fragment_capacity: usize,
     next: u32,
-    /// Time, as packets have it.
+    /// The current time in seconds, from packets' time stamps.
     second: i64,
-    /// When to search next; not yet set before the first packet.
+    /// The time of the next search for idle flows, in seconds; `None` before the first packet.
     reap_at: Option<i64>,
     warned: bool,
 }
 
-/// What is to be done with a packet.
+/// The decision about a packet.
 enum Fate {
     Emit,
-    /// To wait with others between two hosts.
+    /// Waits with other packets between two hosts.
     Wait(Pair, u16, bool, Option<(FiveTupleKey, u8)>),
-    /// No flow.
+    /// Leaves by output 1, without a flow.
     Leave(DropReason),
 }
 
-/// What the header that counts says: the packet's own, or the one that an ICMP error quotes.
+/// The fields of the header that decides about the flow: the packet's own, or the header that an ICMP error
+/// quotes.
 struct Seen {
     source: u32,
     target: u32,
@@ -214,7 +219,7 @@ struct Seen {
     is_fragment: bool,
     ports: Option<(u16, u16)>,
     is_quoted: bool,
-    /// TCP flags of a packet itself.
+    /// The TCP flags of a packet that is not quoted.
     flags: Option<u8>,
 }
 
@@ -236,7 +241,7 @@ impl Seen {
         }
     }
 
-    /// Looks at a packet; why it has no flow.
+    /// Parses a packet; the error is the reason why it has no flow.
     fn look(packet: &Packet, icmp: bool) -> Result<Seen, DropReason> {
         let network = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(network).map_err(|_| DropReason::NoHeader)?;
@@ -266,7 +271,7 @@ impl Seen {
         (self.protocol, self.source.min(self.target), self.source.max(self.target))
     }
 
-    /// The key of the flow, and whether the packet goes against its order.
+    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's.
     fn key(&self, symmetric: bool) -> (FiveTupleKey, bool) {
         let (sport, dport) = self.ports.unwrap_or_default();
         let ends = [(self.source, sport), (self.target, dport)];
@@ -281,7 +286,7 @@ impl Seen {
 struct Arrival<'a> {
     seen: &'a Seen,
     key: FiveTupleKey,
-    /// Whether it goes against the order of the key.
+    /// True if the packet's direction is opposite to the key's.
     reverse: bool,
     time: Timestamp,
 }
@@ -295,7 +300,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// The place of a flow; it is made if it is new.
+    /// Returns the index of a flow, which is added if it is new.
     fn place(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
         let Arrival { seen, key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
@@ -338,13 +343,13 @@ impl AggregateIpFlows {
         Flow { id, aggregate, is_tcp, reverse, over: 0, first: time, last: time, packets: [0; 2], position }
     }
 
-    /// Where the packet at hand stands in its capture.
+    /// Returns the position of the current packet in its capture.
     fn position(&self, cx: &mut Cx<'_>) -> Option<u64> {
         let call = Call::new(Some(self.source?), "packet_filepos", "");
         cx.read_handler(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
     }
 
-    /// Says that a flow has ended; its place in the table stays.
+    /// Ends a flow: notifies listeners and reports it. The entry in the table stays.
     fn end(&mut self, place: usize) -> Option<FlowId> {
         let flow = self.flows.get_mut(place)?.take()?;
         self.notifier.ended(flow.aggregate);
@@ -352,7 +357,7 @@ impl AggregateIpFlows {
         Some(flow.id)
     }
 
-    /// Sees to it that what is known of flows that have ended is in the file within a second.
+    /// Starts a timer so that records of flows that have ended are in the file within a second.
     fn set_timer(&mut self, cx: &mut Cx<'_>) {
         if let Some(info) = &mut self.info {
             info.set_timer(cx, 0);
@@ -374,7 +379,7 @@ impl AggregateIpFlows {
         });
     }
 
-    /// Decides what becomes of a packet, and gives it its number.
+    /// Decides about a packet, and sets its number if it does not wait.
     fn handle(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Fate {
         if !packet.time().is_set() {
             if !std::mem::replace(&mut self.warned, true) {
@@ -414,7 +419,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Notes that a packet of a flow is sent on.
+    /// Counts a packet of a flow and sets its annotations, before it is sent on.
     fn mark(&mut self, packet: &mut Packet, place: usize, paint: u8, flags: Option<u8>) {
         let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { return };
         flow.last = packet.time();
@@ -434,7 +439,7 @@ impl AggregateIpFlows {
         annotations.set_u8(Annotations::PAINT, paint);
     }
 
-    /// Sends on what has waited long enough between two hosts.
+    /// Sends on the packets between two hosts that have waited until `second`.
     fn release(&mut self, cx: &mut Cx<'_>, pair: Pair, second: i64) {
         while let Some(Waiting { mut packet, flow, .. }) = self.waiting.pop_due(pair, second) {
             let known =
@@ -449,7 +454,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Sends on fragments that have waited long enough, and ends flows that were idle too long, if it is time for that.
+    /// Sends on fragments that have waited long enough. Ends idle flows, if the time for the next search
+    /// has come.
     fn reap(&mut self, cx: &mut Cx<'_>) {
         let second = self.second.saturating_sub(self.limits.fragment);
         while let Some(pair) = self.waiting.next_due(second) {
@@ -480,7 +486,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Whether packets between the hosts of a flow wait.
+    /// True if packets between the hosts of a flow wait.
     fn has_waiting(&self, id: FlowId) -> bool {
         let Some(key) = self.table.key(id).filter(|_| self.waiting.len() > 0) else { return false };
         let tuple = key.tuple();
@@ -595,7 +601,7 @@ impl Element for AggregateIpFlows {
                     _ => Ok(()),
                 }
             },
-            // As large as the batch that they come from.
+            // The batch has room for all packets of the batch that they come from.
             |packet, _| drop(left.push(packet)),
         );
         match cx.outputs() {
@@ -618,7 +624,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        // In place: there need not be memory for them twice.
+        // Sort in place, because there may not be memory for a second copy.
         let mut left = std::mem::take(&mut self.flows);
         if self.info.is_some() {
             left.sort_unstable_by_key(|flow| flow.as_ref().map(|flow| flow.aggregate));

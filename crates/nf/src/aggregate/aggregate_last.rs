@@ -1,18 +1,18 @@
 //! # AggregateLast
 //! Keeps the last packet of each aggregate until the aggregate ends.
 //!
-//! A packet that is followed by one with the same aggregate annotation goes to output 1, or is dropped. What it stood
-//! for is added to the annotations of the one that replaces it: extra packets, extra length and first time stamp.
-//! When an aggregate ends, or at the handler `clear`, packets go to output 0.
+//! A packet that is followed by another packet with the same aggregate annotation goes to output 1, or is
+//! dropped. Its extra packets, extra length and first time stamp are added to the annotations of the packet
+//! that replaces it. When an aggregate ends, or when the handler `clear` is called, packets go to output 0.
 //!
 //! ## Usage
 //! `AggregateLast([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `NOTIFIER`: an element that says when aggregates end, such as AggregateIPFlows.
-//! - `STOP_AFTER_CLEAR`: whether to stop the driver when a `clear` is done.
-//! - `CAPACITY`: most packets that are kept, each in a slot of its own. Packets of further aggregates go to output 1, or are
-//!   dropped.
+//! - `NOTIFIER`: an element that notifies when an aggregate ends, such as AggregateIPFlows.
+//! - `STOP_AFTER_CLEAR`: if true, stops the driver after a `clear`.
+//! - `CAPACITY`: the maximum number of packets that are kept, each in its own slot. Packets of further
+//!   aggregates go to output 1, or are dropped.
 //!
 //! ## Handlers
 //! - `clear`: sends all packets to output 0, in the order of their aggregates.
@@ -67,13 +67,14 @@ struct AggregateLast {
     stop: bool,
     ended: Option<Arc<Ended>>,
     packets: HashMap<u32, Packet>,
-    /// Most packets that are kept.
+    /// The maximum number of packets that are kept.
     capacity: usize,
-    /// Aggregates that the task has still to send, last first.
+    /// The aggregates that the task has still to send, in descending order.
     going: Vec<u32>,
 }
 
-/// Lets a packet stand for another one, too.
+/// Adds the extra packets, extra length and first time stamp of the packet that is replaced to a packet's
+/// annotations.
 fn take_over(packet: &mut Packet, old: Option<&Packet>) {
     let first = old.map_or_else(
         || packet.time().0.to_ne_bytes(),

@@ -1,13 +1,14 @@
 //! # AggregateLength
 //! Sets the aggregate annotation to the packet's length.
 //!
-//! What the extra length annotation says is added.
+//! The extra length annotation is added.
 //!
 //! ## Usage
 //! `AggregateLength([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `IP`: whether to count from the IP header on. Packets without one then go to output 1, or are dropped.
+//! - `IP`: if true, the length is counted from the IP header on. Packets without a network header
+//!   annotation then go to output 1, or are dropped.
 //!
 //! ## Example
 //! ```click

@@ -1,24 +1,26 @@
 //! # AggregatePacketCounter
-//! Remembers which packets of each aggregate have passed which port.
+//! Records which packets of each aggregate have passed which port.
 //!
-//! Packets go from each input to the output of the same number. Those whose aggregate annotation is zero are not
-//! counted.
+//! Packets go from each input to the output of the same number. Packets whose aggregate annotation is zero
+//! are not counted.
 //!
 //! ## Usage
 //! `AggregatePacketCounter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `NOTIFIER`: accepted; aggregates are never forgotten.
-//! - `ANNO`: the annotation with the packet's number, or `NONE` to number the packets of an aggregate by their order.
-//! - `CAPACITY`: most numbers of packets in all aggregates together, or most aggregates with ANNO `NONE`; memory for
-//!   them, about 28 bytes each, is reserved at the start. Packets for which there is no room are not counted.
+//! - `NOTIFIER`: accepted, without effect; aggregates are never removed.
+//! - `ANNO`: the annotation with the packet's number, or `NONE` to number the packets of an aggregate by
+//!   their order.
+//! - `CAPACITY`: the maximum number of packet numbers in all aggregates together, or the maximum number of
+//!   aggregates with ANNO `NONE`; memory for them, about 28 bytes each, is reserved at the start. Packets
+//!   for which there is no room are not counted.
 //!
 //! ## Handlers
-//! - `clear`: forgets everything.
-//! - `count`: packets counted.
-//! - `overflows`: packets that were not counted because there was no room.
-//! - `received`: numbers of the packets of an aggregate, one per line.
-//! - `undelivered`: numbers of those that have passed port 0 more often than port 1.
+//! - `clear`: clears all counts.
+//! - `count`: the number of counted packets.
+//! - `overflows`: the number of packets that were not counted because there was no room.
+//! - `received`: the numbers of the packets of an aggregate, one per line.
+//! - `undelivered`: numbers of packets of an aggregate that have passed port 0 more often than port 1.
 //!
 //! ## Example
 //! ```click
@@ -92,13 +94,14 @@ struct AggregatePacketCounter {
     anno: Option<usize>,
     ports: usize,
     packets: u64,
-    /// Index into `counts`, by aggregate and number; without ANNO, by aggregate and 0.
+    /// The indices of entries in `counts`, by aggregate and packet number, or by aggregate and 0 without
+    /// ANNO.
     places: HashMap<(u32, u32), u32>,
-    /// Packets of each place by port.
+    /// The numbers of packets: for each entry, one count per port.
     counts: Vec<u32>,
-    /// Most places.
+    /// The maximum number of entries.
     capacity: usize,
-    /// Packets that found no room.
+    /// The number of packets that found no room.
     overflows: u64,
 }
 
@@ -131,7 +134,7 @@ impl AggregatePacketCounter {
         }
     }
 
-    /// Packets of a place by port.
+    /// Returns the counts of an entry by port.
     fn at(&self, place: u32) -> &[u32] {
         self.counts
             .get(place as usize * self.ports..)

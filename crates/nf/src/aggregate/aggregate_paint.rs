@@ -5,8 +5,8 @@
 //! `AggregatePaint([BITS, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `BITS`: how many of the lower bits, 1 to 8.
-//! - `INCREMENTAL`: whether to move the aggregate that the packet has by so many bits and add the paint.
+//! - `BITS`: the number of lower bits, 1 to 8.
+//! - `INCREMENTAL`: if true, shifts the packet's aggregate left by BITS and adds the paint.
 //!
 //! ## Example
 //! ```click

@@ -1,4 +1,4 @@
-//! Counts per aggregate, and the files that they are written to.
+//! Counts per aggregate, and the format of the files that they are written to.
 
 use std::collections::{HashMap, TryReserveError};
 use std::fmt::Write;
@@ -7,29 +7,29 @@ use std::net::Ipv4Addr;
 use crate::memory::reserved_map;
 use crate::script::number::Number;
 
-/// How counts are written to a file.
+/// The format of a file of counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Lines `AGGREGATE COUNT`.
     Text,
-    /// Pairs of 32-bit numbers in the machine's order.
+    /// Pairs of 32-bit numbers in the machine's byte order.
     Binary,
-    /// As `Text`, with aggregates as IP addresses.
+    /// Lines `AGGREGATE COUNT`, with aggregates as IP addresses.
     Ip,
     /// Lines `AGGREGATE SHARE`.
     Share,
 }
 
-/// A count for each aggregate that has one.
+/// A table with a count per aggregate.
 #[derive(Clone)]
 pub(super) struct Counts {
     counts: HashMap<u32, u32>,
-    /// Most aggregates.
+    /// The maximum number of aggregates.
     capacity: usize,
 }
 
 impl Counts {
-    /// Makes an empty table for `capacity` aggregates at most.
+    /// Returns an empty table for `capacity` aggregates at most.
     pub(super) fn new(capacity: usize) -> Result<Counts, TryReserveError> {
         Ok(Counts { counts: reserved_map(capacity)?, capacity })
     }
@@ -39,7 +39,7 @@ impl Counts {
         self.counts.len() >= self.capacity
     }
 
-    /// How many aggregates there are.
+    /// Returns the number of aggregates.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
     }
@@ -51,12 +51,12 @@ impl Counts {
     pub(super) fn add(&mut self, aggregate: u32, amount: u32) {
         if amount > 0 {
             let count = self.counts.entry(aggregate).or_insert(0);
-            // Zero would mean that there is no such aggregate.
+            // A count of zero would mean that the aggregate does not exist.
             *count = count.wrapping_add(amount).max(1);
         }
     }
 
-    /// The sum of all counts.
+    /// Returns the sum of all counts.
     pub(super) fn total(&self) -> u64 {
         self.counts.values().map(|&count| u64::from(count)).sum()
     }
@@ -65,14 +65,15 @@ impl Counts {
         self.counts.clear();
     }
 
-    /// The counts become the aggregates, and how often each occurred their counts.
+    /// Returns a table in which the counts are the aggregates; the new count is the number of aggregates
+    /// that had it.
     pub(super) fn reaggregated(&self) -> Counts {
         let mut all = Counts { counts: HashMap::new(), capacity: self.capacity };
         self.counts.values().for_each(|&count| all.add(count, 1));
         all
     }
 
-    /// A file of the counts, in the order of aggregates.
+    /// Returns the contents of a file of the counts, in the order of aggregates.
     pub(super) fn file(&self, banner: &str, format: Format) -> Vec<u8> {
         let mut sorted: Vec<(u32, u32)> =
             self.counts.iter().map(|(&aggregate, &count)| (aggregate, count)).collect();
@@ -81,7 +82,7 @@ impl Counts {
         if !banner.is_empty() && !banner.ends_with('\n') {
             text.push('\n');
         }
-        // Writing to a string cannot fail.
+        // Writing to a string never fails.
         let _ = writeln!(text, "!num_nonzero {}", sorted.len());
         let total: f64 = sorted.iter().map(|&(_, count)| f64::from(count)).sum();
         match format {

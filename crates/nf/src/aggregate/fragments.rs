@@ -1,4 +1,4 @@
-//! Fragments that wait until it is known which flow they belong to.
+//! Queues for fragments whose flow is not yet known.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -8,16 +8,16 @@ use flow::FiveTupleKey;
 
 use crate::memory::reserved;
 
-/// Two hosts and a protocol: packets between them wait together, so that they keep their order.
+/// A protocol and two hosts: packets between them wait in one queue, so that they keep their order.
 pub(super) type Pair = (u8, u32, u32);
 
 /// A packet that waits.
 pub(super) struct Waiting {
     pub(super) packet: Packet,
-    /// Identification of the IP datagram.
+    /// The identification of the IP datagram.
     pub(super) id: u16,
     pub(super) is_fragment: bool,
-    /// Its flow and paint, once they are known.
+    /// The packet's flow and paint, once they are known.
     pub(super) flow: Option<(FiveTupleKey, u8)>,
 }
 
@@ -25,28 +25,28 @@ pub(super) struct Waiting {
 #[derive(Default)]
 pub(super) struct Fragments {
     pairs: HashMap<Pair, VecDeque<Waiting>>,
-    /// Empty lists, kept for their memory.
+    /// Empty queues, which are kept for their memory.
     spare: Vec<VecDeque<Waiting>>,
     packets: usize,
-    /// Lists of waiting packets, by the second in which the first packet of each came.
+    /// The non-empty queues, by the second in which the first packet of each arrived.
     due: VecDeque<(i64, Pair)>,
 }
 
 impl Fragments {
-    /// Packets that wait.
+    /// Returns the number of packets that wait.
     pub(super) fn len(&self) -> usize {
         self.packets
     }
 
-    /// Whether packets between two hosts wait.
+    /// True if packets between two hosts wait.
     pub(super) fn has(&self, pair: Pair) -> bool {
         self.packets > 0 && self.pairs.contains_key(&pair)
     }
 
-    /// Lets a packet wait.
+    /// Appends a packet to the queue of its hosts.
     ///
     /// # Errors
-    /// The packet, where there is no memory for it.
+    /// If there is no memory for the packet, which is returned.
     pub(super) fn push(&mut self, pair: Pair, waiting: Waiting) -> Result<(), Packet> {
         let (spare, due) = (&mut self.spare, &mut self.due);
         let has_memory = self.pairs.try_reserve(1).is_ok() && due.try_reserve(1).is_ok();
@@ -70,8 +70,8 @@ impl Fragments {
         Ok(())
     }
 
-    /// Takes the first packet of a list if it is no fragment or was there before `second`. What it and others of its
-    /// datagram know of their flow is shared.
+    /// Removes the first packet of a queue if it is not a fragment or arrived before `second`. If the flow
+    /// of one fragment of its datagram is known, the others get the same flow.
     pub(super) fn pop_due(&mut self, pair: Pair, second: i64) -> Option<Waiting> {
         let list = self.pairs.get_mut(&pair)?;
         let is_due = |first: &mut Waiting| !first.is_fragment || first.packet.time().parts().0 < second;
@@ -89,20 +89,21 @@ impl Fragments {
         Some(first)
     }
 
-    /// Takes note of two hosts whose first packet came before `second`. Whoever lets that packet go says whether others
-    /// [go on waiting](Self::wait_on).
+    /// Removes and returns the next two hosts from `due` if their first packet arrived before `second`. The
+    /// caller releases that packet and then calls [`wait_on`](Self::wait_on) for the packets after it.
     pub(super) fn next_due(&mut self, second: i64) -> Option<Pair> {
         self.due.pop_front_if(|(at, _)| *at < second).map(|(_, pair)| pair)
     }
 
-    /// Packets between two hosts go on waiting, if there are some.
+    /// Puts two hosts into `due` again, if packets between them still wait.
     pub(super) fn wait_on(&mut self, pair: Pair) {
         if let Some(first) = self.pairs.get(&pair).and_then(VecDeque::front) {
             self.due.push_back((first.packet.time().parts().0, pair));
         }
     }
 
-    /// Who has packets waiting, in an order that does not depend on chance; nobody where there is no memory for the list.
+    /// Returns the hosts with waiting packets, in a deterministic order; nothing if there is no memory for
+    /// the list.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let Ok(mut pairs) = reserved(self.pairs.len()) else { return Vec::new() };
         pairs.extend(self.pairs.keys().copied());
@@ -110,7 +111,7 @@ impl Fragments {
         pairs
     }
 
-    /// Takes everything.
+    /// Removes and returns all packets.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Packet> + '_ {
         self.packets = 0;
         self.due.clear();

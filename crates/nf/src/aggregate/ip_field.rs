@@ -1,11 +1,12 @@
-//! Names for fields of IPv4, TCP, UDP and ICMP headers: `ip src/8`, `tcp dport`, `ip[12:2]`, `udp{16-31} & 0xff`.
+//! Parser for the names of IPv4, TCP, UDP and ICMP header fields: `ip src/8`, `tcp dport`, `ip[12:2]`,
+//! `udp{16-31} & 0xff`.
 
 use std::fmt;
 
 use element::args::parse_integer;
 use wire::ip_protocol::{ICMP, IGMP, IPV4, TCP, UDP};
 
-/// The header that a field is counted from.
+/// The header that contains a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The IP header.
@@ -16,7 +17,7 @@ pub(super) enum Part {
     TcpUdp,
     /// The transport header of any protocol.
     Transport,
-    /// What TCP or UDP carry.
+    /// The payload of TCP or UDP.
     Payload,
 }
 
@@ -24,15 +25,15 @@ pub(super) enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IpField {
     pub(super) part: Part,
-    /// In bits.
+    /// The offset in bits.
     pub(super) offset: u32,
-    /// In bits, at least one.
+    /// The length in bits, at least 1.
     pub(super) length: u32,
 }
 
 type Names = &'static [(&'static str, u32, u32)];
 
-/// RFC 791.
+/// Fields of IPv4 (RFC 791): name, offset and length in bits.
 const IP_FIELDS: Names = &[
     ("vers", 0, 4),
     ("hl", 4, 4),
@@ -53,9 +54,9 @@ const IP_FIELDS: Names = &[
     ("dst", 128, 32),
 ];
 const PORTS: Names = &[("sport", 0, 16), ("dport", 16, 16)];
-/// RFC 768.
+/// Fields of UDP (RFC 768).
 const UDP_FIELDS: Names = &[("sport", 0, 16), ("dport", 16, 16), ("len", 32, 16), ("sum", 48, 16)];
-/// RFC 9293.
+/// Fields of TCP (RFC 9293).
 const TCP_FIELDS: Names = &[
     ("sport", 0, 16),
     ("dport", 16, 16),
@@ -75,7 +76,7 @@ const TCP_FIELDS: Names = &[
     ("sum", 128, 16),
     ("urp", 144, 16),
 ];
-/// RFC 792.
+/// Fields of ICMP (RFC 792).
 const ICMP_FIELDS: Names = &[("type", 0, 8), ("code", 8, 8), ("sum", 16, 16)];
 
 const PARTS: &[(&str, Part)] = &[
@@ -111,7 +112,7 @@ impl Part {
     }
 }
 
-/// Takes a word of letters, digits and dashes off the front.
+/// Removes a word of letters, digits, dashes and underscores from the front of a text.
 fn word<'a>(text: &mut &'a str) -> &'a str {
     *text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').unwrap_or(text.len());
@@ -124,7 +125,7 @@ fn number(text: &str) -> Option<u32> {
     parse_integer(text).ok().and_then(|n| u32::try_from(n).ok())
 }
 
-/// `B`, `B:N`, `B,N` or `B-C`, as offset and length.
+/// Parses `B`, `B:N`, `B,N` or `B-C` as offset and length.
 fn range(text: &str) -> Option<(u32, u32)> {
     if let Some((from, to)) = text.split_once('-') {
         let (from, to) = (number(from)?, number(to)?);
@@ -137,7 +138,7 @@ fn range(text: &str) -> Option<(u32, u32)> {
 }
 
 impl IpField {
-    /// Reads a field; also what stands behind it.
+    /// Parses a field. Returns it and the text after it.
     pub(super) fn parse(text: &str) -> Result<(IpField, &str), &'static str> {
         let mut rest = text;
         let header = word(&mut rest);
@@ -190,7 +191,7 @@ impl IpField {
         IpField { part, offset, length }.masked(rest)
     }
 
-    /// Reads `/PREFIX` and `& MASK`.
+    /// Parses `/PREFIX` and `& MASK`.
     fn masked(mut self, mut rest: &str) -> Result<(IpField, &str), &'static str> {
         if let Some(behind) = rest.strip_prefix('/') {
             rest = behind;
@@ -202,7 +203,7 @@ impl IpField {
             let mask = number(word(&mut rest)).filter(|&mask| mask != 0).ok_or(MASK)?;
             let (above, below) = (mask.leading_zeros(), mask.trailing_zeros());
             let used = 32 - above;
-            // All ones in one piece, and none of them above the field.
+            // The set bits must be contiguous, and none may lie above the field.
             if mask.count_ones() != used - below || used > self.length {
                 return Err(MASK);
             }
@@ -212,7 +213,7 @@ impl IpField {
         Ok((self, rest.trim()))
     }
 
-    /// What stands for the header in handlers.
+    /// Returns the name of the header for handlers.
     pub(super) fn header(&self) -> &'static str {
         match self.part {
             Part::Ip => "",

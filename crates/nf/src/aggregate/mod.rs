@@ -1,4 +1,4 @@
-//! The aggregate annotation: setting it, and sorting, counting and remembering packets by it.
+//! The aggregate annotation: elements that set it, and elements that sort, count and record packets by it.
 
 pub mod aggregate_counter;
 pub mod aggregate_filter;
@@ -22,19 +22,19 @@ use std::collections::TryReserveError;
 
 use crate::memory::refusal;
 
-/// The annotation.
+/// The aggregate annotation as a field.
 pub(crate) const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
-/// Where a packet's aggregate number comes from.
+/// The fields that a packet's aggregate number is computed from.
 struct Source {
-    /// What sets it apart from other functions of the same fields.
+    /// The name that distinguishes this function from other functions of the same fields.
     name: &'static str,
-    /// What it reads.
+    /// The fields.
     reads: Vec<Field>,
 }
 
 impl Source {
-    /// A case for packets that get a number, and go to output 0.
+    /// Returns the case of packets that get a number and go to output 0.
     fn case(self, when: Filter, incremental: bool) -> Case {
         let Source { name, mut reads } = self;
         if incremental {
@@ -44,7 +44,8 @@ impl Source {
     }
 }
 
-/// A number behind the one that a packet has, if numbers are to be put together from several fields.
+/// Returns the aggregate of a packet: `value`, or, if incremental, the packet's aggregate shifted left by
+/// `bits` plus `value`.
 fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
     match incremental {
         true => aggregate_of(packet).checked_shl(bits).unwrap_or(0).wrapping_add(value),
@@ -52,7 +53,7 @@ fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
     }
 }
 
-/// Calls `make` with the argument CAPACITY; `make` reserves memory for that many aggregates.
+/// Calls `make` with the argument CAPACITY; `make` reserves memory for this number of aggregates.
 fn for_capacity<T>(
     args: &mut Args<'_>,
     default: u32,
@@ -72,7 +73,7 @@ fn aggregate_of(packet: &Packet) -> u32 {
     packet.annotations().u32(Annotations::AGGREGATE)
 }
 
-/// Gives each packet a number; those that have none go to output 1 or are dropped.
+/// Sets each packet's aggregate; packets without a number go to output 1, or are dropped.
 fn annotate(cx: &mut Cx<'_>, batch: &mut Batch, mut number: impl FnMut(&Packet) -> Result<u32, DropReason>) {
     batch.sift(
         |packet| {

@@ -1,4 +1,4 @@
-//! Telling other elements that aggregates have ended.
+//! Notification of other elements that aggregates have ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use element::args::ElementRef;
 use element::{Args, ElementId};
 
-/// Numbers that wait for a listener. One that gets no packets does not look, and keeps what it has of aggregates beyond.
+/// The maximum number of notifications that wait for a listener. A listener without packets does not take
+/// notifications; further notifications are lost, and the listener keeps its state of those aggregates.
 const MOST: usize = 1 << 20;
 
-/// Published by elements that number packets and know when a number will not be used again.
+/// A service of elements that number packets and know when a number is no longer used.
 #[derive(Default)]
 pub(super) struct Notifier {
     listeners: Mutex<Vec<Arc<Ended>>>,
 }
 
-/// Numbers that have ended and that a listener has not yet looked at. The lock is taken only when there are some.
+/// Numbers of aggregates that have ended and that a listener has not yet taken. The lock is taken only if
+/// there are some.
 #[derive(Default)]
 pub(super) struct Ended {
     some: AtomicBool,
@@ -27,14 +29,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Notifier {
-    /// A further listener.
+    /// Adds a listener.
     fn listen(&self) -> Arc<Ended> {
         let ended = Arc::new(Ended::default());
         lock(&self.listeners).push(Arc::clone(&ended));
         ended
     }
 
-    /// Tells everybody that an aggregate has ended.
+    /// Notifies all listeners that an aggregate has ended.
     pub(super) fn ended(&self, aggregate: u32) {
         for listener in lock(&self.listeners).iter() {
             let mut numbers = lock(&listener.numbers);
@@ -48,7 +50,7 @@ impl Notifier {
 }
 
 impl Ended {
-    /// Hands over what has ended since the last call.
+    /// Calls `each` with the numbers of aggregates that have ended since the last call.
     pub(super) fn take(&self, mut each: impl FnMut(u32)) {
         if self.some.swap(false, Ordering::Relaxed) {
             lock(&self.numbers).drain(..).for_each(&mut each);
@@ -56,12 +58,12 @@ impl Ended {
     }
 }
 
-/// What a NOTIFIER argument names; it is looked up when all elements are configured.
+/// Parses the argument NOTIFIER; the element is looked up later, when all elements are configured.
 pub(super) fn read(args: &mut Args<'_>) -> Option<ElementId> {
     args.get("NOTIFIER").map(|ElementRef(element)| element)
 }
 
-/// Listens to the element of a NOTIFIER argument.
+/// Adds a listener to the element of a NOTIFIER argument.
 pub(super) fn listen(cx: &element::Cx<'_>, to: Option<ElementId>) -> Result<Option<Arc<Ended>>, String> {
     let Some(element) = to else { return Ok(None) };
     let notifier = cx.service::<Notifier>(element);

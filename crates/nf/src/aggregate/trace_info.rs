@@ -6,16 +6,16 @@ use element::{Cx, Timestamp};
 
 use crate::report_file::ReportFile;
 
-/// What is said of a flow.
+/// The data of a flow.
 pub(super) struct Record {
     pub(super) aggregate: u32,
-    /// Who sent its first packet, and to whom.
+    /// The sender and the receiver of the first packet.
     pub(super) ends: (SocketAddr, SocketAddr),
     pub(super) begin: Timestamp,
     pub(super) end: Timestamp,
-    /// Where its first packet stands in its capture.
+    /// The position of the first packet in its capture.
     pub(super) position: Option<u64>,
-    /// Packets in each direction.
+    /// The number of packets in each direction.
     pub(super) packets: [u64; 2],
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Record {
 pub(super) struct TraceInfo(ReportFile);
 
 impl TraceInfo {
-    /// Creates the file; `source` is the capture that packets come from.
+    /// Creates the file; `source` is the name of the capture that packets come from.
     pub(super) fn create(path: &str, source: Option<&str>) -> Result<TraceInfo, String> {
         let mut file = ReportFile::create(path)?;
         let source = source.map_or(String::new(), |source| format!(" file='{source}'"));
@@ -40,12 +40,12 @@ impl TraceInfo {
         self.0.set_timer(cx, token);
     }
 
-    /// Writes what was gathered, as [`ReportFile::write_out`] does.
+    /// Writes buffered text, as [`ReportFile::write_out`] does.
     pub(super) fn write_out(&mut self) {
         self.0.write_out();
     }
 
-    /// Ends the file.
+    /// Writes the end of the document and closes the file.
     pub(super) fn close(mut self) -> Result<(), String> {
         if !self.0.is_standard_output() {
             writeln!(self.0, "</trace>");

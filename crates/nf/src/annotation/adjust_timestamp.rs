@@ -5,12 +5,12 @@
 //! `AdjustTimestamp(TIME [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TIME`: what to add; may be negative.
-//! - `FIRST`: whether to change the first-timestamp annotation instead.
-//! - `ALL`: whether to change time stamps that are zero, too.
+//! - `TIME`: the time to add; may be negative.
+//! - `FIRST`: if true, changes the first-timestamp annotation instead.
+//! - `ALL`: if true, changes time stamps that are zero, too.
 //!
 //! ## Handlers
-//! - `time`: what is added.
+//! - `time`: the time that is added.
 //!
 //! ## Example
 //! ```click

@@ -1,12 +1,12 @@
 //! # CheckPaint
-//! Lets packets of one colour pass; others go to output 1, or are dropped.
+//! Passes packets of one colour, and sends other packets to output 1, or drops them.
 //!
 //! ## Usage
 //! `CheckPaint(COLOR [, ANNO])`
 //!
 //! ## Arguments
-//! - `COLOR`: 0 to 255.
-//! - `ANNO`: the annotation to look at, by name or offset.
+//! - `COLOR`: the colour, 0 to 255.
+//! - `ANNO`: the annotation to compare, by name or offset.
 //!
 //! ## Handlers
 //! - `color`: the colour.

@@ -1,13 +1,14 @@
 //! # DropBroadcasts
-//! Sends packets that came as link-level broadcast or multicast to output 1, or drops them.
+//! Sends packets that arrived as link-level broadcast or multicast to output 1, or drops them.
 //!
-//! It looks at the packet type annotation, which devices and HostEtherFilter set. The first such packet is reported.
+//! DropBroadcasts reads the packet type annotation, which devices and HostEtherFilter set. It reports the
+//! first such packet.
 //!
 //! ## Usage
 //! `DropBroadcasts`
 //!
 //! ## Handlers
-//! - `drops`: such packets.
+//! - `drops`: the number of such packets.
 //!
 //! ## Example
 //! ```click

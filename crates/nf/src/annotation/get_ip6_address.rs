@@ -1,13 +1,14 @@
 //! # GetIP6Address
 //! Copies an IPv6 address from the packet into the destination address annotation.
 //!
-//! Packets that are too short to have it are dropped.
+//! Packets that are too short to contain the address are dropped.
 //!
 //! ## Usage
 //! `GetIP6Address(OFFSET)`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the address stands, from the start of the packet: 24 for the destination of an IPv6 packet.
+//! - `OFFSET`: the offset of the address from the start of the packet: 24 for the destination of an IPv6
+//!   packet.
 //!
 //! ## Example
 //! ```click

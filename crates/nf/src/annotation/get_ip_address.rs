@@ -1,15 +1,17 @@
 //! # GetIPAddress
 //! Copies an address from the packet into the destination address annotation.
 //!
-//! Packets that are too short to have it, or have no network header annotation where it is needed, are dropped.
+//! Packets that are too short to contain the address are dropped, and so are packets without a network
+//! header annotation, if it is needed.
 //!
 //! ## Usage
 //! `GetIPAddress(OFFSET [, ANNO])`, `GetIPAddress(IP src)`, `GetIPAddress(IP dst)`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the address stands, from the start of the packet.
+//! - `OFFSET`: the offset of the address from the start of the packet.
 //! - `ANNO`: the annotation to set, by name or offset.
-//! - `IP`: `src` or `dst`: the address of the IPv4 header that the network header annotation points at.
+//! - `IP`: `src` or `dst`, to copy this address of the IPv4 header that the network header annotation
+//!   points at.
 //!
 //! ## Example
 //! ```click

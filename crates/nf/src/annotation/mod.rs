@@ -1,4 +1,4 @@
-//! Annotations and time stamps.
+//! Elements that set and read annotations and time stamps.
 
 pub mod adjust_timestamp;
 pub mod check_paint;
@@ -21,7 +21,7 @@ pub mod time_range;
 use element::{Packet, Timestamp};
 use packet::Annotations;
 
-/// The first-timestamp annotation.
+/// Returns the first-timestamp annotation.
 pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {
     let place = Annotations::FIRST_TIMESTAMP;
     let bytes = packet.annotations().bytes()[place..place + 8].try_into();

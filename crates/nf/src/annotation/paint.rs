@@ -5,7 +5,7 @@
 //! `Paint(COLOR [, ANNO])`
 //!
 //! ## Arguments
-//! - `COLOR`: 0 to 255.
+//! - `COLOR`: the colour, 0 to 255.
 //! - `ANNO`: the annotation to set, by name or offset.
 //!
 //! ## Handlers
@@ -45,7 +45,7 @@ pub static CLASS: Class = Class {
 struct Paint {
     colour: u8,
     place: usize,
-    /// Whether anybody reads what is painted.
+    /// True if an element reads the annotation.
     wanted: bool,
 }
 

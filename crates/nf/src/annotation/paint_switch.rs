@@ -1,7 +1,8 @@
 //! # PaintSwitch
-//! Sends each packet to the output that its paint annotation names.
+//! Sends each packet to the output whose number is the packet's paint annotation.
 //!
-//! Paint 255 means a copy to every output. Packets whose paint names no output are dropped.
+//! A packet with paint 255 is copied to every output. Packets whose paint is not the number of an output
+//! are dropped.
 //!
 //! ## Usage
 //! `PaintSwitch([ANNO])`
@@ -43,7 +44,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The paint that means every output.
+/// The paint that selects every output.
 const ALL: usize = 255;
 
 struct PaintSwitch {
@@ -52,7 +53,7 @@ struct PaintSwitch {
 }
 
 impl PaintSwitch {
-    /// Packet by packet, because copies must not overtake what came before them.
+    /// Sends packets one by one, because copies must not overtake earlier packets.
     #[cold]
     fn push_each(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let last = self.sorter.outputs() - 1;

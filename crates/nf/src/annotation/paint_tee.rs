@@ -1,15 +1,15 @@
 //! # PaintTee
-//! Sends a copy of packets with a certain paint annotation to output 1; all packets go to output 0.
+//! Passes all packets to output 0, and sends a copy of packets with a certain paint annotation to output 1.
 //!
-//! In routers: a packet that leaves by the interface that it came in by had a shorter way, which ICMPError tells its
-//! sender in a redirect.
+//! Routers use PaintTee for redirects: a packet that leaves by the interface at which it arrived had a
+//! shorter way, and ICMPError sends a redirect to its sender.
 //!
 //! ## Usage
 //! `PaintTee(COLOR [, ANNO])`
 //!
 //! ## Arguments
-//! - `COLOR`: 0 to 255.
-//! - `ANNO`: the annotation to look at, by name or offset.
+//! - `COLOR`: the colour, 0 to 255.
+//! - `ANNO`: the annotation to compare, by name or offset.
 //!
 //! ## Handlers
 //! - `color`: the colour.
@@ -54,7 +54,7 @@ struct PaintTee {
     place: usize,
 }
 
-/// Copies of packets of a colour.
+/// Returns the effect of copying packets of a colour to output 1.
 pub(crate) fn copies_of(colour: u8, place: usize) -> Emit {
     Emit { when: Filter::equals(annotation(place, 1), colour.into()), ..Emit::copies(Some(1)) }
 }

@@ -1,5 +1,5 @@
 //! # SetAnnoByte
-//! Sets one byte of the annotation area; Paint does the same.
+//! Sets one byte of the annotation area, as Paint does.
 //!
 //! ## Usage
 //! `SetAnnoByte(ANNO, VALUE)`

@@ -50,7 +50,7 @@ pub static CLASS: Class = Class {
 struct SetIpAddress {
     address: Ipv4Addr,
     place: usize,
-    /// Whether anybody reads it.
+    /// True if an element reads the annotation.
     wanted: bool,
 }
 

@@ -1,12 +1,13 @@
 //! # SetRandIPAddress
-//! Sets the destination address annotation to a random address out of a prefix.
+//! Sets the destination address annotation to a random address of a prefix.
 //!
 //! ## Usage
 //! `SetRandIPAddress(PREFIX [, LIMIT])`
 //!
 //! ## Arguments
-//! - `PREFIX`: the prefix; an address alone is always the same.
-//! - `LIMIT`: how many different addresses to draw beforehand and choose from; any number of them if not positive.
+//! - `PREFIX`: the prefix; a single address is a prefix of one address.
+//! - `LIMIT`: the number of random addresses that are drawn at the start, from which each packet's address
+//!   is then chosen; if not positive, an address is drawn for each packet.
 //!
 //! ## Example
 //! ```click
@@ -43,7 +44,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Addresses drawn beforehand stay in memory.
+/// The maximum LIMIT: drawn addresses stay in memory.
 const MOST: i32 = 1 << 24;
 
 struct SetRandIpAddress {
@@ -52,7 +53,7 @@ struct SetRandIpAddress {
     drawn: Vec<[u8; 4]>,
 }
 
-/// A random address out of the prefix.
+/// Returns a random address of the prefix.
 fn draw(prefix: &Ipv4Prefix, random: &mut fastrand::Rng) -> [u8; 4] {
     (prefix.network().to_bits() | random.u32(..) & !prefix.mask.to_bits()).to_be_bytes()
 }

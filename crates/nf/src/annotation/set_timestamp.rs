@@ -6,8 +6,8 @@
 //!
 //! ## Arguments
 //! - `TIMESTAMP`: the time stamp; the current time if not given.
-//! - `FIRST`: whether to set the first-timestamp annotation instead.
-//! - `PER_BATCH`: accepted; packets of a batch always get the same time.
+//! - `FIRST`: if true, sets the first-timestamp annotation instead.
+//! - `PER_BATCH`: accepted, without effect; packets of a batch always get the same time.
 //!
 //! ## Example
 //! ```click

@@ -1,18 +1,18 @@
 //! # SetTimestampDelta
-//! Replaces each packet's time stamp by how far it is from another time.
+//! Replaces each packet's time stamp by its difference from another time.
 //!
-//! Time stamps that are zero stay so.
+//! Time stamps that are zero do not change.
 //!
 //! ## Usage
 //! `SetTimestampDelta([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TYPE`: `RANGE` for the time since the first time stamp seen, `NOW` for the time from the time stamp until now,
-//!   `FIRST` for the time since the packet's first-timestamp annotation.
+//! - `TYPE`: `RANGE` for the time since the first time stamp of the run, `NOW` for the time from the time
+//!   stamp until now, `FIRST` for the time since the packet's first-timestamp annotation.
 //!
 //! ## Handlers
-//! - `first`: the first time stamp seen.
-//! - `reset`: forgets it.
+//! - `first`: the first time stamp of the run.
+//! - `reset`: clears it; the next packet's time stamp is the first one.
 //!
 //! ## Example
 //! ```click
@@ -61,7 +61,7 @@ enum Kind {
 
 struct SetTimestampDelta {
     kind: Kind,
-    /// The first time stamp seen.
+    /// The first time stamp of the run; zero before it.
     first: Timestamp,
 }
 

@@ -1,23 +1,24 @@
 //! # TimeFilter
-//! Passes packets on whose time stamps lie in a range.
+//! Passes packets whose time stamps lie in a range.
 //!
-//! The others go to output 1, or are dropped. A start or an end after some time counts from the first packet, one
-//! with a delay from the start of the run.
+//! Other packets go to output 1, or are dropped. START_AFTER and END_AFTER are relative to the time stamp
+//! of the first packet; START_DELAY and END_DELAY are relative to the start of the run.
 //!
 //! ## Usage
 //! `TimeFilter([START, END, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `START`, `START_AFTER`, `START_DELAY`: the earliest time; at most one of them.
-//! - `END`, `END_AFTER`, `END_DELAY`: the time from which on packets do not pass.
-//! - `INTERVAL`: sets the end so long after the start; at most one of the four.
-//! - `STOP`: whether to stop the driver at the first packet behind the end.
-//! - `END_CALL`: write handler to call then; `$t` in its value is the packet's time stamp. If it moves the end, the
-//!   packet is looked at again.
+//! - `START`, `START_AFTER`, `START_DELAY`: the earliest time; at most one of the three.
+//! - `END`, `END_AFTER`, `END_DELAY`: the time from which on packets do not pass; at most one of the three
+//!   and INTERVAL.
+//! - `INTERVAL`: the length of the range; sets the end relative to the start.
+//! - `STOP`: if true, stops the driver at the first packet at or after the end.
+//! - `END_CALL`: a write handler to call at the first packet at or after the end; `$t` in its value is
+//!   replaced by the packet's time stamp. If the call moves the end, the packet is checked again.
 //!
 //! ## Handlers
-//! - `start`, `end`: the range, once the first packet has come.
-//! - `interval`: the time between them. Writing it moves the end.
+//! - `start`, `end`: the range; relative times are resolved when the first packet arrives.
+//! - `interval`: the time from start to end. Writing it moves the end.
 //! - `extend_interval`: moves the end by a time.
 //!
 //! ## Example
@@ -110,7 +111,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// What a time counts from until the first packet has come.
+/// The reference point of a time. Times relative to the first packet are resolved when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Zero,
@@ -124,25 +125,25 @@ struct TimeFilter {
     start_from: From,
     end: Timestamp,
     end_from: From,
-    /// Whether the first packet has come.
+    /// True if the first packet has arrived.
     ready: bool,
     stop: bool,
     call_text: Option<String>,
     call: Option<Call>,
-    /// Whether reaching the end means something.
+    /// True if reaching the end stops the driver or calls the handler; false once that has happened.
     armed: bool,
-    /// Packets from the one that has reached the end on, while the handler is being called.
+    /// The packet that reached the end and all packets after it, while the handler is being called.
     waiting: VecDeque<Packet>,
-    /// The end when the handler was called.
+    /// The end at the time of the handler call.
     end_before: Timestamp,
 }
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Passes,
     Outside,
-    /// It is the first behind the end.
+    /// Reaches the end, and must stop the driver or call the handler first.
     Ends,
 }
 
@@ -174,14 +175,14 @@ impl TimeFilter {
         }
     }
 
-    /// The handler to call for a packet.
+    /// Returns the handler call for a packet.
     fn call_for(&self, time: Timestamp) -> Option<Call> {
         let call = self.call.clone()?;
         let value = expand(&call.value, &time.to_string());
         Some(Call { value, ..call })
     }
 
-    /// Calls the handler for a packet now, for pulled packets; then looks at it again.
+    /// Calls the handler immediately, for a pulled packet, and checks the packet again.
     fn call_now(&mut self, cx: &mut Cx<'_>, time: Timestamp) -> Verdict {
         loop {
             self.armed = false;
@@ -190,7 +191,8 @@ impl TimeFilter {
                 cx.stop();
             }
             if let Some(call) = self.call_for(time) {
-                // The element itself cannot be called while it is being called.
+                // The engine cannot call a handler of this element now, because the element is already
+                // running.
                 let result = match call.element == Some(cx.id()) {
                     true => cx.on_behalf(&call, |cx| self.write(cx, &call.handler, &call.value)),
                     false => cx.write_handler(&call),
@@ -207,7 +209,7 @@ impl TimeFilter {
         }
     }
 
-    /// Deals with the packets that wait, until one of them ends the range.
+    /// Processes the waiting packets, up to the first that ends the range.
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         while let Some(packet) = self.waiting.front() {
             let time = packet.time();
@@ -227,12 +229,12 @@ impl TimeFilter {
                 Verdict::Passes => cx.emit_one(0, packet, DropReason::NoOutput),
                 _ => cx.emit_one(1, packet, DropReason::OutOfTime),
             }
-            // The next packet may end the range again, if somebody has armed it.
+            // The next packet may end the range again, if a handler has set the end again.
             self.end_before = Timestamp(i64::MIN);
         }
     }
 
-    /// Calls the handler behind what has been emitted, and comes back afterwards.
+    /// Calls the handler after the packets that have been emitted, and resumes afterwards.
     fn call_behind(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
         self.armed = false;
         self.end_before = self.end;
@@ -243,12 +245,12 @@ impl TimeFilter {
     }
 }
 
-/// Puts a time stamp where `$t` stands.
+/// Replaces `$t` by a time stamp.
 fn expand(value: &str, time: &str) -> String {
     let mut parts = value.split("$t");
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        // `$time` is another variable.
+        // `$time` is a different variable.
         let longer = part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         text += if longer { "$t" } else { time };
         text += part;
@@ -283,7 +285,7 @@ impl Element for TimeFilter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        // While a handler is being called, whatever comes lines up.
+        // While a handler is being called, arriving packets are queued.
         let called = !self.waiting.is_empty();
         if !called && batch.iter().all(|packet| self.judge(packet.time()) == Verdict::Passes) {
             return Some(batch);
@@ -311,7 +313,7 @@ impl Element for TimeFilter {
                 verdict = self.call_now(cx, packet.time());
             }
             let to = if verdict == Verdict::Passes { &mut inside } else { &mut outside };
-            // Both have room for the whole batch.
+            // Each of the two batches has room for all packets.
             if let Err(packet) = to.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }

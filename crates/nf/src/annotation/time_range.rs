@@ -1,18 +1,18 @@
 //! # TimeRange
-//! Keeps the earliest and the latest time stamp of the packets that pass.
+//! Records the earliest and the latest time stamp of the packets that pass.
 //!
 //! ## Usage
 //! `TimeRange([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SIMPLE`: says that packets come in the order of their time stamps.
+//! - `SIMPLE`: if true, packets are expected in the order of their time stamps.
 //!
 //! ## Handlers
 //! - `first`: the earliest time stamp.
-//! - `last`: the latest one.
-//! - `range`: both.
-//! - `interval`: the time between them.
-//! - `reset`: forgets them.
+//! - `last`: the latest time stamp.
+//! - `range`: the earliest and the latest time stamp.
+//! - `interval`: the time from the earliest to the latest time stamp.
+//! - `reset`: clears both.
 //!
 //! ## Example
 //! ```click

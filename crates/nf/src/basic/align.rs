@@ -1,7 +1,7 @@
 //! # Align
-//! Asks for packets to start at addresses with a given remainder; packets pass unchanged.
+//! Asks for packets whose data starts at an address with a given remainder; passes packets unchanged.
 //!
-//! No element here needs packets to be aligned, so there is nothing to move.
+//! No element of Tidegate needs aligned packets, so Align moves nothing.
 //!
 //! ## Usage
 //! `Align(MODULUS, OFFSET)`

@@ -5,22 +5,23 @@
 //! `AverageCounter([IGNORE, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `IGNORE`: packets in the first so many seconds are not counted.
-//! - `LINK_FCS`: whether link rates count the 4 bytes of the frame check sequence.
-//! - `MAX`: packets later than so many seconds after the first are not counted; 0 for no limit.
-//! - `THRESHOLD`: counting starts afresh when, after a second, the rate exceeds so many packets per second; a message
-//!   says so.
+//! - `IGNORE`: the seconds after the first packet in which packets are not counted.
+//! - `LINK_FCS`: if true, link rates include the 4 bytes of the frame check sequence.
+//! - `MAX`: the seconds after the first packet from which on packets are not counted; 0 for no limit.
+//! - `THRESHOLD`: a rate in packets per second. When the rate exceeds it more than one second after the
+//!   first packet, counting starts again from zero, once, and a message is printed. 0 for never.
 //!
 //! ## Handlers
-//! - `count`: packets.
-//! - `byte_count`: bytes.
-//! - `bit_count`: bits.
-//! - `link_count`: bits on the wire, with preamble, gap and check sequence.
+//! - `count`: the number of packets.
+//! - `byte_count`: the number of bytes.
+//! - `bit_count`: the number of bits.
+//! - `link_count`: the number of bits on the wire, with preamble, gap and, if LINK_FCS is true, check
+//!   sequence.
 //! - `rate`: packets per second.
-//! - `byte_rate`, `bit_rate`, `link_rate`: the same for bytes and bits.
-//! - `time`: seconds from the first packet to the last, without those ignored.
-//! - `first`, `last`: time of the first and the last packet.
-//! - `reset`, `reset_now`: starts afresh.
+//! - `byte_rate`, `bit_rate`, `link_rate`: bytes, bits, and bits on the wire per second.
+//! - `time`: seconds from the first packet to the last, without the ignored seconds.
+//! - `first`, `last`: the time of the first and the last packet.
+//! - `reset`, `reset_now`: sets all counts to zero; the next packet is the first one.
 //!
 //! ## Example
 //! ```click
@@ -83,7 +84,8 @@ struct AverageCounter {
     ignore: Timestamp,
     max: Timestamp,
     link_fcs: bool,
-    /// Packets per second above which it starts afresh; 0 for never, and after it has.
+    /// The rate in packets per second above which counting starts again; 0 for never, and after it has
+    /// happened.
     threshold: u32,
     counts: Counts,
 }
@@ -92,14 +94,15 @@ struct AverageCounter {
 struct Counts {
     packets: u64,
     bytes: u64,
-    /// Unset before the first packet.
+    /// The time of the first packet; `None` before it.
     first: Option<Timestamp>,
     last: Timestamp,
 }
 
-/// Bytes per frame on the wire beside the frame: preamble, start of frame and gap.
+/// Bytes on the wire per frame in addition to the frame: preamble, start-of-frame delimiter and inter-frame
+/// gap.
 const WIRE_OVERHEAD: u64 = 20;
-/// Bytes of the frame check sequence.
+/// The length of the frame check sequence in bytes.
 const FCS: u64 = 4;
 
 impl AverageCounter {
@@ -108,8 +111,8 @@ impl AverageCounter {
         (self.counts.bytes + self.counts.packets * overhead) * 8
     }
 
-    /// Milliseconds from the first packet to the last without those ignored; at least one, so that a single packet has
-    /// a rate.
+    /// Returns the milliseconds from the first packet to the last, without the ignored time; at least 1, so
+    /// that a single packet has a rate.
     fn span(&self) -> i64 {
         let ms = |time: Timestamp| time.0.div_euclid(1_000_000);
         let first = self.counts.first.unwrap_or(self.counts.last);
@@ -120,7 +123,7 @@ impl AverageCounter {
         n as f64 * 1000.0 / self.span() as f64
     }
 
-    /// Starts afresh if the rate is above the threshold.
+    /// Starts counting again if the rate exceeds the threshold.
     fn watch(&mut self, cx: &mut Cx<'_>, age: Timestamp) {
         let rate = self.per_second(self.counts.packets);
         if self.threshold > 0 && age > Timestamp::from_secs(1) && rate > f64::from(self.threshold) {
@@ -139,7 +142,7 @@ fn show(number: f64) -> String {
 impl Element for AverageCounter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
-        // Which packets count depends on when each of them comes.
+        // Time decides which packets count, so the element must see each of them.
         let chooses = self.ignore.is_set() || self.max.is_set() || self.threshold > 0;
         let counts = if chooses { effects::Counts::Own } else { effects::Counts::Told };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
@@ -164,7 +167,7 @@ impl Element for AverageCounter {
     fn tally(&mut self, tally: &Tally) {
         self.counts.packets += tally.packets;
         self.counts.bytes += tally.bytes;
-        // Several tallies cover the same time, one for each case and input.
+        // Several tallies, one per case and input, can cover the same time.
         let first = self.counts.first.map_or(tally.first, |first| first.min(tally.first));
         self.counts.first = Some(first);
         self.counts.last = self.counts.last.max(tally.last);
@@ -206,7 +209,7 @@ impl Element for AverageCounter {
 mod tests {
     use super::*;
 
-    /// Tallies of several cases, and packets that come to the element itself, overlap in time.
+    /// Tallies of several cases, and packets that the element itself processes, overlap in time.
     #[test]
     fn tallies_in_any_order_last_from_the_first_packet_to_the_last() {
         let second = Timestamp::from_secs;

@@ -5,11 +5,11 @@
 //! `CheckLength(LENGTH [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LENGTH`: the longest packets that pass, in bytes.
-//! - `EXTRA_LENGTH`: whether the extra length annotation counts too.
+//! - `LENGTH`: the maximum length of packets that pass, in bytes.
+//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the packet's length.
 //!
 //! ## Handlers
-//! - `length`: the limit.
+//! - `length`: the maximum length.
 //!
 //! ## Example
 //! ```click

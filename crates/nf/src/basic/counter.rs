@@ -5,19 +5,21 @@
 //! `Counter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when the count reaches N, the write handler is called, after the packets
-//!   before it have gone on and before this one does. It is called once, and again after a reset.
-//! - `BYTE_COUNT_CALL`: the same for bytes; it is called when their count reaches or passes N.
-//! - `NO_RATE`: no rates.
-//! - `BATCH_PRECISE`, `ATOMIC`: accepted, and without effect: counts are exact, and each worker has its own.
-//!
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: calls the write handler when the count reaches N, after earlier
+//!   packets have been sent on and before the Nth packet is. The call is made once, and again after a
+//!   reset.
+//! - `BYTE_COUNT_CALL`: like COUNT_CALL, for the byte count; the call is made when the count reaches or
+//!   passes N.
+//! - `NO_RATE`: if true, rates are not computed.
+//! - `BATCH_PRECISE`, `ATOMIC`: accepted, without effect: counts are exact, and each worker has its own.
 //! ## Handlers
-//! - `count`: packets so far.
-//! - `byte_count`: bytes so far.
-//! - `rate`: packets per second, smoothed over some 16 milliseconds.
-//! - `byte_rate`, `bit_rate`: bytes and bits per second, smoothed likewise.
-//! - `reset`, `reset_counts`: sets the counts to zero, and lets triggers fire again. Rates go on.
-//! - `count_call`, `byte_count_call`: sets a new trigger, as in the argument; `count_call` reads as its N.
+//! - `count`: the number of packets.
+//! - `byte_count`: the number of bytes.
+//! - `rate`: packets per second, smoothed over about 16 milliseconds.
+//! - `byte_rate`, `bit_rate`: bytes and bits per second, smoothed over about 16 milliseconds.
+//! - `reset`, `reset_counts`: sets the counts to zero, and arms the calls again. Rates are not reset.
+//! - `count_call`, `byte_count_call`: sets a new call, as in the argument; reading `count_call` returns its
+//!   N.
 //!
 //! ## Example
 //! ```click
@@ -98,7 +100,7 @@ struct Counter {
     no_rate: bool,
     on_packets: Option<Trigger>,
     on_bytes: Option<Trigger>,
-    /// The triggers as configured, until all elements are known.
+    /// The calls as configured, until all elements are known.
     texts: [Option<String>; 2],
 }
 
@@ -107,7 +109,7 @@ impl Counter {
         self.on_packets.is_some() || self.on_bytes.is_some()
     }
 
-    /// Counts packets; the calls that this leads to.
+    /// Counts packets. Returns the calls that the new counts trigger.
     #[inline]
     fn count(&mut self, now: Timestamp, packets: u64, bytes: u64) -> [Option<Arc<Call>>; 2] {
         self.packets += packets;
@@ -126,7 +128,7 @@ impl Counter {
 impl Element for Counter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
-        // A trigger calls while packets are on their way.
+        // A triggered call must come between two packets, so the element must see each packet.
         let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
         let counts = if calls { Counts::Own } else { Counts::Told };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
@@ -147,7 +149,7 @@ impl Element for Counter {
             self.process(cx, &mut batch);
             return Some(batch);
         }
-        // Each packet by itself, so that a call comes between two packets and not between two batches.
+        // Count packets one by one, so that a call comes between two packets and not between two batches.
         let mut going = cx.batch();
         for packet in batch.drain() {
             let calls = self.count(cx.now(), 1, packet.len() as u64);

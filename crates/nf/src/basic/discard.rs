@@ -1,19 +1,19 @@
 //! # Discard
 //! Drops every packet.
 //!
-//! With a pull input it schedules itself and pulls, as long as there are packets.
+//! With a pull input, Discard schedules itself and pulls as long as packets are available.
 //!
 //! ## Usage
 //! `Discard([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `ACTIVE`: whether to pull. Only for pull inputs.
-//! - `BURST`: packets pulled per turn; 0 means as many as there are.
+//! - `ACTIVE`: if true, Discard pulls. Only for pull inputs.
+//! - `BURST`: packets pulled per turn; 0 for all that are available.
 //!
 //! ## Handlers
-//! - `count`: packets dropped.
+//! - `count`: the number of dropped packets.
 //! - `reset_counts`: sets the count to zero.
-//! - `active`: whether it pulls.
+//! - `active`: true if Discard pulls.
 //!
 //! ## Example
 //! ```click

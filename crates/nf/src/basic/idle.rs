@@ -1,7 +1,8 @@
 //! # Idle
-//! Drops every packet it gets and never gives one.
+//! Drops every packet that arrives and never emits a packet.
 //!
-//! It has any number of inputs and outputs, so it can stand for a part of a configuration that does not exist.
+//! Idle has any number of inputs and outputs, so it can replace a part of a configuration that does not
+//! exist.
 //!
 //! ## Usage
 //! `Idle`

@@ -1,4 +1,4 @@
-//! Passing, dropping, copying, counting and printing packets, and mere work.
+//! Elements that pass, drop, copy, count and print packets, and an element that only costs time.
 
 pub mod align;
 pub mod average_counter;

@@ -1,5 +1,5 @@
 //! # Null
-//! Passes packets on unchanged.
+//! Passes packets unchanged.
 //!
 //! ## Usage
 //! `Null`

@@ -7,18 +7,18 @@
 //! `Print([LABEL, MAXLENGTH, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LABEL`: printed first.
-//! - `MAXLENGTH`: bytes of contents; -1 for all.
+//! - `LABEL`: text at the start of each line.
+//! - `MAXLENGTH`: the number of bytes of contents to print; -1 for all.
 //! - `CONTENTS`: `HEX`, `ASCII` or `NONE`; also true and false.
-//! - `TIMESTAMP`: whether to print the time stamp.
-//! - `PRINTANNO`: whether to print the annotations.
-//! - `HEADROOM`: whether to print the free bytes in front of and behind the data.
-//! - `CPU`: whether to print the number of the worker, in parentheses behind the label.
-//! - `ACTIVE`: whether to print at all.
-//! - `LENGTH`, `NBYTES`: old names of MAXLENGTH.
+//! - `TIMESTAMP`: if true, prints the time stamp.
+//! - `PRINTANNO`: if true, prints the annotations.
+//! - `HEADROOM`: if true, prints the numbers of free bytes before and after the data.
+//! - `CPU`: if true, prints the number of the worker in parentheses after the label.
+//! - `ACTIVE`: if false, prints nothing.
+//! - `LENGTH`, `NBYTES`: deprecated names of MAXLENGTH.
 //!
 //! ## Handlers
-//! - `active`: whether it prints.
+//! - `active`: true if packets are printed.
 //!
 //! ## Example
 //! ```click
@@ -91,7 +91,7 @@ struct Print {
     timestamp: bool,
     annotations: bool,
     headroom: bool,
-    /// Whether to print the worker's number.
+    /// True if the worker's number is printed.
     worker: bool,
 }
 
@@ -110,7 +110,7 @@ impl Describe for Print {
     fn describe(&mut self, packet: &Packet, line: &mut String) -> Option<()> {
         line.push_str(&self.label);
         if self.worker {
-            // There is one.
+            // Always worker 0.
             line.push_str("(0)");
         }
         if self.timestamp {

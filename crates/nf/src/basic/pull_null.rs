@@ -1,5 +1,5 @@
 //! # PullNull
-//! Passes packets on unchanged, where they are pulled.
+//! Passes packets unchanged; its ports are pull ports.
 //!
 //! ## Usage
 //! `PullNull`

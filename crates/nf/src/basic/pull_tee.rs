@@ -1,11 +1,11 @@
 //! # PullTee
-//! Gives packets to whoever pulls, and pushes a copy of each to every further output.
+//! Passes pulled packets to output 0, and pushes a copy of each packet to every other output.
 //!
 //! ## Usage
 //! `PullTee([N])`
 //!
 //! ## Arguments
-//! - `N`: number of outputs, as a check.
+//! - `N`: the number of outputs; an error if a different number is connected.
 //!
 //! ## Example
 //! ```click

@@ -1,5 +1,5 @@
 //! # PushNull
-//! Passes packets on unchanged, where they are pushed.
+//! Passes packets unchanged; its ports are push ports.
 //!
 //! ## Usage
 //! `PushNull`

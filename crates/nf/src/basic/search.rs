@@ -1,17 +1,17 @@
 //! # Search
-//! Moves the start of each packet to the first place where a pattern stands, or behind it.
+//! Moves the start of each packet to the first occurrence of a pattern, or to the byte after the pattern.
 //!
-//! The number of bytes removed is added to an annotation, for UnstripAnno. Packets without the pattern go to output
-//! 1 unchanged. Packets longer than a slot are searched within the first slot.
+//! The number of removed bytes is added to an annotation, for UnstripAnno. Packets without the pattern go
+//! to output 1 unchanged. In packets that are longer than a slot, only the first slot is searched.
 //!
 //! ## Usage
 //! `Search(PATTERN [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `PATTERN`: the bytes to look for.
-//! - `STRIP_AFTER`: whether the pattern is removed too.
-//! - `ANNO`: the annotation for the number of bytes, two bytes, by offset.
-//! - `SET_ANNO`: accepted; the annotation is always set.
+//! - `STRIP_AFTER`: if true, the pattern is removed, too.
+//! - `ANNO`: the offset of the annotation for the number of removed bytes, 2 bytes long.
+//! - `SET_ANNO`: accepted, without effect; the annotation is always set.
 //!
 //! ## Example
 //! ```click
@@ -56,7 +56,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Where FastClick has its second paint annotation, two bytes.
+/// The offset of FastClick's second paint annotation, which has two bytes.
 pub(super) const LENGTH_ANNOTATION: usize = 16;
 
 struct Search {
@@ -65,18 +65,18 @@ struct Search {
     place: usize,
 }
 
-/// A number of two bytes in the machine's order.
+/// Returns the 2-byte number at an annotation offset, in the machine's byte order.
 pub(super) fn annotated_length(packet: &Packet, place: usize) -> u16 {
     let annotations = packet.annotations();
     u16::from_ne_bytes([annotations.u8(place), annotations.u8(place + 1)])
 }
 
-/// Where the pattern, which is not empty, stands first.
+/// Returns the offset of the first occurrence of the pattern, which must not be empty.
 fn find(data: &[u8], pattern: &[u8]) -> Option<usize> {
     let last = data.len().checked_sub(pattern.len())?;
     let mut from = 0;
     loop {
-        // Only where the first byte is right the rest is looked at.
+        // Find the first byte, then compare the rest.
         from += data.get(from..=last)?.iter().position(|byte| byte == &pattern[0])?;
         if data[from..].starts_with(pattern) {
             return Some(from);

@@ -1,14 +1,14 @@
 //! # Strip
 //! Removes bytes from the front of each packet.
 //!
-//! Header annotations keep pointing at their headers, and Unstrip brings the bytes back. A packet with fewer
+//! Header annotations keep pointing at their headers, and Unstrip restores the bytes. A packet with fewer
 //! bytes becomes empty.
 //!
 //! ## Usage
 //! `Strip(LENGTH)`
 //!
 //! ## Arguments
-//! - `LENGTH`: number of bytes.
+//! - `LENGTH`: the number of bytes to remove.
 //!
 //! ## Example
 //! ```click
@@ -57,7 +57,8 @@ impl Element for Strip {
     }
 }
 
-/// For packets whose first slot has fewer bytes: they become empty, unless they have more slots.
+/// Empties a packet whose first slot has fewer bytes than are to be removed. Returns false, without a
+/// change, if the packet has more slots.
 #[cold]
 fn strip_all(packet: &mut Packet) -> bool {
     if packet.is_large() {

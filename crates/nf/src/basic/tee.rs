@@ -7,7 +7,7 @@
 //! `Tee([N])`
 //!
 //! ## Arguments
-//! - `N`: number of outputs, as a check.
+//! - `N`: the number of outputs; an error if a different number is connected.
 //!
 //! ## Example
 //! ```click
@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Reads N, the number of outputs that the user expects.
+/// Parses N, the number of outputs that the user expects, and reports an error if it is wrong.
 pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
     let outputs = args.outputs();
     let clicks_words = format!("{outputs} outputs implies {outputs} arms");
@@ -63,7 +63,7 @@ pub(crate) fn emit_copies(cx: &mut Cx<'_>, output: usize, batch: &Batch) {
     emit_copies_of(cx, output, batch, |_| true);
 }
 
-/// The same for those packets that are wanted.
+/// Sends copies of the packets for which `is_wanted` returns true to an output.
 pub(crate) fn emit_copies_of(
     cx: &mut Cx<'_>,
     output: usize,

@@ -1,13 +1,13 @@
 //! # Unstrip
-//! Gives back bytes at the front of each packet.
+//! Restores bytes at the front of each packet.
 //!
-//! Bytes that Strip removed come back as they were; others are zero.
+//! Bytes that Strip removed get their old values; other bytes are zero.
 //!
 //! ## Usage
 //! `Unstrip(LENGTH)`
 //!
 //! ## Arguments
-//! - `LENGTH`: number of bytes, at most 256.
+//! - `LENGTH`: the number of bytes to restore, at most 256.
 //!
 //! ## Example
 //! ```click

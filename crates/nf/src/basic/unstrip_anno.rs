@@ -1,13 +1,14 @@
 //! # UnstripAnno
-//! Gives back as many bytes at the front of each packet as an annotation says.
+//! Restores bytes at the front of each packet; an annotation gives their number.
 //!
-//! Search keeps there how many it removed. Packets without the room are dropped.
+//! Search stores the number of removed bytes in this annotation. Packets without enough headroom are
+//! dropped.
 //!
 //! ## Usage
 //! `UnstripAnno([ANNO])`
 //!
 //! ## Arguments
-//! - `ANNO`: the annotation, two bytes, by offset.
+//! - `ANNO`: the offset of the annotation, 2 bytes long.
 //!
 //! ## Example
 //! ```click

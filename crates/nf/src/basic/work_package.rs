@@ -1,18 +1,18 @@
 //! # WorkPackage
-//! Works on each packet, to stand for a network function that costs so much.
+//! Spends time on each packet, as a network function of a given cost would.
 //!
-//! For each packet it draws W random numbers, which is work for the core alone, and then makes N random accesses of 4 bytes
-//! each to memory. The packet passes unchanged.
+//! For each packet, WorkPackage draws W random numbers, which only costs time in the core, and then makes N
+//! random accesses of 4 bytes each to memory. The packet passes unchanged.
 //!
 //! ## Usage
 //! `WorkPackage([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `S`: megabytes of the memory.
-//! - `N`: accesses per packet.
-//! - `R`: how many of a hundred accesses are to the packet's headers instead of the memory.
-//! - `PAYLOAD`: whether those may be anywhere in the packet.
-//! - `W`: random numbers per packet.
+//! - `S`: the size of the memory in megabytes.
+//! - `N`: the number of accesses per packet.
+//! - `R`: the percentage of accesses that go to the packet's headers instead of the memory.
+//! - `PAYLOAD`: if true, accesses to the packet may go to any byte of it.
+//! - `W`: the number of random numbers per packet.
 //!
 //! ## Example
 //! ```click
@@ -62,15 +62,15 @@ pub static CLASS: Class = Class {
 
 const WORDS_PER_MEGABYTE: usize = (1 << 20) / size_of::<u32>();
 const MOST_MEGABYTES: u32 = 1 << 16;
-/// Bytes from the start of a packet where accesses to headers go: Ethernet, IPv4 and TCP.
+/// The number of bytes at the start of a packet that accesses to headers go to: Ethernet, IPv4 and TCP.
 const HEADERS: usize = 54;
 
 struct WorkPackage {
     megabytes: u32,
-    /// There once the graph starts.
+    /// The memory to access; empty until `initialize`.
     memory: Vec<u32>,
     accesses: u32,
-    /// Of a hundred.
+    /// The percentage of accesses that go to the packet.
     of_packet: u32,
     payload: bool,
     draws: u32,
@@ -99,7 +99,7 @@ impl WorkPackage {
 
 impl Element for WorkPackage {
     fn effects(&self) -> Effects {
-        // Its work is what it is for: nobody else does it.
+        // The work is the purpose of the element, so the element itself must see each packet.
         let effects = match (self.accesses > 0 && self.of_packet > 0, self.payload) {
             (false, _) => Effects::pass(),
             (true, true) => Effects::pass().observing(&[Field::Payload]),
@@ -115,7 +115,7 @@ impl Element for WorkPackage {
         let words = self.megabytes as usize * WORDS_PER_MEGABYTE;
         let reserved = self.memory.try_reserve_exact(words);
         reserved.map_err(|_| format!("there is no memory for S {}", self.megabytes))?;
-        // Not zero, so that pages are really there.
+        // A value other than zero, so that the kernel really allocates the pages.
         self.memory.resize(words, 1);
         Ok(())
     }

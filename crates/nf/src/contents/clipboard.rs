@@ -1,15 +1,15 @@
 //! # Clipboard
 //! Copies byte ranges of packets on input 0 into packets on input 1.
 //!
-//! Packets from input 0 leave by output 0, those from input 1 by output 1. What is pasted is that of the last packet on
-//! input 0 that was long enough for all ranges; packets on input 1 that are too short pass unchanged. Packets longer
-//! than a slot are looked at and changed within the first slot.
+//! Packets from input 0 leave by output 0, packets from input 1 by output 1. The pasted bytes are from the
+//! last packet on input 0 that was long enough for all ranges. Packets on input 1 that are too short pass
+//! unchanged. In packets that are longer than a slot, only the first slot is read and changed.
 //!
 //! ## Usage
 //! `Clipboard(OFFSET/LENGTH, ...)`
 //!
 //! ## Arguments
-//! - `RANGE`: where a range starts, and how long it is.
+//! - `RANGE`: the offset and the length of a range, in bytes.
 //!
 //! ## Example
 //! ```click
@@ -64,9 +64,9 @@ fn parse(text: &str) -> Result<Range<usize>, &'static str> {
 
 struct Clipboard {
     ranges: Vec<Range<usize>>,
-    /// The ranges, one behind the other.
+    /// The bytes of all ranges, one after another.
     copied: Vec<u8>,
-    /// Whether anything has been copied.
+    /// True if a packet has been copied.
     full: bool,
 }
 

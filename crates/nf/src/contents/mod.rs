@@ -1,4 +1,4 @@
-//! Length and contents of packets, whatever their headers.
+//! Elements that change the length and contents of packets, regardless of headers.
 
 pub mod clipboard;
 pub mod move_data;

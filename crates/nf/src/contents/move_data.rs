@@ -1,17 +1,17 @@
 //! # MoveData
-//! Copies bytes of each packet to another place in it.
+//! Copies bytes of each packet to another offset.
 //!
-//! Packets that do not reach beyond the bytes to copy pass unchanged. Packets longer than a slot are changed within
-//! the first slot.
+//! Packets that have no further byte after the bytes to copy pass unchanged. In packets that are longer
+//! than a slot, only the first slot is changed.
 //!
 //! ## Usage
 //! `MoveData(DST_OFFSET, SRC_OFFSET, LENGTH [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DST_OFFSET`: where the bytes go.
-//! - `SRC_OFFSET`: where they stand.
-//! - `LENGTH`: how many.
-//! - `GROW`: whether a packet becomes longer if they do not fit; if not, it passes unchanged.
+//! - `DST_OFFSET`: the offset to which bytes are copied.
+//! - `SRC_OFFSET`: the offset from which bytes are copied.
+//! - `LENGTH`: the number of bytes.
+//! - `GROW`: if true, a packet becomes longer if the bytes do not fit; if false, it passes unchanged.
 //!
 //! ## Example
 //! ```click

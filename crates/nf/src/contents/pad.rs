@@ -1,18 +1,18 @@
 //! # Pad
 //! Makes short packets longer, with zeros or random bytes at their end.
 //!
-//! Without a length, each packet gets as many bytes as its extra length annotation says. The annotation is zero
-//! afterwards.
+//! Without a length, each packet is extended by the number of bytes in its extra length annotation. The
+//! annotation is then set to zero.
 //!
 //! ## Usage
 //! `Pad([LENGTH, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LENGTH`: the least length; 0 means that the annotation counts.
-//! - `ZERO`: accepted; new bytes are zeros in any case, unless they are random.
-//! - `RANDOM`: whether new bytes are random.
-//! - `MAXLENGTH`: no packet is made longer than this; 0 means no limit.
-//! - `VERBOSE`: whether to report packets that would have become longer.
+//! - `LENGTH`: the minimum length; 0 to use the annotation.
+//! - `ZERO`: accepted, without effect; new bytes are zeros in any case, unless they are random.
+//! - `RANDOM`: if true, new bytes are random.
+//! - `MAXLENGTH`: the length beyond which packets are not extended; 0 for no limit.
+//! - `VERBOSE`: if true, reports packets that MAXLENGTH keeps from becoming longer.
 //!
 //! ## Example
 //! ```click
@@ -64,7 +64,7 @@ struct Pad {
 }
 
 impl Pad {
-    /// How many bytes a packet gets.
+    /// Returns the number of bytes to add to a packet.
     fn missing(&self, cx: &mut Cx<'_>, packet: &Packet) -> usize {
         let length = packet.len();
         let wanted = match self.length {
@@ -123,7 +123,7 @@ impl Element for Pad {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Clearing an annotation that nobody reads can be spared.
+        // The annotation need not be cleared if no element reads it.
         let annotate = cx.facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
         batch.replace_each(|packet| self.pad(cx, packet, annotate));
     }

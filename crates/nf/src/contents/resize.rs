@@ -1,18 +1,19 @@
 //! # Resize
 //! Adds bytes to both ends of packets, or removes them.
 //!
-//! New bytes at the front are those that were stripped there, or zeros; new bytes at the end are zeros. A packet with
-//! fewer bytes than are to be removed becomes empty. Header annotations keep pointing at their headers.
+//! New bytes at the front are the bytes that were stripped there, or zeros; new bytes at the end are zeros.
+//! A packet with fewer bytes than are to be removed becomes empty. Header annotations keep pointing at
+//! their headers.
 //!
 //! ## Usage
 //! `Resize([HEAD, TAIL])`
 //!
 //! ## Arguments
-//! - `HEAD`: bytes to add at the front; negative to remove.
-//! - `TAIL`: bytes to add at the end; negative to remove.
+//! - `HEAD`: the number of bytes to add at the front; negative to remove.
+//! - `TAIL`: the number of bytes to add at the end; negative to remove.
 //!
 //! ## Handlers
-//! - `head`, `tail`: the numbers.
+//! - `head`, `tail`: the numbers of bytes.
 //!
 //! ## Example
 //! ```click

@@ -1,17 +1,17 @@
 //! # StoreData
 //! Overwrites bytes of each packet.
 //!
-//! What does not fit is left out; packets that end before the first byte pass unchanged. Packets longer than a slot are
-//! changed within the first slot.
+//! Bytes that do not fit are left out; packets that end before the first byte pass unchanged. In packets
+//! that are longer than a slot, only the first slot is changed.
 //!
 //! ## Usage
 //! `StoreData(OFFSET, DATA [, MASK, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the first byte goes.
-//! - `DATA`: the bytes; `\<hex>` stands for any byte.
-//! - `MASK`: bits that are overwritten; behind its end, all of them.
-//! - `GROW`: whether a packet becomes longer if the bytes do not fit.
+//! - `OFFSET`: the offset of the first byte.
+//! - `DATA`: the bytes; `\<hex>` denotes any byte.
+//! - `MASK`: the bits that are overwritten; all bits of the bytes after its end.
+//! - `GROW`: if true, a packet becomes longer if the bytes do not fit.
 //!
 //! ## Example
 //! ```click
@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
 struct StoreData {
     offset: usize,
     data: Vec<u8>,
-    /// As long as the data.
+    /// The mask, as long as the data.
     mask: Vec<u8>,
     grow: bool,
 }
@@ -78,7 +78,7 @@ impl StoreData {
 impl Element for StoreData {
     fn effects(&self) -> Effects {
         let place = bytes(Base::Data, self.offset, u16::try_from(self.data.len()).unwrap_or(u16::MAX));
-        // What lies behind the end of the packet is not seen by anybody.
+        // Bytes after the end of the packet are invisible, so the write may be declared for all bytes.
         let store = Value::Bits { mask: self.mask.clone(), value: self.data.clone() };
         let mut actions = vec![Action::Set(place, store)];
         actions.extend(self.grow.then(|| Action::Resize(vec![Field::Length])));

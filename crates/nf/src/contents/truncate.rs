@@ -5,11 +5,11 @@
 //! `Truncate(LENGTH [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LENGTH`: how many bytes stay.
-//! - `EXTRA_LENGTH`: whether the number of bytes cut off is added to the extra length annotation.
+//! - `LENGTH`: the maximum length in bytes.
+//! - `EXTRA_LENGTH`: if true, the number of removed bytes is added to the extra length annotation.
 //!
 //! ## Handlers
-//! - `nbytes`: how many bytes stay.
+//! - `nbytes`: the maximum length in bytes.
 //!
 //! ## Example
 //! ```click

@@ -1,19 +1,20 @@
 //! # ICMPIPEncap
-//! Puts IPv4 and ICMP headers in front of each packet.
+//! Prepends IPv4 and ICMP headers to each packet.
 //!
-//! Identifications count up from 1, the time to live is 255. Messages that have an identifier and a sequence number
-//! (echo, time stamp, information) get the identification as the latter. The header annotations are set to the new
-//! headers, the destination address annotation to the destination.
+//! Identifications are counted from 1, and the time to live is 255. Messages with an identifier and a
+//! sequence number (echo, time stamp, information) use the identification as the sequence number. The
+//! header annotations are set to the new headers, and the destination address annotation to the
+//! destination.
 //!
 //! ## Usage
 //! `ICMPIPEncap(SRC, DST, TYPE [, CODE, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SRC`: source address.
-//! - `DST`: destination address.
-//! - `TYPE`: type of message, by number or name (`echo`, `unreachable` ...).
-//! - `CODE`: code, by number or name.
-//! - `IDENTIFIER`: identifier of messages that have one.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+//! - `TYPE`: the type of message, by number or name (`echo`, `unreachable` ...).
+//! - `CODE`: the code, by number or name.
+//! - `IDENTIFIER`: the identifier, for messages that have one.
 //!
 //! ## Handlers
 //! - `src`, `dst`: the addresses.
@@ -79,20 +80,20 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Those of both elements that build ICMP messages.
+/// The handlers of both elements that build ICMP messages.
 pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("src"), HandlerInfo::both("dst")];
 
-/// A type by number or name.
+/// Parses an ICMP type by number or name.
 pub(crate) fn parse_kind(word: &str, place: &Place<'_>) -> Option<u8> {
     icmp_names::kind(word).or_else(|| u8::parse(word, place).ok())
 }
 
-/// A code of a type by number or name.
+/// Parses an ICMP code of a type by number or name.
 pub(crate) fn parse_code(kind: u8, word: &str, place: &Place<'_>) -> Option<u8> {
     icmp_names::code(kind, word).or_else(|| u8::parse(word, place).ok())
 }
 
-/// An element that builds ICMP messages of one kind.
+/// An element that builds ICMP messages of one type.
 pub(super) struct IcmpIpEncap {
     outer: Outer,
     kind: u8,
@@ -101,7 +102,7 @@ pub(super) struct IcmpIpEncap {
     id: u16,
 }
 
-/// Three times that time stamp messages have behind the header.
+/// The length of the three times after the header of time stamp messages.
 const TIMES: usize = 12;
 const INNER: usize = icmp::Header::LEN;
 
@@ -117,7 +118,7 @@ impl IcmpIpEncap {
         IcmpIpEncap { outer, kind, code, identifier, id: 1 }
     }
 
-    /// Whether messages have an identifier and a sequence number.
+    /// True if messages have an identifier and a sequence number.
     fn is_query(&self) -> bool {
         let queries = [
             kind::ECHO,
@@ -130,12 +131,12 @@ impl IcmpIpEncap {
         queries.contains(&self.kind)
     }
 
-    /// Whether there are times behind the header.
+    /// True if messages have times after the header.
     fn has_times(&self) -> bool {
         matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
     }
 
-    /// With an ICMP header of `N` bytes; what is behind its fixed part is zero.
+    /// Prepends the headers, with an ICMP header of `N` bytes; the bytes after its fixed part are zero.
     fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
         Template::total(packet, N)?;
         let [identifier, sequence] =

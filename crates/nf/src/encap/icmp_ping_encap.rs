@@ -1,16 +1,16 @@
 //! # ICMPPingEncap
-//! Makes each packet the data of an ICMP echo request.
+//! Prepends IPv4 and ICMP headers, so that each packet becomes the data of an ICMP echo request.
 //!
-//! Identifications and sequence numbers count up from 1, the time to live is 255. The header annotations are set to the
-//! new headers, the destination address annotation to the destination.
+//! Identifications and sequence numbers are counted from 1, and the time to live is 255. The header
+//! annotations are set to the new headers, and the destination address annotation to the destination.
 //!
 //! ## Usage
 //! `ICMPPingEncap(SRC, DST [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SRC`: source address.
-//! - `DST`: destination address.
-//! - `IDENTIFIER`: identifier of the requests.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+//! - `IDENTIFIER`: the identifier of the requests.
 //!
 //! ## Handlers
 //! - `src`, `dst`: the addresses.

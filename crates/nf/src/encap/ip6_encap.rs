@@ -1,22 +1,23 @@
 //! # IP6Encap
-//! Puts an IPv6 header in front of each packet.
+//! Prepends an IPv6 header to each packet.
 //!
-//! The network header annotation is set to the new header, the destination address annotation to the destination. Packets
-//! of more than 65,535 bytes are dropped.
+//! The network header annotation is set to the new header, and the destination address annotation to the
+//! destination. Packets of more than 65,535 bytes are dropped.
 //!
 //! ## Usage
 //! `IP6Encap(PROTO, SRC, DST [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `PROTO`: what follows, by number or name (`ipip`, `udp` ...).
-//! - `SRC`: source address.
-//! - `DST`: destination address, or `DST_ANNO` for that in each packet's destination address annotation.
-//! - `HLIM`: hop limit.
-//! - `CLASS`: traffic class.
+//! - `PROTO`: the next header, by number or name (`ipip`, `udp` ...).
+//! - `SRC`: the source address.
+//! - `DST`: the destination address, or `DST_ANNO` for the address in each packet's destination address
+//!   annotation.
+//! - `HLIM`: the hop limit.
+//! - `CLASS`: the traffic class.
 //!
 //! ## Handlers
-//! - `src`: source address.
-//! - `dst`: destination address, or `DST_ANNO`.
+//! - `src`: the source address.
+//! - `dst`: the destination address, or `DST_ANNO`.
 //!
 //! ## Example
 //! ```click
@@ -82,7 +83,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// An address, or none for that of the annotation.
+/// Parses an address, or `DST_ANNO`, for which it returns `None`.
 fn read_destination(text: &str, place: &Place<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
     match text.trim() {
         "DST_ANNO" => Ok(None),
@@ -94,9 +95,9 @@ fn read_destination(text: &str, place: &Place<'_>) -> Result<Option<Ipv6Addr>, &
 }
 
 struct Ip6Encap {
-    /// But for the length and the destination.
+    /// The header without the length and the destination.
     header: ipv6::Header,
-    /// That of the annotation where there is none.
+    /// The destination; `None` to use the annotation.
     destination: Option<Ipv6Addr>,
 }
 

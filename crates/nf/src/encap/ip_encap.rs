@@ -1,26 +1,27 @@
 //! # IPEncap
-//! Puts an IPv4 header in front of each packet.
+//! Prepends an IPv4 header to each packet.
 //!
-//! Identifications count up from 0. The network header annotation is set to the new header, the destination address
-//! annotation to the destination.
+//! Identifications are counted from 0. The network header annotation is set to the new header, and the
+//! destination address annotation to the destination.
 //!
 //! ## Usage
 //! `IPEncap(PROTO, SRC, DST [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `PROTO`: what follows, by number or name (`ipip`, `udp` ...).
-//! - `SRC`: source address.
-//! - `DST`: destination address, or `DST_ANNO` for that in each packet's destination address annotation.
-//! - `TOS`: type of service.
-//! - `TTL`: time to live.
-//! - `DSCP`: differentiated services code point, instead of `TOS`.
-//! - `ECT`: whether the transport knows ECN (value 1), or `2` for value 2.
-//! - `CE`: whether congestion was met.
-//! - `DF`: whether the packet must not be fragmented.
+//! - `PROTO`: the protocol of the payload, by number or name (`ipip`, `udp` ...).
+//! - `SRC`: the source address.
+//! - `DST`: the destination address, or `DST_ANNO` for the address in each packet's destination address
+//!   annotation.
+//! - `TOS`: the type of service.
+//! - `TTL`: the time to live.
+//! - `DSCP`: the differentiated services code point, instead of `TOS`.
+//! - `ECT`: if true, the ECN field is 1 (the transport supports ECN); `2` sets it to 2.
+//! - `CE`: if true, the ECN field is 3 (congestion experienced).
+//! - `DF`: if true, the packet must not be fragmented.
 //!
 //! ## Handlers
-//! - `src`: source address.
-//! - `dst`: destination address, or `DST_ANNO`.
+//! - `src`: the source address.
+//! - `dst`: the destination address, or `DST_ANNO`.
 //!
 //! ## Example
 //! ```click
@@ -85,7 +86,7 @@ pub static CLASS: Class = Class {
 
 const BAD_DESTINATION: &str = "DST argument should be IP address or 'DST_ANNO'";
 
-/// The type of service byte from the arguments that say something about it.
+/// Returns the type of service byte from the arguments TOS, DSCP, ECT and CE.
 fn service_type(args: &mut Args<'_>) -> u8 {
     let tos: Option<i32> = args.get("TOS");
     let dscp: Option<i32> = args.get("DSCP");

@@ -1,4 +1,4 @@
-//! Putting IP headers in front of packets, and what the elements that do it share.
+//! Elements that prepend IP headers to packets, and their common parts.
 
 pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;
@@ -21,12 +21,12 @@ use wire::{IntoBytes, U16, U32, ipv4};
 
 use crate::editing::{Fate, bytes, constant, header_at, ipv4, otherwise, pure};
 
-/// Where packets go.
+/// The destination of packets.
 #[derive(Clone, Copy)]
 pub(super) enum Destination {
-    /// To one address.
+    /// A fixed address.
     Fixed(Ipv4Addr),
-    /// To that in the destination address annotation.
+    /// The address in the destination address annotation.
     Annotation,
 }
 
@@ -54,7 +54,7 @@ impl Arg for ProtocolNumber {
     }
 }
 
-/// Sets a field to the packet's number: the next one, whatever the packet holds.
+/// Returns the action that sets a field to the packet's number, which does not depend on the packet.
 pub(super) fn identification(field: Field) -> Action {
     pure(field, "identification", &[])
 }
@@ -70,12 +70,12 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    /// A header without type of service and flags.
+    /// Returns a header without type of service and flags.
     pub(super) fn new(source: Ipv4Addr, destination: Destination, protocol: u8, ttl: u8) -> Outer {
         Outer { source, destination, protocol, tos: 0, ttl, fragment: 0 }
     }
 
-    /// What is the same for all packets of a batch.
+    /// Returns the parts that are the same for all packets of a batch.
     pub(super) fn template(&self, cx: &Cx<'_>) -> Template {
         let mut header = ipv4::Header {
             version_ihl: 0x45,
@@ -100,7 +100,8 @@ impl Outer {
         }
     }
 
-    /// The declaration; `inner` bytes of headers follow, written by further actions, some with a checksum.
+    /// Returns the effects. `inner` bytes of headers follow the IPv4 header; `more` are the actions that
+    /// write them, and `checksum` is the header with a checksum of its own.
     pub(super) fn effects(&self, inner: usize, more: Vec<Action>, checksum: Option<Header>) -> Effects {
         let length = ipv4::Header::LEN + inner;
         let total = Number::of(Field::Length).plus_constant(length as i64);
@@ -131,7 +132,7 @@ impl Outer {
         Effects::cases(vec![too_long, encap]).depending_on(Depends::Counter).depending_on(Depends::Handler)
     }
 
-    /// Answers `src` and `dst`.
+    /// Returns the value of the handlers `src` and `dst`.
     pub(super) fn read(&self, name: &str) -> String {
         match (name, self.destination) {
             ("src", _) => self.source.to_string(),
@@ -141,18 +142,18 @@ impl Outer {
     }
 }
 
-/// The IPv4 header of the packets of a batch, but for what differs from one to the next.
+/// The IPv4 header of the packets of a batch, without the fields that differ between packets.
 pub(super) struct Template {
     header: ipv4::Header,
-    /// Of what stands in the header so far.
+    /// The checksum sum of `header`.
     sum: Sum,
     destination: Destination,
-    /// Whether anybody reads the destination address annotation.
+    /// True if an element reads the destination address annotation.
     destination_is_read: bool,
 }
 
 impl Template {
-    /// Where a packet goes, if that stands in its annotation.
+    /// Returns the destination of a packet, if it is in the packet's annotation.
     #[inline]
     pub(super) fn annotated(&self, packet: &Packet) -> Option<[u8; 4]> {
         match self.destination {
@@ -161,13 +162,14 @@ impl Template {
         }
     }
 
-    /// The length field of a packet around which there will be the IPv4 header and `inner` more bytes of headers.
+    /// Returns the total length field for a packet to which the IPv4 header and `inner` more bytes of
+    /// headers are prepended.
     #[inline]
     pub(super) fn total(packet: &Packet, inner: usize) -> Result<u16, DropReason> {
         u16::try_from(packet.len() + inner + ipv4::Header::LEN).map_err(|_| DropReason::TooLong)
     }
 
-    /// Puts the IPv4 header and what follows it in front of a packet, and sets its annotations.
+    /// Prepends the IPv4 header and the header after it to a packet, and sets its annotations.
     #[inline]
     pub(super) fn prepend<const N: usize>(&self, packet: &mut Packet, id: u16, inner: &[u8; N]) -> Fate {
         let total = Template::total(packet, N)?;
@@ -179,7 +181,8 @@ impl Template {
         if N > 0 {
             *packet.header_chunk_mut(Base::Transport).ok_or(DropReason::NoHeader)? = *inner;
         }
-        // Filled in where it stands: put together elsewhere, small pieces would have to be waited for.
+        // Fill in the header in place: a copy of a header that was just assembled from small stores would
+        // have to wait for them.
         let ip = ipv4(packet)?;
         *ip = self.header;
         ip.total_length.set(total);
@@ -197,7 +200,7 @@ impl Template {
     }
 }
 
-/// Numbers from 1 on, again and again without 0.
+/// Returns the next identification: from 1 to 65535, and then from 1 again.
 pub(super) fn next_id(id: &mut u16) -> u16 {
     let this = *id;
     *id = if this == u16::MAX { 1 } else { this + 1 };

@@ -1,21 +1,22 @@
 //! # UDPIPEncap
-//! Puts IPv4 and UDP headers in front of each packet.
+//! Prepends IPv4 and UDP headers to each packet.
 //!
-//! Identifications count up from 0, the time to live is 250. The header annotations are set to the new headers, the
-//! destination address annotation to the destination.
+//! Identifications are counted from 0, and the time to live is 250. The header annotations are set to the
+//! new headers, and the destination address annotation to the destination.
 //!
 //! ## Usage
 //! `UDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM])`
 //!
 //! ## Arguments
-//! - `SRC`: source address.
-//! - `SPORT`: source port, by number or name.
-//! - `DST`: destination address, or `DST_ANNO` for that in each packet's destination address annotation.
-//! - `DPORT`: destination port.
-//! - `CHECKSUM`: whether there is a UDP checksum.
+//! - `SRC`: the source address.
+//! - `SPORT`: the source port, by number or name.
+//! - `DST`: the destination address, or `DST_ANNO` for the address in each packet's destination address
+//!   annotation.
+//! - `DPORT`: the destination port.
+//! - `CHECKSUM`: if true, there is a UDP checksum.
 //!
 //! ## Handlers
-//! - `src`, `dst`: the addresses; 0.0.0.0 stands for `DST_ANNO`.
+//! - `src`, `dst`: the addresses; 0.0.0.0 means `DST_ANNO`.
 //! - `sport`, `dport`: the ports.
 //!
 //! ## Example
@@ -79,7 +80,7 @@ pub static CLASS: Class = Class {
 
 struct UdpIpEncap {
     outer: Outer,
-    /// Source and destination.
+    /// The source and destination port.
     ports: [u16; 2],
     checksum: bool,
     id: u16,
@@ -88,8 +89,8 @@ struct UdpIpEncap {
 const INNER: usize = udp::Header::LEN;
 
 impl UdpIpEncap {
-    /// The sum of pseudo header and header without the lengths in both, and without a destination that every packet
-    /// brings along.
+    /// Returns the sum of the pseudo header and the UDP header, without the length in both, and without the
+    /// destination address if it comes from each packet's annotation.
     fn sum(&self) -> Sum {
         let fixed = match self.outer.destination {
             Destination::Fixed(address) => address,
@@ -122,7 +123,7 @@ impl Element for UdpIpEncap {
     fn effects(&self) -> Effects {
         let length = Number::of(Field::Length).plus_constant(INNER as i64);
         let length = Action::Set(bytes(Base::Transport, 4, 2), Value::Number(length));
-        // Kept by the declaration's checksum where there is one.
+        // Zero, unless the effects declare that the checksum is recomputed.
         let checksum = constant(bytes(Base::Transport, 6, 2), &[0, 0]);
         let port = |field, number: u16| constant(field, &number.to_be_bytes());
         let [source, destination] = self.ports;

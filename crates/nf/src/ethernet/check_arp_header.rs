@@ -1,20 +1,21 @@
 //! # CheckARPHeader
-//! Checks ARP headers: whether they are as long as their addresses need, and addresses as long as their types need.
+//! Checks that ARP headers are as long as their addresses need, and addresses as long as their types need.
 //!
-//! The network header annotation of good packets points at the ARP header, the transport header annotation behind
-//! it. Bad packets go to output 1, or are dropped. With DETAILS a handler `drop_details` counts them by reason.
+//! For good packets, the network header annotation is set to the ARP header, and the transport header
+//! annotation to the first byte after it. Bad packets go to output 1, or are dropped. With DETAILS, a
+//! handler `drop_details` shows their counts by reason.
 //!
 //! ## Usage
 //! `CheckARPHeader([OFFSET, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the ARP header starts.
-//! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether there is a handler `drop_details`.
+//! - `OFFSET`: the offset of the ARP header.
+//! - `VERBOSE`: if true, reports every bad packet, not only the first.
+//! - `DETAILS`: if true, there is a handler `drop_details`.
 //!
 //! ## Handlers
-//! - `count`: good packets.
-//! - `drops`: bad packets.
+//! - `count`: the number of good packets.
+//! - `drops`: the number of bad packets.
 //!
 //! ## Example
 //! ```click

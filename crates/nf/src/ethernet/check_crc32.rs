@@ -1,7 +1,7 @@
 //! # CheckCRC32
 //! Checks the CRC-32 that SetCRC32 appends, and removes it.
 //!
-//! Packets whose CRC is wrong are dropped, each with a message.
+//! Packets with a wrong CRC are dropped, each with a message.
 //!
 //! ## Usage
 //! `CheckCRC32`
@@ -31,12 +31,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Bytes of the CRC.
+/// The length of the CRC in bytes.
 const LENGTH: usize = 4;
 
 struct CheckCrc32;
 
-/// Whether the last four bytes are the CRC of what is before them.
+/// True if the last four bytes are the CRC of the bytes before them.
 fn is_right(packet: &Packet) -> bool {
     let Some(mut left) = packet.len().checked_sub(LENGTH) else { return false };
     let mut appended = [0; LENGTH];

@@ -1,17 +1,17 @@
 //! # Classifier
 //! Sends each packet to the output of the first byte pattern that it matches.
 //!
-//! There is one pattern per output. A pattern is a list of clauses `[!]offset/value[%mask]` that must all hold,
-//! with offset in decimal, value and mask in hexadecimal and `?` for a half byte that does not matter; `-`
-//! matches everything. Packets that match nothing are dropped.
+//! There is one pattern per output. A pattern is a list of clauses `[!]offset/value[%mask]`, which must all
+//! hold. The offset is in decimal, value and mask are in hexadecimal, with `?` for a half byte that is
+//! ignored; `-` matches all packets. Packets that match no pattern are dropped.
 //!
-//! Each pattern can also be read and written while packets flow, by the handlers `pattern0`, `pattern1` and so on.
+//! The handlers `pattern0`, `pattern1` and so on read and write the patterns while packets flow.
 //!
 //! ## Usage
 //! `Classifier(PATTERN, ...)`
 //!
 //! ## Arguments
-//! - `PATTERN`: one for each output.
+//! - `PATTERN`: the pattern of one output.
 //!
 //! ## Handlers
 //! - `program`: the compiled decision tree.
@@ -49,7 +49,7 @@ pub static CLASS: Class = Class {
         let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
-        // Click stops here if the number is wrong.
+        // Click reports no errors of patterns if their number is wrong.
         let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let program = match Program::compile(&patterns) {
             Ok(program) => program,
@@ -72,13 +72,13 @@ pub static CLASS: Class = Class {
 };
 
 struct Classifier {
-    /// As configured.
+    /// The patterns as configured.
     patterns: Vec<String>,
     program: Program,
     sorter: Sorter,
 }
 
-/// What becomes of the packets of a decision.
+/// Returns the fate of packets with this decision.
 fn fate(decision: Decision) -> Fate {
     decision.pattern().map_or(Fate::Drop(DropReason::NoMatch), Fate::Output)
 }

@@ -1,16 +1,17 @@
 //! # EnsureEther
-//! Puts an Ethernet header in front of IP packets that have none.
+//! Prepends an Ethernet header to IP packets that have none.
 //!
-//! Packets that already have one before their network header pass unchanged, and so do packets without a network
-//! header annotation. If the header was stripped and still lies in front of the packet, it comes back as it was.
+//! Packets that already have an Ethernet header before their network header pass unchanged, and so do
+//! packets without a network header annotation. If the header was stripped and its bytes are still in the
+//! headroom, it is restored.
 //!
 //! ## Usage
 //! `EnsureEther([ETHERTYPE, SRC, DST])`
 //!
 //! ## Arguments
-//! - `ETHERTYPE`: the type of a new header.
-//! - `SRC`: source address of a new header.
-//! - `DST`: destination address of a new header.
+//! - `ETHERTYPE`: the EtherType of a new header.
+//! - `SRC`: the source address of a new header.
+//! - `DST`: the destination address of a new header.
 //!
 //! ## Example
 //! ```click
@@ -51,7 +52,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// An EtherType, with Click's words for one that is too large.
+/// An EtherType, with Click's error text for a number that is too large.
 struct Type(u16);
 
 impl Arg for Type {
@@ -72,7 +73,7 @@ struct EnsureEther {
 
 const LENGTH: usize = ethernet::Header::LEN;
 
-/// Whether these bytes end like an Ethernet header in front of an IP packet.
+/// True if these bytes are like an Ethernet header of an IP packet, by their EtherType.
 fn is_header(bytes: &[u8]) -> bool {
     ethernet::Header::ref_from_prefix(bytes)
         .is_ok_and(|(header, _)| matches!(header.ether_type.get(), ether_type::IPV4 | ether_type::IPV6))
@@ -92,7 +93,7 @@ impl EnsureEther {
                 packet.set_offset(Base::Mac, Some(0));
                 return Ok(());
             }
-            // What was there before is no such header, and gives way to a new one.
+            // The bytes in the headroom are no such header; overwrite them with a new header.
             packet.data_mut()[..LENGTH].copy_from_slice(&self.header);
         } else if !packet.strip(offset) {
             return Err(DropReason::HeadersSplit);

@@ -1,18 +1,19 @@
 //! # EtherEncap
-//! Puts an Ethernet header in front of each packet.
+//! Prepends an Ethernet header to each packet.
 //!
-//! The MAC and network header annotations are set to the new header and to what follows it.
+//! The MAC header annotation is set to the new header, and the network header annotation to the first byte
+//! after it.
 //!
 //! ## Usage
 //! `EtherEncap(ETHERTYPE, SRC, DST)`
 //!
 //! ## Arguments
-//! - `ETHERTYPE`: the type of what follows, such as 0x0800.
-//! - `SRC`: source address.
-//! - `DST`: destination address.
+//! - `ETHERTYPE`: the EtherType, such as 0x0800.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
 //!
 //! ## Handlers
-//! - `ethertype`: the type, in decimal.
+//! - `ethertype`: the EtherType, in decimal.
 //! - `src`, `dst`: the addresses.
 //!
 //! ## Example

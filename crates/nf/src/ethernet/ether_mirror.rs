@@ -1,7 +1,7 @@
 //! # EtherMirror
-//! Swaps source and destination of the Ethernet header at the start of the packet.
+//! Swaps the source and destination addresses of the Ethernet header at the start of the packet.
 //!
-//! Packets too short to have both are dropped.
+//! Packets that are too short for both addresses are dropped.
 //!
 //! ## Usage
 //! `EtherMirror`
@@ -36,7 +36,7 @@ impl Element for EtherMirror {
     fn effects(&self) -> Effects {
         let (destination, source) = (bytes(Base::Data, 0, 6), bytes(Base::Data, 6, 6));
         let short = Case::new(Filter::reaches(Base::Data, 0, 12).not(), Target::Drop(DropReason::TooShort));
-        // Both values are those from before.
+        // Both copied values are the values before the swap.
         let swap = vec![
             Action::Set(destination.clone(), Value::Copy(source.clone())),
             Action::Set(source, Value::Copy(destination)),

@@ -1,15 +1,15 @@
 //! # EtherRewrite
-//! Overwrites the addresses of the Ethernet header, and leaves its type alone.
+//! Overwrites the addresses of the Ethernet header, but not its type.
 //!
-//! The header is where the MAC header annotation points, or else at the start of the packet. Packets too short
-//! to have one are dropped.
+//! The header starts at the MAC header annotation, or at the start of the packet if the annotation is not
+//! set. Packets that are too short for the addresses are dropped.
 //!
 //! ## Usage
 //! `EtherRewrite(SRC, DST)`
 //!
 //! ## Arguments
-//! - `SRC`: source address.
-//! - `DST`: destination address.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
 //!
 //! ## Handlers
 //! - `src`, `dst`: the addresses.
@@ -47,16 +47,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Bytes of both addresses.
+/// The length of both addresses in bytes.
 const ADDRESSES: usize = 12;
 
 struct EtherRewrite {
-    /// As they stand in the header: destination, source.
+    /// The addresses in the order of the header: destination, source.
     addresses: [u8; ADDRESSES],
 }
 
 impl EtherRewrite {
-    /// Where in the header the address of a handler stands.
+    /// Returns the offset of a handler's address in the header.
     fn place(name: &str) -> usize {
         if name == "src" { 6 } else { 0 }
     }

@@ -1,30 +1,34 @@
 //! # EtherSwitch
-//! A learning Ethernet switch: each input and the output of the same number are one LAN.
+//! Switches Ethernet frames and learns addresses: each input and the output of the same number are one LAN.
 //!
-//! The source address of each frame is noted with the LAN that it came from. A frame for a noted address leaves for
-//! that LAN only, or is dropped if it came from there; others leave for all LANs but their own, that of the last port
-//! first. Time is that of the frames' time stamps: each frame has two addresses looked at, and forgotten if their time
-//! is over, so that none stays for long whether or not frames go to it. When CAPACITY addresses are noted, others are
-//! not noted until one is forgotten, and frames for them leave for all LANs. An address takes 75 bytes of memory from
-//! the time when it is noted.
+//! The source address of each frame is recorded with the LAN on which the frame arrived. A frame for a
+//! recorded address leaves for that LAN only, or is dropped if it arrived from there. Other frames leave
+//! for all LANs except their own, starting with the last port. Time is the time stamp of frames. For each
+//! frame, two recorded addresses are checked and removed if they have expired, so that no address stays for
+//! long even if no frames are sent to it. When CAPACITY addresses are recorded, further addresses are not
+//! recorded until one has expired, and frames for them leave for all LANs. An address takes 75 bytes of
+//! memory from the time when it is recorded.
 //!
 //! ## Usage
 //! `EtherSwitch([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TIMEOUT`: how long an address is remembered after its last frame, in whole seconds (rounded, as in
-//!   Click); with 0, and so with less than half a second, nothing is learnt, as in a hub.
-//! - `CAPACITY`: most addresses, in about 75 bytes each. Address space for them is reserved at the start.
+//! - `TIMEOUT`: the time for which an address is kept after its last frame, in whole seconds (rounded, as
+//!   in Click). With 0, which includes any time below half a second, no address is learnt, as in a hub.
+//! - `CAPACITY`: the maximum number of addresses, about 75 bytes each. Address space for them is reserved
+//!   at the start.
 //!
 //! ## Handlers
-//! - `table`: a line per address: the address, the number of its LAN.
-//! - `count`: addresses that take memory; some of them may be about to be forgotten.
-//! - `unlearnt`: frames from addresses for which there was no room.
-//! - `timeout`: the same as the argument, in whole seconds.
-//! - `port_forwarding`: for each LAN, how many others frames may go to from it, and which, as a row of zeros and ones.
-//! - `remove_port_forwarding`: `FROM TO ...`, several of them with commas between them: frames from this LAN do not go to
-//!   those any more.
-//! - `reset_port_forwarding`: frames may go everywhere but back.
+//! - `table`: a line per address: the address, and the number of its LAN.
+//! - `count`: the number of addresses in memory, including addresses that have expired but are not yet
+//!   removed.
+//! - `unlearnt`: the number of frames from addresses for which there was no room.
+//! - `timeout`: the timeout in whole seconds.
+//! - `port_forwarding`: for each LAN, the number of LANs to which its frames may go, and a row with a one
+//!   for each of these LANs and a zero for each other LAN.
+//! - `remove_port_forwarding`: `FROM TO ...`, or several of these separated by commas: frames from LAN FROM
+//!   no longer go to the LANs TO.
+//! - `reset_port_forwarding`: frames may go to all LANs except their own.
 //!
 //! ## Example
 //! ```click
@@ -60,7 +64,7 @@ pub static CLASS: Class = Class {
     ..SWITCH
 };
 
-/// What both switches have in common.
+/// The common parts of both switches.
 pub(super) const SWITCH: Class = Class {
     processing: "h/h",
     flow: "#/[^#]",
@@ -80,7 +84,7 @@ pub(super) const SWITCH: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A switch; one that listens has an output more than inputs, for a copy of every frame.
+/// Makes a switch. A switch that listens has one more output than inputs, which gets a copy of every frame.
 pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
     let timeout = args.or("TIMEOUT", Timestamp::from_secs(300));
     if timeout < Timestamp::ZERO {
@@ -102,29 +106,29 @@ pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Elemen
     }))
 }
 
-/// Rounded, as Click does with times in seconds.
+/// Rounds a time to whole seconds, as Click does.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     let (seconds, nanoseconds) = time.parts();
     Timestamp::from_secs(seconds + i64::from(nanoseconds >= 500_000_000))
 }
 
-/// From each LAN, where frames may go.
+/// Returns, for each LAN, the LANs to which its frames may go: all except itself.
 fn everywhere_else(outputs: usize) -> Vec<Vec<bool>> {
     (0..outputs).map(|from| (0..outputs).map(|to| to != from).collect()).collect()
 }
 
-/// A table of the ports at which hosts were last seen.
+/// A table of the LANs in which hosts were last seen.
 struct Hosts {
-    /// With their LANs.
+    /// The hosts' addresses and LANs.
     table: FlowTable<HostKey>,
     hasher: KeyHasher,
-    /// Time, as the last frame has it.
+    /// The time stamp of the last frame.
     now: Timestamp,
-    /// Frames whose sources found no room.
+    /// The number of frames whose source address found no room.
     unlearnt: u64,
 }
 
-/// Addresses that are looked at for each frame, to see whether their time is over.
+/// The number of addresses that are checked for expiry per frame.
 const PER_FRAME: usize = 2;
 
 impl Hosts {
@@ -133,7 +137,7 @@ impl Hosts {
         Ok(Hosts { table, hasher: KeyHasher::default(), now: Timestamp::ZERO, unlearnt: 0 })
     }
 
-    /// Notes where a host is.
+    /// Records the LAN of a host.
     fn learn(&mut self, host: MacAddr, port: usize, timeout: Timestamp) {
         let (key, now) = (HostKey::new(host, port as u64), self.now);
         let hash = self.hasher.hash(&key);
@@ -149,7 +153,7 @@ impl Hosts {
         self.unlearnt += u64::from(inserted.is_err());
     }
 
-    /// The port of a host, if it is known.
+    /// Returns the LAN of a host, if it is known.
     fn find(&self, host: MacAddr, timeout: Timestamp) -> Option<usize> {
         let key = HostKey::new(host, 0);
         let id = self.table.lookup(&key, self.hasher.hash(&key))?;
@@ -157,7 +161,7 @@ impl Hosts {
         self.table.key(id).filter(|_| is_fresh).map(|key| key.value() as usize)
     }
 
-    /// Hosts that are known, and their LANs.
+    /// Returns the known hosts and their LANs.
     fn known(&self, timeout: Timestamp) -> Vec<(MacAddr, u64)> {
         let is_fresh = |id| self.table.last_seen(id).is_some_and(|last| self.now < last + timeout);
         let fresh = self.table.iter().filter(|(id, _)| is_fresh(*id));
@@ -166,21 +170,21 @@ impl Hosts {
         all
     }
 
-    /// Goes on with what another switch knows of hosts on so many LANs.
+    /// Takes over the hosts of another switch, as far as their LANs are below `lans`.
     fn go_on_with(&mut self, old: Hosts, lans: usize) {
         self.now = old.now;
         self.unlearnt = old.unlearnt;
         for (id, key) in old.table.iter() {
             let last = old.table.last_seen(id).unwrap_or_default();
             if key.value() < lans as u64 {
-                // Those for which there is no room are forgotten.
+                // Hosts for which there is no room are not taken over.
                 let _ = self.table.insert(key, self.hasher.hash(key), last);
             }
         }
     }
 }
 
-/// Where a frame goes.
+/// The way of a frame.
 enum Way {
     To(usize),
     Everywhere,
@@ -194,10 +198,10 @@ struct EtherSwitch {
     outbox: Outbox,
 }
 
-/// Frames on their way out, one batch per output.
+/// Frames that are to be sent, in one batch per output.
 struct Outbox {
     batches: Vec<Option<Batch>>,
-    /// The outputs with frames, in the order of their first ones: with a burst of one, Click's.
+    /// The outputs with frames, in the order of their first frames, which is Click's order if the burst is 1.
     order: Vec<usize>,
 }
 
@@ -211,7 +215,7 @@ impl Outbox {
         if place.is_none() {
             self.order.push(output);
         }
-        // Each frame of a batch leaves an output at most once, so that they fit into one.
+        // Each frame of a batch is added to an output at most once, so all fit into one batch.
         if let Err(packet) = place.get_or_insert_with(|| cx.batch()).push(packet) {
             cx.drop(packet, DropReason::NoBuffer);
         }
@@ -233,7 +237,7 @@ impl Outbox {
 }
 
 impl EtherSwitch {
-    /// Learns from a frame, and finds its way. `None` if it is too short.
+    /// Learns from a frame, and returns its way; `None` if the frame is too short.
     fn way(&mut self, port: usize, packet: &Packet) -> Option<Way> {
         let addresses = packet.data().first_chunk::<{ ethernet::Header::LEN }>()?;
         let header = ethernet::Header::ref_from_bytes(addresses).ok()?;
@@ -253,7 +257,7 @@ impl EtherSwitch {
         self.open.get(from).and_then(|to_all| to_all.get(to)).copied().unwrap_or(false)
     }
 
-    /// The outputs that frames from an input may leave by, in the order of flooding.
+    /// Returns the outputs that frames from an input may leave by, in the order of flooding.
     fn ways(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.open.len()).rev().filter(move |&to| self.is_open(from, to))
     }
@@ -284,7 +288,7 @@ impl EtherSwitch {
     }
 
     fn flood(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
-        // In Click's order: from the last output to the first, which gets the frame itself.
+        // Click's order: from the last output to the first, which gets the frame itself.
         let Some(first) = (0..self.open.len()).find(|&output| self.is_open(port, output)) else {
             return cx.drop(packet, DropReason::Denied);
         };
@@ -296,7 +300,7 @@ impl EtherSwitch {
         self.outbox.add(cx, first, packet);
     }
 
-    /// Closes ways: `FROM TO ..., FROM TO ...`.
+    /// Forbids ways, as given by `FROM TO ..., FROM TO ...`.
     fn close(&mut self, cx: &Cx<'_>, text: &str) -> Option<()> {
         let mut open = self.open.clone();
         let place = cx.place();
@@ -338,7 +342,7 @@ impl Element for EtherSwitch {
             declare_flood(&mut effects, input, self.ways(input), &long);
         }
         if !effects.state.is_empty() {
-            // To whom there are some is not for a declaration to say.
+            // Effects cannot say to which outputs copies go, because this depends on the table of hosts.
             effects.emits = vec![Emit { reads: key.to_vec(), when: long, ..Emit::copies(None) }];
         }
         effects.order = Order::Keeps;
@@ -402,7 +406,7 @@ impl Element for EtherSwitch {
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let old: Hosts = *state.downcast().map_err(|_| "not the state of a switch")?;
-        // Where there is no LAN any more, there is no host.
+        // Hosts on LANs that no longer exist are not taken over.
         self.hosts.go_on_with(old, self.inputs());
         Ok(())
     }

@@ -6,9 +6,10 @@
 //!
 //! ## Arguments
 //! - `ETHER`: this host's address.
-//! - `DROP_OWN`: whether frames from this host are sent aside too.
-//! - `DROP_OTHER`: whether frames for other hosts are; if not, they only become `OTHERHOST`.
-//! - `OFFSET`: where the Ethernet header starts.
+//! - `DROP_OWN`: if true, frames from this host go to output 1, too.
+//! - `DROP_OTHER`: if true, frames for other hosts go to output 1; if false, they pass with the type
+//!   `OTHERHOST`.
+//! - `OFFSET`: the offset of the Ethernet header.
 //!
 //! ## Handlers
 //! - `ether`: this host's address.
@@ -106,7 +107,7 @@ impl Element for HostEtherFilter {
                 ..Case::new(when, Target::Output(0))
             }),
         );
-        // Those for other hosts have their type when they leave by output 1.
+        // Frames for other hosts have their packet type also when they leave by output 1.
         cases.push(match self.drop_other {
             true => aside(Filter::Any, DropReason::Denied).with(of_kind(PacketKind::OtherHost)),
             false => otherwise(vec![of_kind(PacketKind::OtherHost)]),

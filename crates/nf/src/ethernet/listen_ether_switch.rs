@@ -1,22 +1,26 @@
 //! # ListenEtherSwitch
-//! An EtherSwitch with one more output than inputs, which gets a copy of every frame that is switched.
+//! Switches Ethernet frames like EtherSwitch, and sends a copy of every frame to an additional last output.
 //!
-//! Frames too short for an Ethernet header are dropped. Closing the way to the last output (`remove_port_forwarding`)
-//! keeps it from getting frames that leave for all LANs, but not from getting those for one.
+//! Frames that are too short for an Ethernet header are dropped. If the way to the last output is forbidden
+//! (`remove_port_forwarding`), it gets no copies of frames that leave for all LANs, but still copies of
+//! frames for one LAN.
 //!
 //! ## Usage
 //! `ListenEtherSwitch([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TIMEOUT`: how long an address is remembered after its last frame; with 0 nothing is learnt, as in a hub.
-//! - `CAPACITY`: most addresses, as in EtherSwitch.
+//! - `TIMEOUT`: the time for which an address is kept after its last frame; with 0, no address is learnt,
+//!   as in a hub.
+//! - `CAPACITY`: the maximum number of addresses, as in EtherSwitch.
 //!
 //! ## Handlers
-//! - `table`: a line per address: the address, the number of its LAN.
-//! - `count`: addresses that take memory; some of them may be about to be forgotten.
-//! - `unlearnt`: frames from addresses for which there was no room.
-//! - `timeout`: the same as the argument, in whole seconds.
-//! - `port_forwarding`, `remove_port_forwarding`, `reset_port_forwarding`: where frames may go, as in EtherSwitch.
+//! - `table`: a line per address: the address, and the number of its LAN.
+//! - `count`: the number of addresses in memory, including addresses that have expired but are not yet
+//!   removed.
+//! - `unlearnt`: the number of frames from addresses for which there was no room.
+//! - `timeout`: the timeout in whole seconds.
+//! - `port_forwarding`, `remove_port_forwarding`, `reset_port_forwarding`: the LANs to which frames may go,
+//!   as in EtherSwitch.
 //!
 //! ## Example
 //! ```click

@@ -1,12 +1,13 @@
 //! # MarkMACHeader
-//! Sets the MAC header annotation, and the network header annotation behind it if the length is given.
+//! Sets the MAC header annotation, and the network header annotation if the length is given.
 //!
 //! ## Usage
 //! `MarkMACHeader([OFFSET, LENGTH])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the MAC header starts.
-//! - `LENGTH`: its length; 0 leaves the network header annotation alone.
+//! - `OFFSET`: the offset of the MAC header.
+//! - `LENGTH`: the length of the MAC header, after which the network header starts; with 0, the network
+//!   header annotation does not change.
 //!
 //! ## Example
 //! ```click

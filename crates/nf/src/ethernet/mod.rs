@@ -1,4 +1,4 @@
-//! Ethernet headers and byte patterns.
+//! Elements for Ethernet headers and byte patterns.
 
 pub mod check_arp_header;
 pub mod check_crc32;
@@ -21,7 +21,7 @@ use wire::{IntoBytes, LinkType, MacAddr, ethernet};
 
 use crate::editing::{constant, header_at};
 
-/// Puts an Ethernet header in front of a packet. False, and the packet as it was, where there is no room.
+/// Prepends an Ethernet header to a packet. Returns false, without a change, if there is no room.
 #[inline]
 pub(crate) fn encapsulate(packet: &mut Packet, header: &ethernet::Header) -> bool {
     let mut bytes = [0; ethernet::Header::LEN];
@@ -34,7 +34,8 @@ pub(crate) fn encapsulate(packet: &mut Packet, header: &ethernet::Header) -> boo
     fits
 }
 
-/// The same as a case of input 0, with whatever sets the destination.
+/// Returns the case of packets on input 0 that [`encapsulate`] changes; `destination` are the actions that
+/// set the destination address.
 pub(crate) fn encapsulated(
     when: Filter,
     to: Target,
@@ -53,7 +54,7 @@ pub(crate) fn encapsulated(
     Case { actions, ..Case::new(when, to).on(0) }
 }
 
-/// Writes the addresses of an Ethernet header that a packet starts with.
+/// Writes the addresses of the Ethernet header at the start of a packet.
 pub(crate) fn readdress(packet: &mut Packet, destination: MacAddr, source: MacAddr) {
     if let Some(addresses) = packet.header_chunk_mut::<12>(Base::Data) {
         addresses[..6].copy_from_slice(&destination.0);

@@ -1,8 +1,8 @@
 //! # SetCRC32
-//! Appends a CRC-32 of the whole packet, four bytes, least significant first.
+//! Appends a CRC-32 of the whole packet, four bytes, least significant byte first.
 //!
-//! It is the CRC that CheckCRC32 checks, not Ethernet's frame check sequence: most significant bit first, no final
-//! complement.
+//! CheckCRC32 checks this CRC. It differs from Ethernet's frame check sequence: its most significant bit is
+//! first, and it has no final complement.
 //!
 //! ## Usage
 //! `SetCRC32`

@@ -1,15 +1,16 @@
 //! # StoreEtherAddress
 //! Writes an Ethernet address into the packet.
 //!
-//! Packets without room for it go to output 1, or are dropped.
+//! Packets that are too short go to output 1, or are dropped.
 //!
 //! ## Usage
 //! `StoreEtherAddress(ADDR, OFFSET)`, `StoreEtherAddress(OFFSET o, ANNO a)`
 //!
 //! ## Arguments
 //! - `ADDR`: the address.
-//! - `OFFSET`: bytes from the start of the packet, or `src` (6) or `dst` (0) for an Ethernet header there.
-//! - `ANNO`: the annotation that holds the address, instead of `ADDR`.
+//! - `OFFSET`: the offset of the address from the start of the packet, or `src` (6) or `dst` (0) for an
+//!   Ethernet header there.
+//! - `ANNO`: the offset of the annotation that holds the address, instead of `ADDR`.
 //!
 //! ## Handlers
 //! - `addr`: the address.
@@ -121,7 +122,7 @@ impl Element for StoreEtherAddress {
 
     fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
         let address = value(cx, text, "expected Ethernet address")?;
-        // With an annotation the address is not used.
+        // With an annotation, the address is not used.
         if let From::Constant(own) = &mut self.from {
             *own = address;
         }

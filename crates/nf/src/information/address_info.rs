@@ -1,13 +1,13 @@
 //! # AddressInfo
 //! Gives names to addresses.
 //!
-//! Each argument is a name and the addresses that it stands for: IPv4 and IPv6 addresses and prefixes, and
-//! Ethernet addresses. `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be
-//! used wherever an address can, in the compound element where it is declared and inside it, also as `name:ip`,
-//! `name:net`, `name:ip6`, `name:ip6net`, `name:eth`, `name:bcast` (the broadcast address of its prefix) and
-//! `name:gw` (the first address of its prefix).
+//! Each argument is a name and its addresses: IPv4 and IPv6 addresses and prefixes, and Ethernet addresses.
+//! `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be used
+//! wherever an address is expected, in the compound element where it is declared and inside it, also as
+//! `name:ip`, `name:net`, `name:ip6`, `name:ip6net`, `name:eth`, `name:bcast` (the broadcast address of its
+//! prefix) and `name:gw` (the first address of its prefix).
 //!
-//! Names that are not declared may be those of network interfaces: `eth0:eth`, `eth0:ip`, `eth0:gw`.
+//! Names that are not declared can be the names of network interfaces: `eth0:eth`, `eth0:ip`, `eth0:gw`.
 //!
 //! ## Usage
 //! `AddressInfo(NAME ADDRESS ..., ...)`
@@ -65,10 +65,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// What a text is the address of: by itself, or as a name that is already known.
+/// Returns the addresses that a text denotes: by itself, or as a name that is already known.
 fn meaning(text: &str, place: &Place<'_>) -> Addresses {
     let mut found = Addresses { mac: MacAddr::parse(text, place).ok(), ..Addresses::default() };
-    // An address with a mask is a prefix, and an address too if it says more than the prefix.
+    // An address with a mask is a prefix. It is an address, too, if it has bits beyond the prefix.
     match (Ipv4Addr::parse(text, place), Ipv4Prefix::parse(text, place)) {
         (Ok(ip), _) => found.ip = Some(ip),
         (Err(_), Ok(net)) => {
@@ -89,13 +89,14 @@ fn meaning(text: &str, place: &Place<'_>) -> Addresses {
     found
 }
 
-/// Gives a name what an address means. If that is one thing, it replaces an earlier address; of several things, only
-/// those count that no earlier address of the name was.
+/// Adds addresses to a name. A text that denotes one kind of address replaces an earlier address of this
+/// kind. A text that denotes several kinds sets only the kinds that no earlier text of the same argument
+/// has set.
 fn define(entry: &mut Addresses, seen: &mut Addresses, found: Addresses) {
     let Addresses { ip, net, ip6, net6, mac } = found;
     let things = [ip.is_some(), net.is_some(), ip6.is_some(), net6.is_some(), mac.is_some()];
     let one = things.iter().filter(|&&is| is).count() == 1;
-    /// One thing of several.
+    /// Sets one kind of address.
     fn put<T: Copy>(entry: &mut Option<T>, seen: &mut Option<T>, found: Option<T>, one: bool) {
         if found.is_some() && (one || seen.is_none()) {
             *entry = found;
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use element::{Args, Setup};
 
-    /// The names that a list of arguments declares, and the errors.
+    /// Returns the names that a list of arguments declares, and the errors.
     fn declared(arguments: &[&str]) -> (Setup, Vec<String>) {
         let mut setup = Setup::default();
         let given = arguments.iter().map(|text| text.to_string()).collect();
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!((names.ipv4("", "b"), names.mac("", "b"), names.ipv4_prefix("", "b")), (a, None, None));
         assert_eq!(names.ipv4("", "c"), a, "the prefix has host bits");
         assert!(names.ipv4_prefix("", "c").is_some() && names.mac("", "c").is_none());
-        // What is an address is not taken as a prefix.
+        // A text that is an address is not taken as a prefix.
         assert!(
             names.ipv4("", "d") == a && names.mac("", "d").is_some() && names.ipv4_prefix("", "d").is_none()
         );
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn interfaces_have_names() {
         let (setup, _) = declared(&["mine lo:ip", "lo2 10.0.0.1"]);
-        // Where there is a loopback interface at all.
+        // Only if there is a loopback interface.
         if let Some(ip) = setup.names.ipv4("", "lo") {
             assert!(ip.is_loopback() && setup.names.ipv4("", "mine") == Some(ip));
             assert!(setup.names.ipv4_prefix("", "lo:net").is_some_and(|net| net.contains(ip)));

@@ -1,7 +1,7 @@
 //! # AlignmentInfo
-//! Says how packets at elements' inputs are aligned in memory; accepted, without effect.
+//! Declares the alignment of packets at elements' inputs; accepted, without effect.
 //!
-//! Nothing here depends on where packets lie.
+//! No element of Tidegate depends on the alignment of packets.
 //!
 //! ## Usage
 //! `AlignmentInfo(ELEMENT [CHUNK OFFSET ...], ...)`
@@ -31,7 +31,7 @@ pub static CLASS: Class = Class {
     phase: Phase::Information,
     samples: &["", "e 4 2"],
     build: |args| {
-        // What is wrong does no harm, so it does not keep a configuration from running, as in Click.
+        // Errors have no effect, so they are only warnings, as in Click.
         args.each_of_rest(|args, number, text| {
             let mut words = text.split_whitespace();
             if words.next().is_none() {

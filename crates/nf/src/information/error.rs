@@ -1,7 +1,7 @@
 //! # Error
-//! Keeps the configuration that it stands in from running.
+//! Prevents the configuration that contains it from running.
 //!
-//! It has any number of ports and takes any arguments, so that it can stand for an element that does not exist.
+//! Error has any number of ports and takes any arguments, so it can replace an element that does not exist.
 //!
 //! ## Usage
 //! `Error(...)`
@@ -30,7 +30,7 @@ pub static CLASS: Class = Class {
     flow: "x/y",
     manual: manual!("error.rs"),
     args: &[ArgInfo::rest("ANYTHING", "text")],
-    // It never gets as far as running.
+    // No samples, because the element never runs.
     samples: &[],
     build: |args| {
         args.rest();

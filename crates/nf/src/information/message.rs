@@ -6,7 +6,7 @@
 //!
 //! ## Arguments
 //! - `MESSAGE`: the text.
-//! - `TYPE`: `MESSAGE`, `WARNING`, or `ERROR`, which keeps the configuration from running.
+//! - `TYPE`: `MESSAGE`, `WARNING`, or `ERROR`, which prevents the configuration from running.
 //!
 //! ## Example
 //! ```click
@@ -45,7 +45,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// What is still to be said when the graph starts.
+/// The message that is printed when the graph starts.
 struct Message(Option<String>);
 
 impl Element for Message {

@@ -1,4 +1,4 @@
-//! Elements that tell others something and see no packets.
+//! Elements that declare information or watch other elements, and process no packets.
 
 pub mod address_info;
 pub mod alignment_info;

@@ -1,14 +1,15 @@
 //! # PortInfo
 //! Gives names to TCP and UDP ports.
 //!
-//! Names can be used in filters, in the compound element where they are declared and inside it; they go before the
-//! names that are known everywhere. What stands behind `#` is a comment.
+//! Names can be used in filters, in the compound element where they are declared and inside it. They take
+//! precedence over the names that are known everywhere. Text after `#` is a comment.
 //!
 //! ## Usage
 //! `PortInfo(NAME PORT[/PROTOCOL] [NAME ...], ...)`
 //!
 //! ## Arguments
-//! - `NAME`: a name, its port, `/tcp` or `/udp` if it is for one of them only, and further names for the same.
+//! - `NAME`: a name, its port, `/tcp` or `/udp` if the name is for one protocol only, and further names of
+//!   the same port.
 //!
 //! ## Example
 //! ```click
@@ -53,7 +54,7 @@ pub static CLASS: Class = Class {
                 "" => &[ip_protocol::TCP, ip_protocol::UDP],
                 "tcp" | "6" => &[ip_protocol::TCP],
                 "udp" | "17" => &[ip_protocol::UDP],
-                // Filters know ports of these two only.
+                // Filters know only ports of TCP and UDP.
                 _ => &[],
             };
             for (name, &protocol) in

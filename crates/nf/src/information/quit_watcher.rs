@@ -1,7 +1,7 @@
 //! # QuitWatcher
-//! Stops the driver as soon as one of the elements that it watches has nothing more to do.
+//! Stops the driver as soon as one of the watched elements has no more work to do.
 //!
-//! It looks every 10 milliseconds whether their tasks are scheduled.
+//! QuitWatcher checks every 10 milliseconds whether the tasks of these elements are scheduled.
 //!
 //! ## Usage
 //! `QuitWatcher(ELEMENT, ...)`
@@ -40,11 +40,11 @@ pub static CLASS: Class = Class {
 };
 
 struct QuitWatcher {
-    /// Reads whether a task is scheduled.
+    /// The calls that read whether each task is scheduled.
     watched: Vec<Call>,
 }
 
-/// Between two looks.
+/// The time between two checks.
 const INTERVAL: Timestamp = Timestamp(10_000_000);
 
 impl Element for QuitWatcher {

@@ -1,9 +1,10 @@
 //! # StaticThreadSched
 //! Assigns elements to threads.
 //!
-//! Each argument is an element, or a compound element that stands for all elements in it, and a thread.
-//! Negative threads count from the last one, which is -1; those that do not exist mean the first one, with a warning. As long as there is one thread, all elements run on it, and the
-//! assignment shows in the handler `home_thread` only.
+//! Each argument is an element, or a compound element for all elements in it, and a thread. Negative
+//! threads count from the last thread, which is -1. A thread that does not exist means the first thread,
+//! with a warning. If there is only one thread, all elements run on it, and the assignment shows only in
+//! the handler `home_thread`.
 //!
 //! ## Usage
 //! `StaticThreadSched(ELEMENT THREAD, ...)`
@@ -78,7 +79,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The thread that a number means; `None` if there is none. With one thread nothing is assigned, and any will do.
+/// Returns the thread that a number denotes; `None` if it does not exist. With one thread, any number is
+/// accepted.
 fn thread_of(number: i128, threads: usize) -> Option<usize> {
     let all = threads as i128;
     let thread = if number < 0 { number + all } else { number };

@@ -1,20 +1,21 @@
 //! # CheckNumberPacket
-//! Counts the numbers that NumberPacket has written into packets.
+//! Counts the packets with each number that NumberPacket has written.
 //!
-//! Packets without a number, or with one that is not below the count, go to output 1, or are dropped.
+//! Packets without a number, or with a number that is not below COUNT, go to output 1, or are dropped.
 //!
 //! ## Usage
 //! `CheckNumberPacket([OFFSET, COUNT, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the number stands.
-//! - `COUNT`: numbers to expect, at most 2^28.
-//! - `NET_ORDER`: whether it is in network order; in the machine's otherwise.
+//! - `OFFSET`: the offset of the number in bytes.
+//! - `COUNT`: the number of different numbers to expect, at most 2^28.
+//! - `NET_ORDER`: if true, the number is in network byte order; otherwise in the machine's.
 //!
 //! ## Handlers
-//! - `max`, `min`: the number seen most (least) often, and how often: `[number] : times`.
-//! - `count`: numbers to expect. Writing it keeps the counts of those that remain.
-//! - `dump`: how often each number was seen.
+//! - `max`, `min`: the most (least) frequent number, and the number of packets with it: `[number] : times`.
+//! - `count`: the number of different numbers to expect. Writing it keeps the counts of the numbers below
+//!   the new count.
+//! - `dump`: the number of packets with each number.
 //!
 //! ## Example
 //! ```click
@@ -70,13 +71,13 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Most numbers that are counted: each takes four bytes.
+/// The maximum COUNT: each number takes four bytes.
 const MOST: u32 = 1 << 28;
 
 struct CheckNumberPacket {
     offset: usize,
     net_order: bool,
-    /// How often each number was seen.
+    /// The number of packets by number.
     seen: Vec<u32>,
 }
 
@@ -120,7 +121,7 @@ impl Element for CheckNumberPacket {
         };
         let all = || self.seen.iter().enumerate();
         Ok(match name {
-            // The first of those seen equally often.
+            // If several numbers are equally frequent, take the smallest.
             "max" => extreme(all().rev().max_by_key(|(_, times)| **times), "-1"),
             "min" => extreme(all().min_by_key(|(_, times)| **times), &i32::MAX.to_string()),
             "count" => self.seen.len().to_string(),

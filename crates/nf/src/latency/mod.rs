@@ -1,4 +1,4 @@
-//! Numbers in packets, and how long they are under way.
+//! Elements that number packets and measure their delay.
 
 pub mod check_number_packet;
 pub mod number_packet;
@@ -8,20 +8,20 @@ pub mod timestamp_diff;
 use element::effects::Field;
 use element::{Base, Packet};
 
-/// Bytes of a number.
+/// The length of a number in bytes.
 const SIZE: usize = 8;
 
-/// Where numbers stand unless configurations say otherwise.
+/// The default offset of numbers.
 const DEFAULT_OFFSET: i32 = 40;
 
-/// The number in a packet; `None` if it ends before.
+/// Returns the number in a packet; `None` if the packet ends before.
 fn number_at(packet: &Packet, offset: usize, net_order: bool) -> Option<u64> {
     let mut bytes = [0; SIZE];
     let whole = packet.read_at(offset, &mut bytes) == SIZE;
     whole.then(|| if net_order { u64::from_be_bytes(bytes) } else { u64::from_ne_bytes(bytes) })
 }
 
-/// The bytes of the number.
+/// Returns the bytes of the number as a field.
 fn number_field(offset: usize) -> Field {
     match i32::try_from(offset) {
         Ok(offset) => Field::Bytes { base: Base::Data, offset, length: SIZE as u16 },

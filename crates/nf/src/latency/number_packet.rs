@@ -1,15 +1,15 @@
 //! # NumberPacket
-//! Writes a running number of 8 bytes into each packet.
+//! Writes a consecutive number of 8 bytes into each packet.
 //!
-//! Packets that end before are made longer with zeros, and the total length of their IPv4 header, if they have one, is
-//! set to the offset plus 8.
+//! Packets that are too short are extended with zeros, and the total length of their IPv4 header, if they
+//! have one, is set to the offset plus 8.
 //!
 //! ## Usage
 //! `NumberPacket([OFFSET, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the number stands.
-//! - `NET_ORDER`: whether it is in network order; in the machine's otherwise.
+//! - `OFFSET`: the offset of the number in bytes.
+//! - `NET_ORDER`: if true, the number is in network byte order; otherwise in the machine's.
 //!
 //! ## Handlers
 //! - `count`: the next number.
@@ -56,7 +56,7 @@ struct NumberPacket {
     count: u64,
 }
 
-/// Makes a packet long enough.
+/// Extends a packet to a length.
 #[cold]
 fn lengthen(packet: &mut Packet, length: usize) -> Result<(), DropReason> {
     let before = packet.len();
@@ -94,7 +94,7 @@ impl Element for NumberPacket {
         let ip = Action::Set(wire_field::IP_LENGTH, length);
         let ends_before = Filter::Opaque { about: "too short", reads: vec![Field::Length] };
         let header = Field::HeaderOffset(Header::Ipv4.base());
-        // What fills the gap are zeros, behind the packet's own end.
+        // The bytes between the packet's end and the number are zero.
         let longer = Case::new(ends_before, Target::Output(0))
             .with(Action::Resize(vec![Field::Length, header]))
             .with(ip)

@@ -1,17 +1,20 @@
 //! # RecordTimestamp
-//! Notes the time at which each packet passes, for TimestampDiff.
+//! Records the time at which each packet passes, for TimestampDiff.
 //!
-//! Times are found by the number that NumberPacket has written into the packet, or by how many packets passed before.
+//! Times are stored by the number that NumberPacket has written into the packet, or by the number of
+//! packets that passed before.
 //!
 //! ## Usage
 //! `RecordTimestamp([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `N`: numbers that there is room for.
-//! - `OFFSET`: where the number stands; without it, or if it is negative, packets are counted.
-//! - `DYNAMIC`: whether to make room for larger numbers; otherwise packets with such numbers are not noted.
-//! - `NET_ORDER`: whether numbers are in network order.
-//! - `COUNTER`: the NumberPacket; accepted for FastClick's sake, give NET_ORDER instead.
+//! - `N`: the number of times for which there is room.
+//! - `OFFSET`: the offset of the number in bytes; if not given or negative, packets are counted instead.
+//! - `DYNAMIC`: if true, room is made for larger numbers; otherwise times of packets with such numbers are
+//!   not recorded.
+//! - `NET_ORDER`: if true, numbers are in network byte order.
+//! - `COUNTER`: the NumberPacket; accepted for compatibility with FastClick, without effect; give NET_ORDER
+//!   instead.
 //!
 //! ## Example
 //! ```click
@@ -54,7 +57,7 @@ pub static CLASS: Class = Class {
         let _: Option<ElementRef> = args.get("COUNTER");
         args.finish()?;
         let room = if room == 0 { 65_536 } else { room };
-        // Counted packets may be any number, so there is always room for more of them.
+        // The number of counted packets is not known in advance, so there is always room for more.
         let grows = dynamic || offset < 0;
         let times = Arc::new(Times::new(room, grows));
         args.setup.publish(args.id(), Arc::clone(&times));
@@ -64,16 +67,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Numbers per block of memory.
+/// The number of times per block of memory.
 const BLOCK: usize = 1 << 16;
-/// Most blocks: numbers above are not noted.
+/// The maximum number of blocks; times of larger numbers are not recorded.
 const MOST_BLOCKS: usize = 1 << 12;
-/// Blocks made beforehand at most: 32 MiB.
+/// The maximum number of blocks that are allocated at the start: 32 MiB.
 const MOST_AT_ONCE: usize = 64;
-/// No time.
+/// The value of an entry without a time.
 const NONE: i64 = i64::MIN;
 
-/// Times by number. Blocks come into being as they are needed and stay where they are.
+/// Times by number. Blocks are allocated when they are needed, and do not move.
 pub(super) struct Times {
     blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
     most: usize,
@@ -84,7 +87,7 @@ impl Times {
         let limit = BLOCK * MOST_BLOCKS;
         let most = if grows { limit } else { room.min(limit) };
         let times = Times { blocks: (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect(), most };
-        // What was asked for is there before the first packet, up to a size that does no harm.
+        // The requested blocks are allocated before the first packet, up to `MOST_AT_ONCE`.
         times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
             Times::block(block);
         });
@@ -95,14 +98,14 @@ impl Times {
         block.get_or_init(|| (0..BLOCK).map(|_| AtomicI64::new(NONE)).collect())
     }
 
-    /// Notes a time; false if there is no room.
+    /// Records a time; returns false if there is no room.
     fn set(&self, number: u64, time: Timestamp) -> bool {
         let Some(number) = usize::try_from(number).ok().filter(|&n| n < self.most) else { return false };
         Times::block(&self.blocks[number / BLOCK])[number % BLOCK].store(time.0, Ordering::Relaxed);
         true
     }
 
-    /// Takes the time of a number.
+    /// Removes and returns the time of a number.
     pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
         let number = usize::try_from(number).ok()?;
         let block = self.blocks.get(number / BLOCK)?.get()?;
@@ -116,7 +119,7 @@ struct RecordTimestamp {
     offset: Option<usize>,
     net_order: bool,
     count: u64,
-    /// Whether somebody was told that there is no room.
+    /// True if the lack of room has been reported.
     refused: bool,
 }
 

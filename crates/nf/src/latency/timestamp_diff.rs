@@ -1,25 +1,25 @@
 //! # TimestampDiff
-//! Measures how long packets were under way since a RecordTimestamp.
+//! Measures the delay of packets since a RecordTimestamp.
 //!
-//! Packets are known by the number that NumberPacket has written into them. Those whose time is not known go to output
-//! 1, or are dropped. Delays are in whole microseconds.
+//! Packets are identified by the number that NumberPacket has written into them. Packets whose time was not
+//! recorded go to output 1, or are dropped. Delays are in whole microseconds.
 //!
 //! ## Usage
 //! `TimestampDiff(RECORDER [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RECORDER`: the RecordTimestamp.
-//! - `OFFSET`: where the number stands.
-//! - `N`: delays to make room for.
+//! - `OFFSET`: the offset of the number in bytes.
+//! - `N`: the number of delays for which memory is reserved.
 //! - `MAXDELAY`: longer delays, in milliseconds, are reported and not counted.
-//! - `NET_ORDER`: whether numbers are in network order.
-//! - `VERBOSE`: whether to report long delays.
+//! - `NET_ORDER`: if true, numbers are in network byte order.
+//! - `VERBOSE`: if true, reports delays longer than MAXDELAY.
 //!
 //! ## Handlers
-//! - `average`, `min`, `max`, `stddev`: of the delays.
-//! - `perc00`, `perc01`, `perc05`, `perc10`, `perc25`, `median`: percentiles.
-//! - `perc75`, `perc90`, `perc95`, `perc99`, `perc100`: more of them.
-//! - `perc`: the percentile given as parameter.
+//! - `average`, `min`, `max`, `stddev`: the mean, minimum, maximum and standard deviation of delays.
+//! - `perc00`, `perc01`, `perc05`, `perc10`, `perc25`, `median`: percentiles of delays.
+//! - `perc75`, `perc90`, `perc95`, `perc99`, `perc100`: more percentiles of delays.
+//! - `perc`: the percentile that the parameter gives.
 //! - `dump`: all delays.
 //!
 //! ## Example
@@ -76,7 +76,8 @@ pub static CLASS: Class = Class {
         HandlerInfo::read_param("perc"),
         HandlerInfo::read("dump"),
     ],
-    // It needs a recorder, which a single element has not: see the tests of whole configurations.
+    // No samples, because a single element has no recorder; the tests of whole configurations cover the
+    // element.
     samples: &[],
     build: |args| {
         let ElementRef(recorder) = args.required("RECORDER");
@@ -108,14 +109,14 @@ struct TimestampDiff {
     times: Arc<Times>,
     offset: usize,
     net_order: bool,
-    /// In milliseconds.
+    /// The longest delay that is counted, in milliseconds.
     max_delay: u32,
     verbose: bool,
-    /// In microseconds.
+    /// The delays in microseconds.
     delays: Vec<u32>,
 }
 
-/// The delay below which so many percent of them lie; -1 if there are none.
+/// Returns the delay at a percentile; -1 if there are no delays.
 fn percentile(delays: &[u32], percent: f64) -> f64 {
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
@@ -127,7 +128,7 @@ fn mean(delays: &[u32]) -> f64 {
     delays.iter().map(|&delay| f64::from(delay)).sum::<f64>() / delays.len() as f64
 }
 
-/// A number as C prints it: there `NaN` is not written with capitals.
+/// Formats a number as C does: `NaN` is written in lower case.
 fn show(number: f64) -> String {
     if number.is_nan() { "nan".into() } else { number.to_string() }
 }

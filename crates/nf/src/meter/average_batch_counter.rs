@@ -5,13 +5,15 @@
 //! `AverageBatchCounter([INTERVAL])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: milliseconds.
+//! - `INTERVAL`: the interval in milliseconds.
 //!
 //! ## Handlers
-//! - `average`: packets per batch, a whole number, in the last interval that has ended; empty if there was no batch.
-//! - `average_total`: the same over all intervals that have ended.
-//! - `count_packets`, `count_batches`: packets and batches in the last interval.
-//! - `count_packets_total`, `count_batches_total`: packets and batches in all intervals that have ended.
+//! - `average`: the number of packets per batch, rounded down, in the last interval that has ended; empty
+//!   if there was no batch.
+//! - `average_total`: packets per batch over all intervals that have ended.
+//! - `count_packets`, `count_batches`: the numbers of packets and batches in the last interval.
+//! - `count_packets_total`, `count_batches_total`: the numbers of packets and batches in all intervals that
+//!   have ended.
 //!
 //! ## Example
 //! ```click
@@ -69,7 +71,8 @@ struct AverageBatchCounter {
 }
 
 impl AverageBatchCounter {
-    /// Ends intervals. This needs no timer, so that nothing keeps a run from ending.
+    /// Ends the intervals that are over. No timer is used, because a pending timer would keep a run from
+    /// ending.
     fn advance(&mut self, now: Timestamp) {
         let began = *self.began.get_or_insert(now);
         let passed = (now - began).0 / self.interval.0;

@@ -1,12 +1,12 @@
 //! # BatchStats
-//! Counts how often batches of each size pass.
+//! Counts the batches of each size.
 //!
 //! ## Usage
 //! `BatchStats`
 //!
 //! ## Handlers
-//! - `median`: the most frequent size; the name is FastClick's.
-//! - `average`: the mean size, as a whole number.
+//! - `median`: the most frequent size; the handler's name is from FastClick.
+//! - `average`: the mean size, rounded down.
 //! - `dump`: lines `SIZE: COUNT`.
 //!
 //! ## Example

@@ -1,16 +1,16 @@
 //! # BurstStats
-//! Counts how many packets with the same aggregate annotation follow each other.
+//! Counts the lengths of bursts of consecutive packets with the same aggregate annotation.
 //!
 //! ## Usage
 //! `BurstStats`
 //!
 //! ## Handlers
 //! - `most_seen`: the most frequent length of a burst.
-//! - `most_seen_freq`: how often it was seen.
-//! - `max`: the longest; -1 if there was none.
-//! - `count`: bursts that have ended.
-//! - `nval`: different lengths.
-//! - `median`, `average`, `avg`: median and mean of lengths.
+//! - `most_seen_freq`: the number of bursts of this length.
+//! - `max`: the length of the longest burst; -1 if there was none.
+//! - `count`: the number of bursts that have ended.
+//! - `nval`: the number of different lengths.
+//! - `median`, `average`, `avg`: the median and the mean of lengths.
 //! - `dump`: lines `LENGTH: COUNT`.
 //!
 //! ## Example
@@ -54,9 +54,9 @@ pub static CLASS: Class = Class {
 
 struct BurstStats {
     lengths: Histogram,
-    /// That of the packet before.
+    /// The aggregate of the previous packet.
     aggregate: u32,
-    /// Of the burst at hand.
+    /// The length of the current burst.
     length: usize,
 }
 
@@ -69,7 +69,7 @@ impl Element for BurstStats {
         for packet in batch.iter() {
             let aggregate = packet.annotations().u32(Annotations::AGGREGATE);
             if aggregate != self.aggregate {
-                // As in FastClick, a burst of none comes before the first packet.
+                // Like FastClick, count a burst of length 0 before the first packet.
                 self.lengths.add(self.length);
                 (self.aggregate, self.length) = (aggregate, 0);
             }

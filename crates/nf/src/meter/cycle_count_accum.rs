@@ -5,11 +5,11 @@
 //! `CycleCountAccum`
 //!
 //! ## Handlers
-//! - `count`: packets with a cycle count.
-//! - `cycles`: cycles in all.
+//! - `count`: the number of packets with a cycle count.
+//! - `cycles`: the total number of cycles.
 //! - `cycles_pp`: cycles per packet.
-//! - `zero_count`: packets without a cycle count.
-//! - `reset_counts`: sets all to zero.
+//! - `zero_count`: the number of packets without a cycle count.
+//! - `reset_counts`: sets all counts to zero.
 //!
 //! ## Example
 //! ```click

@@ -1,5 +1,5 @@
 //! # HandlerAggregate
-//! Reads or writes a handler of several elements at once.
+//! Reads or writes a handler of several elements together.
 //!
 //! ## Usage
 //! `HandlerAggregate(ELEMENT, ...)`
@@ -8,9 +8,9 @@
 //! - `ELEMENTS`: elements, each by its name or as `ELEMENT name`.
 //!
 //! ## Handlers
-//! - `add`: the sum of the handler named by the parameter.
-//! - `avg`: its mean.
-//! - `write`: is written with a handler and a value, which go to all elements.
+//! - `add`: the sum of the values of the handler that the parameter names.
+//! - `avg`: the mean of the values of the handler that the parameter names.
+//! - `write`: writes a value to a handler of all elements; the text is the handler and the value.
 //!
 //! ## Example
 //! ```click
@@ -59,7 +59,7 @@ struct HandlerAggregate {
 impl HandlerAggregate {
     fn calls(&self, cx: &Cx<'_>, text: &str) -> Vec<Call> {
         let (handler, value) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-        // The value is the caller's, and so are the places for files.
+        // Value and file locations are the caller's.
         let call = |&element: &ElementId| Call {
             files: cx.files().clone(),
             ..Call::new(Some(element), handler, value.trim())
@@ -76,7 +76,7 @@ impl Element for HandlerAggregate {
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
         let mut sum = 0.0;
         for call in self.calls(cx, param) {
-            // As in C, what is no number counts as zero.
+            // As in C, text that is not a number counts as zero.
             sum += parse_real(&cx.read_handler(&call)?).unwrap_or(0.0);
         }
         let value = if name == "avg" { sum / self.elements.len() as f64 } else { sum };

@@ -1,14 +1,14 @@
-//! How often each of a bounded range of numbers was seen.
+//! A histogram over a bounded range of numbers.
 
 use std::fmt::Write;
 
-/// Counts by value.
+/// The counts of values, by value.
 pub(super) struct Histogram {
     counts: Vec<u64>,
 }
 
 impl Histogram {
-    /// For values up to `most`; larger ones count as that.
+    /// Returns a histogram for values up to `most`; larger values count as `most`.
     pub(super) fn new(most: usize) -> Histogram {
         Histogram { counts: vec![0; most + 1] }
     }
@@ -18,22 +18,22 @@ impl Histogram {
         self.counts[value.min(last)] += 1;
     }
 
-    /// Values that were seen, and how often.
+    /// Returns the values with a count above 0, and their counts.
     fn seen(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
-    /// How many values were seen, each as often as it was.
+    /// Returns the sum of all counts.
     pub(super) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The sum of all values seen.
+    /// Returns the sum of all values, each times its count.
     pub(super) fn sum(&self) -> u64 {
         self.seen().map(|(value, count)| value as u64 * count).sum()
     }
 
-    /// How many different values were seen.
+    /// Returns the number of different values.
     pub(super) fn different(&self) -> usize {
         self.seen().count()
     }
@@ -42,12 +42,12 @@ impl Histogram {
         self.seen().last().map(|(value, _)| value)
     }
 
-    /// The value seen most often, the least of several, and how often.
+    /// Returns the most frequent value, the smallest if there are several, and its count.
     pub(super) fn mode(&self) -> (usize, u64) {
         self.seen().fold((0, 0), |best, next| if next.1 > best.1 { next } else { best })
     }
 
-    /// The least value up to which there is more than half of everything.
+    /// Returns the median: the smallest value up to which there are more than half of all values.
     pub(super) fn median(&self) -> usize {
         let half = self.total() / 2;
         let mut below = 0;
@@ -58,10 +58,10 @@ impl Histogram {
         above.next().map_or(0, |(value, _)| value)
     }
 
-    /// A line for each value seen.
+    /// Returns a line for each value with a count above 0.
     pub(super) fn dump(&self) -> String {
         self.seen().fold(String::new(), |mut text, (value, count)| {
-            // Writing to a string cannot fail.
+            // Writing to a string never fails.
             let _ = writeln!(text, "{value}: {count}");
             text
         })

@@ -1,4 +1,5 @@
-//! Meters: cycles and time on the way, sizes of batches and bursts, handlers of several elements at once.
+//! Meters of cycles and time that packets take, sizes of batches and bursts, and handlers of several
+//! elements.
 
 pub mod average_batch_counter;
 pub mod batch_stats;
@@ -12,7 +13,7 @@ pub mod timestamp_accum;
 use element::effects::{Access, Counts, Field, State};
 use element::{Effects, Packet};
 
-/// The annotation for cycles.
+/// The offset of the annotation for cycle counts.
 const PERFCTR: usize = 40;
 const PERFCTR_FIELD: Field = Field::Annotation { offset: PERFCTR as u8, length: 8 };
 
@@ -21,7 +22,7 @@ fn cycles_of(packet: &Packet) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// The declaration of meters: packets pass, and are counted.
+/// Returns the effects of meters: packets pass and are counted.
 fn metering(seen: &[Field]) -> Effects {
     let state = State { table: "meter", key: Vec::new(), both_directions: false, access: Access::Soft };
     Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() }.observing(seen)

@@ -21,7 +21,7 @@ use super::{PERFCTR, PERFCTR_FIELD};
 pub static CLASS: Class = Class {
     name: "SetCycleCount",
     manual: manual!("set_cycle_count.rs"),
-    // Two runs never agree on cycles: see the tests of whole configurations.
+    // No samples, because cycles differ between runs; the tests of whole configurations cover the element.
     samples: &[],
     build: |args| {
         args.finish()?;

@@ -1,18 +1,18 @@
 //! # TimestampAccum
-//! Adds up the time between packets' time stamps and now.
+//! Adds up the time from packets' time stamps until now.
 //!
 //! ## Usage
 //! `TimestampAccum([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `STEADY`: accepted; there is one clock.
+//! - `STEADY`: accepted, without effect; there is only one clock.
 //!
 //! ## Handlers
-//! - `count`: packets.
-//! - `time`: seconds in all.
-//! - `average_time`: seconds per packet.
-//! - `min`, `max`: the least and the greatest time, in nanoseconds.
-//! - `reset_counts`: sets all to zero.
+//! - `count`: the number of packets.
+//! - `time`: the total time in seconds.
+//! - `average_time`: the mean time per packet in seconds.
+//! - `min`, `max`: the smallest and the largest time, in nanoseconds.
+//! - `reset_counts`: resets all values to zero.
 //!
 //! ## Example
 //! ```click
@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
 struct TimestampAccum {
     count: u64,
     nanos: i128,
-    /// Unset before the first packet.
+    /// The smallest and the largest time in nanoseconds; `None` before the first packet.
     range: Option<(i64, i64)>,
 }
 

@@ -1,22 +1,22 @@
 //! # ARPPrint
 //! Prints each ARP packet in the style of tcpdump.
 //!
-//! The network header annotation must be at the ARP header; packets without it pass and are not printed, nor are
-//! those whose protocol addresses are not IPv4 addresses.
+//! The network header annotation must be at the ARP header. Packets without the annotation pass and are not
+//! printed, and neither are packets whose protocol addresses are not IPv4 addresses.
 //!
 //! ## Usage
 //! `ARPPrint([LABEL, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LABEL`: printed first.
-//! - `TIMESTAMP`: whether to print the time stamp.
-//! - `ETHER`: whether to print the addresses of the Ethernet header, which is taken to be at the start of the packet
-//!   where it is not marked.
-//! - `ACTIVE`: whether to print at all.
-//! - `OUTFILE`: a file that the text goes to instead of standard error, on a live run within a second.
+//! - `LABEL`: text at the start of each line.
+//! - `TIMESTAMP`: if true, prints the time stamp.
+//! - `ETHER`: if true, prints the addresses of the Ethernet header, which is assumed to be at the start of
+//!   the packet if the MAC header annotation is not set.
+//! - `ACTIVE`: if false, prints nothing.
+//! - `OUTFILE`: a file to which text is written instead of standard error, on a live run within a second.
 //!
 //! ## Handlers
-//! - `active`: whether it prints.
+//! - `active`: true if packets are printed.
 //!
 //! ## Example
 //! ```click
@@ -68,12 +68,12 @@ struct ArpPrint {
     ether: bool,
 }
 
-/// A hardware address, in Click's form.
+/// A hardware address in Click's notation.
 struct Hardware<'a>(&'a [u8]);
 
 impl std::fmt::Display for Hardware<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Ethernet's length whatever the header says, as in Click.
+        // Like Click, print the length of an Ethernet address whatever length the header gives.
         for place in 0..6 {
             let dash = if place > 0 { "-" } else { "" };
             write!(f, "{dash}{:02X}", self.0.get(place).unwrap_or(&0))?;
@@ -82,19 +82,19 @@ impl std::fmt::Display for Hardware<'_> {
     }
 }
 
-/// The source and destination of the Ethernet header at `base`, as printers show them; nothing where the network
-/// header follows too soon for one.
+/// Appends the source and destination of the Ethernet header at `base`, as printers show them. Appends
+/// nothing if the network header is less than 14 bytes after `base`.
 pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
     let length = packet.offset(Base::Network).zip(packet.offset(base)).map(|(network, mac)| network - mac);
     let header = packet.header(base).and_then(|mac| mac.first_chunk::<14>());
     if let Some(header) = header.filter(|_| length >= Some(14)) {
         let (to, from) = (&header[..6], &header[6..12]);
-        // Writing to a string cannot fail.
+        // Writing to a string never fails.
         let _ = write!(text, "{} > {}: ", Hardware(from), Hardware(to));
     }
 }
 
-/// Describes an ARP message; `None` if its addresses are not for IPv4.
+/// Describes an ARP message; returns `None` if its addresses are not IPv4 addresses.
 fn describe(text: &mut String, arp: &[u8], length: usize) -> Option<()> {
     let Some(&[h0, h1, p0, p1, hln, pln, o0, o1]) = arp.first_chunk() else {
         let _ = write!(text, "truncated-arp ({length})");
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(describe(&mut text, &[0, 1, 0x86, 0xdd, 6, 16, 0, 1], 8), None);
         assert_eq!(describe(&mut text, &[0, 1, 8, 0, 0, 4, 0, 1], 8), None);
         text.clear();
-        // Addresses that are not there are zero.
+        // Missing addresses are shown as zero.
         describe(&mut text, &[0, 6, 0x10, 0, 6, 4, 0, 1], 8).unwrap();
         assert_eq!(text, "trailer-arp who-has 0.0.0.0 tell 0.0.0.0hardware #6");
     }

@@ -1,19 +1,19 @@
 //! # IP6Print
 //! Prints each IPv6 packet: addresses, payload length, next header and hop limit.
 //!
-//! Packets without network header annotation pass and are not printed.
+//! Packets without a network header annotation pass and are not printed.
 //!
 //! ## Usage
 //! `IP6Print([LABEL, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LABEL`: printed first.
-//! - `CONTENTS`: whether to print the bytes of the packet in hexadecimal.
-//! - `NBYTES`: at most so many bytes.
-//! - `ACTIVE`: whether to print at all.
+//! - `LABEL`: text at the start of each line.
+//! - `CONTENTS`: if true, prints the bytes of the packet in hexadecimal.
+//! - `NBYTES`: the maximum number of bytes to print.
+//! - `ACTIVE`: if false, prints nothing.
 //!
 //! ## Handlers
-//! - `active`: whether it prints.
+//! - `active`: true if packets are printed.
 //!
 //! ## Example
 //! ```click
@@ -77,7 +77,7 @@ impl Describe for Ip6Print {
         }
         let (from, to) = (header.source_addr(), header.destination_addr());
         let (length, next, limit) = (header.payload_length.get(), header.next_header, header.hop_limit);
-        // Writing to a string cannot fail.
+        // Writing to a string never fails.
         let _ = writeln!(text, "{from} -> {to} plen {length}, next {next}, hlim {limit}");
         if self.contents {
             text.push_str("  ");
@@ -90,7 +90,7 @@ impl Describe for Ip6Print {
                 }
             }
         }
-        // The line end of the last line comes with the message.
+        // The printer adds the end of the last line.
         if text.ends_with('\n') {
             text.pop();
         }

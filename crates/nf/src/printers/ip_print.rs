@@ -1,30 +1,32 @@
 //! # IPPrint
 //! Prints each IPv4 packet in the style of tcpdump.
 //!
-//! A line has label, time stamp, aggregate and paint, what was asked for of the IP header, then addresses, ports and
-//! what TCP, UDP or ICMP say; for fragments also their place. Lines go to standard error or to a file. Packets
-//! without network header annotation pass and are not printed.
+//! A line has the label, time stamp, aggregate and paint, the requested fields of the IP header, then
+//! addresses, ports, and the contents of the TCP, UDP or ICMP header; for fragments also their offset.
+//! Lines go to standard error or to a file. Packets without a network header annotation pass and are not
+//! printed.
 //!
 //! ## Usage
 //! `IPPrint([LABEL, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LABEL`: printed first.
-//! - `CONTENTS`: whether to print the packet's bytes behind the line: `NONE`, `HEX` or `ASCII`.
-//! - `PAYLOAD`: the same for what is behind the transport header; not together with CONTENTS.
-//! - `MAXLENGTH`: at most so many bytes of these; -1 for all.
+//! - `LABEL`: text at the start of each line.
+//! - `CONTENTS`: the form in which the packet's bytes are printed after the line: `NONE`, `HEX` or `ASCII`.
+//! - `PAYLOAD`: like CONTENTS, for the bytes after the transport header; not together with CONTENTS.
+//! - `MAXLENGTH`: the maximum number of bytes to print; -1 for all.
 //! - `NBYTES`: another name of MAXLENGTH.
-//! - `TIMESTAMP`: whether to print the time stamp.
-//! - `ID`, `TOS`, `TTL`, `LENGTH`: whether to print these fields of the IP header.
-//! - `AGGREGATE`, `PAINT`: whether to print these annotations.
-//! - `VLAN`, `ETHER`: whether to print the VLAN annotation, and the addresses of the Ethernet header.
-//! - `SWAP`: if false, identifier and sequence number of ICMP echo messages are shown in the machine's byte order.
-//! - `ACTIVE`: whether to print at all.
-//! - `OUTFILE`: a file that the text goes to instead of standard error, on a live run within a second.
-//! - `CHANNEL`: accepted; there is one channel for messages.
+//! - `TIMESTAMP`: if true, prints the time stamp.
+//! - `ID`, `TOS`, `TTL`, `LENGTH`: if true, prints these fields of the IP header.
+//! - `AGGREGATE`, `PAINT`: if true, prints these annotations.
+//! - `VLAN`, `ETHER`: if true, prints the VLAN annotation, and the addresses of the Ethernet header.
+//! - `SWAP`: if false, the identifier and sequence number of ICMP echo messages are shown in the machine's
+//!   byte order.
+//! - `ACTIVE`: if false, prints nothing.
+//! - `OUTFILE`: a file to which text is written instead of standard error, on a live run within a second.
+//! - `CHANNEL`: accepted, without effect; there is only one channel for messages.
 //!
 //! ## Handlers
-//! - `active`: whether it prints.
+//! - `active`: true if packets are printed.
 //!
 //! ## Example
 //! ```click
@@ -134,14 +136,14 @@ struct IpPrint {
     swap: bool,
 }
 
-/// What a line is made from: the IP header, and what there is of what it carries.
+/// The parts of a packet from which a line is made.
 struct Parts<'p> {
     ip: &'p ipv4::Header,
-    /// Bytes behind the IP header that the packet should have.
+    /// The number of bytes after the IP header, by its total length field.
     length: usize,
-    /// Those that it has, without trailer.
+    /// The bytes after the IP header that the packet has, without a link trailer.
     transport: &'p [u8],
-    /// Bytes of the whole packet, whatever it starts with.
+    /// The length of the whole packet in bytes, from the start of its data.
     packet: usize,
     swap: bool,
 }
@@ -151,7 +153,7 @@ impl Parts<'_> {
         self.ip.fragment_offset() == 0
     }
 
-    /// Two addresses, and ports if they are known.
+    /// Appends the two addresses, and the ports if they are known.
     fn ends(&self, text: &mut String, ports: Option<(u16, u16)>) {
         let (from, to) = (self.ip.source_addr(), self.ip.destination_addr());
         let _ = match ports {
@@ -160,7 +162,8 @@ impl Parts<'_> {
         };
     }
 
-    /// Everything up to what follows the ports; false if there is no more to say.
+    /// Appends addresses and ports. Returns false if the ports are missing, so that nothing else can be
+    /// printed.
     fn with_ports(&self, text: &mut String, protocol: &str) -> bool {
         let whole = if self.is_first() { self.transport.first_chunk::<4>() } else { None };
         self.ends(text, whole.map(|p| (u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]]))));
@@ -189,7 +192,7 @@ impl Parts<'_> {
         }
         let control = [tcp::flags::SYN, tcp::flags::FIN].iter().filter(|&bit| flags & bit != 0).count();
         let header = u32::from(offset >> 4) * 4;
-        // What a header says that is not sound may be negative, and is shown as such.
+        // The length of an invalid header may be negative, and is shown as such.
         let length = self.length as i64 - i64::from(header) + control as i64;
         let sequence = u32::from_be_bytes([s0, s1, s2, s3]);
         let end = sequence.wrapping_add(length as u32);
@@ -249,7 +252,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What could not be reached, from the header that the message quotes.
+    /// Describes an unreachable message by the header that it quotes.
     fn unreachable(&self, text: &mut String, code: u8, name: Option<&str>) {
         let quoted = self.transport.get(icmp::Header::LEN..).unwrap_or_default();
         let header = ipv4::Header::ref_from_prefix(quoted).ok();
@@ -293,7 +296,7 @@ impl Parts<'_> {
     }
 }
 
-/// The names of protocols that Click has of its own.
+/// Returns the name of a protocol if Click has a name for it.
 fn ip_name(protocol: u8) -> Option<&'static str> {
     ip_protocol::name(protocol).filter(|_| matches!(protocol, 1 | 2 | 4 | 6 | 17 | 33 | 47 | 132))
 }
@@ -326,7 +329,7 @@ impl IpPrint {
         }
     }
 
-    /// The bytes asked for; the payload begins at `payload`.
+    /// Appends the requested bytes; `payload` is the offset of the payload.
     fn dump_contents(&self, packet: &Packet, text: &mut String, payload: usize) {
         let (contents, start) = match (self.contents, self.payload) {
             (Some(contents), _) => (contents, 0),

@@ -1,4 +1,5 @@
-//! What elements share that describe packets for people: dumps of bytes, and where the text goes.
+//! Common parts of elements that print descriptions of packets: dumps of bytes, and the destination of the
+//! text.
 
 pub mod arp_print;
 pub mod ip6_print;
@@ -12,19 +13,19 @@ use element::effects::{Counts, Field};
 use element::{Args, Batch, Cx, Effects, Element, Packet, WriteTimer};
 use packet::MAX_PACKET;
 
-/// How bytes are shown.
+/// The form in which bytes are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Not at all.
+    /// Nothing.
     None,
-    /// As hexadecimal digits.
+    /// Hexadecimal digits.
     Hex,
-    /// As characters, with dots for what cannot be printed.
+    /// Characters, with dots for characters that are not printable.
     Ascii,
 }
 
 impl Contents {
-    /// From `NONE`, `HEX`, `ASCII` or a truth value, in any case.
+    /// Parses `NONE`, `HEX`, `ASCII` or a truth value, in any case.
     pub(crate) fn parse(word: &str) -> Option<Contents> {
         let upper = word.to_ascii_uppercase();
         match (upper.as_str(), parse_bool(&word.to_ascii_lowercase())) {
@@ -35,7 +36,7 @@ impl Contents {
         }
     }
 
-    /// The value of a CONTENTS argument; reports what is neither.
+    /// Returns the value of a CONTENTS argument; reports an error if it is invalid.
     pub(crate) fn from_word(args: &mut Args<'_>, word: &str) -> Contents {
         Contents::parse(word).unwrap_or_else(|| {
             let word = word.to_ascii_uppercase();
@@ -45,23 +46,24 @@ impl Contents {
     }
 }
 
-/// A number of bytes as users limit dumps: negative for all.
+/// Converts a limit of dumped bytes from user input: a negative number means all bytes.
 pub(crate) fn at_most(given: i64) -> usize {
     usize::try_from(given).unwrap_or(MAX_PACKET)
 }
 
-/// Where a dump has spaces and line ends.
+/// The positions of spaces and line ends in a dump.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Bytes between spaces.
+    /// The number of bytes between spaces.
     pub(crate) group: usize,
-    /// Bytes per line; each line begins with a line end and two spaces. Without it, all is one line.
+    /// The number of bytes per line; each line begins with a line end and two spaces. `None` for a single
+    /// line.
     pub(crate) line: Option<usize>,
-    /// Whether there is a space before the first group, too.
+    /// True if there is a space before the first group, too.
     pub(crate) leads: bool,
 }
 
-/// Bytes of a packet from `start` on, at most `most`.
+/// Returns the bytes of a packet from offset `start` on, at most `most`.
 pub(crate) fn bytes_from(packet: &Packet, start: usize, most: usize) -> impl Iterator<Item = u8> + '_ {
     packet.chunks().flatten().copied().skip(start).take(most)
 }
@@ -82,14 +84,14 @@ pub(crate) fn dump(text: &mut String, bytes: impl Iterator<Item = u8>, contents:
     }
 }
 
-/// Appends two hexadecimal digits.
+/// Appends a byte as two hexadecimal digits.
 pub(crate) fn hex(text: &mut String, byte: u8) {
     for half in [byte >> 4, byte & 15] {
         text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
     }
 }
 
-/// Where lines about packets go: to a file, or to standard error with other messages.
+/// The destination of lines about packets: a file, or standard error with other messages.
 pub(crate) struct Printer {
     path: Option<String>,
     file: Option<BufWriter<File>>,
@@ -102,7 +104,7 @@ impl Printer {
         Printer { path, file: None, timer: WriteTimer::default(), fault: None }
     }
 
-    /// Creates the file, if there is to be one.
+    /// Creates the file, if there is one.
     pub(crate) fn open(&mut self) -> Result<(), String> {
         if let Some(path) = &self.path {
             let file = File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
@@ -119,14 +121,15 @@ impl Printer {
         }
     }
 
-    /// Sees to it that the element's timer with this number ends within a second, if anything waits in memory.
+    /// Starts the element's timer `token` if text is buffered and the timer is not running, so that the text
+    /// is written within a second.
     fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if self.file.as_ref().is_some_and(|file| !file.buffer().is_empty()) {
             self.timer.start(cx, token);
         }
     }
 
-    /// Writes what waits in memory, when that timer has ended.
+    /// Writes the buffered text, when the timer has expired.
     fn write_out(&mut self) {
         self.timer.end();
         if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
@@ -134,7 +137,7 @@ impl Printer {
         }
     }
 
-    /// Writes out what is still in memory.
+    /// Writes the rest of the text; returns the first error of the file.
     pub(crate) fn close(&mut self) -> Result<(), String> {
         let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
         let fault = self.fault.take().or(flushed.err().map(|error| reason(&error)));
@@ -145,21 +148,21 @@ impl Printer {
     }
 }
 
-/// What makes a line of a packet.
+/// A description of packets in lines of text.
 pub(crate) trait Describe: Send {
-    /// What it looks at.
+    /// Returns the fields that the description depends on.
     fn seen(&self) -> Vec<Field>;
 
-    /// Describes a packet in an empty text; `None` if there is nothing to print.
+    /// Describes a packet in `text`, which is empty; returns `None` if there is nothing to print.
     fn describe(&mut self, packet: &Packet, text: &mut String) -> Option<()>;
 }
 
-/// An element that prints a line for each packet and lets it pass.
+/// An element that prints a line for each packet and passes the packet.
 pub(crate) struct Printing<D> {
     what: D,
     active: bool,
     printer: Printer,
-    /// Used again for each packet.
+    /// The buffer for the text of each packet.
     text: String,
 }
 
@@ -209,7 +212,7 @@ impl<D: Describe> Element for Printing<D> {
     }
 }
 
-/// What the system says about an error, without its number.
+/// Returns the system's text for an error, without the error number.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()

@@ -1,17 +1,17 @@
 //! # BandwidthMeter
-//! Chooses the output by the rate at which bytes arrive.
+//! Chooses the output by the arrival rate of bytes.
 //!
-//! The rate is an exponentially weighted moving average over milliseconds. While it is below the first argument,
-//! packets go to output 0; below the second, to output 1; and so on.
+//! The rate is an exponentially weighted moving average over milliseconds. Packets go to output 0 while the
+//! rate is below the first argument, to output 1 while it is below the second, and so on.
 //!
 //! ## Usage
 //! `BandwidthMeter(RATE, ...)`
 //!
 //! ## Arguments
-//! - `RATE`: bandwidths, each above the one before; one less than there are outputs.
+//! - `RATE`: bandwidths in ascending order; one less than there are outputs.
 //!
 //! ## Handlers
-//! - `rate`: bytes per second.
+//! - `rate`: the average in bytes per second.
 //! - `meters`: the arguments, in bytes per second.
 //!
 //! ## Example
@@ -45,12 +45,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Those of both meters.
+/// The arguments of Meter and BandwidthMeter.
 pub(super) const ARGS: &[ArgInfo] = &[ArgInfo::rest("RATE", "rate")];
-/// Those of both meters.
+/// The handlers of Meter and BandwidthMeter.
 pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("rate"), HandlerInfo::read("meters")];
 
-/// Averages have so many binary digits behind the point.
+/// The number of fractional bits of averages.
 const SCALE: u32 = 10;
 
 /// Makes a meter of bytes or packets.
@@ -90,7 +90,7 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
 
 struct Meter {
     bandwidth: bool,
-    /// Limits per epoch, scaled.
+    /// The limits per epoch, scaled like the average.
     meters: Vec<u64>,
     average: Rate<SCALE>,
     sorter: Sorter,

@@ -1,15 +1,16 @@
 //! # BandwidthRatedSplitter
-//! Sends packets up to a bandwidth to output 0, and the others to output 1.
+//! Sends packets up to a bandwidth to output 0, and further packets to output 1.
 //!
-//! A token bucket keeps the rate, as in BandwidthRatedUnqueue. Without output 1, packets above the rate are dropped.
+//! A token bucket enforces the rate, as in BandwidthRatedUnqueue. Without output 1, packets above the rate
+//! are dropped.
 //!
 //! ## Usage
 //! `BandwidthRatedSplitter(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `RATE`: bandwidth; 0 for no limit.
-//! - `BURST_DURATION`: the bucket holds what comes in during this time.
-//! - `BURST_BYTES`: bytes that the bucket holds.
+//! - `RATE`: the bandwidth; 0 for no limit.
+//! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
+//! - `BURST_BYTES`: the size of the bucket in bytes.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.

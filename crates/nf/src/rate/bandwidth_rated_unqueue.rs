@@ -1,23 +1,23 @@
 //! # BandwidthRatedUnqueue
-//! Pulls packets and pushes them on, at most so many bytes per second.
+//! Pulls packets and pushes them, up to a number of bytes per second.
 //!
-//! A token bucket keeps the rate; it is full at first, and holds 20 milliseconds' worth of bytes unless told
-//! otherwise, and 131072 more, which have to be there for a packet to go.
+//! A token bucket enforces the rate. The bucket is full at the start. It holds the bytes of 20 milliseconds
+//! unless configured otherwise, plus 131072 bytes, which must be in the bucket for a packet to be sent.
 //!
 //! ## Usage
 //! `BandwidthRatedUnqueue(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `RATE`: bandwidth; 0 for no limit.
-//! - `BURST_DURATION`: the bucket holds what comes in during this time.
-//! - `BURST_BYTES`: bytes that the bucket holds.
-//! - `EXTRA_LENGTH`: whether the extra length annotation counts.
-//! - `LINK_RATE`: whether the rate is that of an Ethernet link: 24 bytes more count for each packet.
+//! - `RATE`: the bandwidth; 0 for no limit.
+//! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
+//! - `BURST_BYTES`: the size of the bucket in bytes.
+//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to packets' lengths.
+//! - `LINK_RATE`: if true, the rate is the rate of an Ethernet link: 24 bytes are added for each packet.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.
-//! - `active`: whether it pulls.
-//! - `calls`: what its task has done so far.
+//! - `active`: true if the element pulls packets.
+//! - `calls`: counts of the task's runs, pushes, failed pulls and packets.
 //!
 //! ## Example
 //! ```click
@@ -59,5 +59,6 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Preamble, start of frame, check sequence and gap.
+/// Bytes per frame on an Ethernet link: preamble, start-of-frame delimiter, frame check sequence and
+/// inter-frame gap.
 const LINK_OVERHEAD: u64 = 24;

@@ -1,15 +1,15 @@
 //! # BandwidthShaper
-//! Lets so many bytes per second be pulled, evenly spaced.
+//! Limits pulled packets to a number of bytes per second, evenly spaced.
 //!
 //! ## Usage
 //! `BandwidthShaper(RATE)`
 //!
 //! ## Arguments
-//! - `RATE`: bandwidth.
+//! - `RATE`: the bandwidth.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.
-//! - `reset`: starts counting afresh.
+//! - `reset`: restarts the spacing from the current time.
 //!
 //! ## Example
 //! ```click

@@ -1,11 +1,11 @@
-//! A token bucket, exact in integers.
+//! A token bucket that is exact, in integers.
 
 use element::Timestamp;
 
-/// One token is a second's worth of nanoseconds.
+/// The units of `level` in one token: a token is as many units as a second has nanoseconds.
 const TOKEN: u128 = 1_000_000_000;
 
-/// Tokens that come in at a rate, up to a capacity.
+/// Tokens that arrive at a rate, up to a capacity.
 pub(crate) struct Bucket {
     rate: u64,
     capacity: u64,
@@ -14,25 +14,25 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket with `tokens` in it.
+    /// Returns a bucket with `tokens` in it.
     pub(crate) fn new(rate: u64, capacity: u64, tokens: u64) -> Bucket {
         Bucket { rate, capacity, level: u128::from(tokens.min(capacity)) * TOKEN, filled_at: None }
     }
 
-    /// Tokens per second.
+    /// Returns the rate in tokens per second.
     pub(crate) fn rate(&self) -> u64 {
         self.rate
     }
 
-    /// Sets rate and capacity; what is in the bucket stays the same part of the capacity.
+    /// Sets rate and capacity; the bucket stays filled to the same fraction of its capacity.
     pub(crate) fn change(&mut self, rate: u64, capacity: u64) {
         let before = u128::from(self.capacity).max(1);
-        // A level is at most 2^64 tokens of 2^30; dividing first keeps the product in range.
+        // A level is at most 2^64 tokens of 2^30 units; dividing first keeps the product in range.
         self.level = (self.level / before).saturating_mul(u128::from(capacity));
         (self.rate, self.capacity) = (rate, capacity);
     }
 
-    /// Adds what has come in since the last look; the number of whole tokens.
+    /// Adds the tokens that have arrived since the last call, and returns the number of whole tokens.
     pub(crate) fn fill(&mut self, now: Timestamp) -> u64 {
         let passed = (now - *self.filled_at.get_or_insert(now)).0.max(0) as u128;
         let capacity = u128::from(self.capacity) * TOKEN;
@@ -41,17 +41,18 @@ impl Bucket {
         self.tokens()
     }
 
-    /// Whole tokens.
+    /// Returns the number of whole tokens.
     pub(crate) fn tokens(&self) -> u64 {
         (self.level / TOKEN) as u64
     }
 
-    /// Takes tokens out; those that are not there are forgiven.
+    /// Removes `n` tokens, or all if there are fewer.
     pub(crate) fn take(&mut self, n: u64) {
         self.level = self.level.saturating_sub(u128::from(n) * TOKEN);
     }
 
-    /// When there will be `n` tokens; never if the rate is zero or they do not fit.
+    /// Returns the time at which there will be `n` tokens; `None` if the rate is zero or `n` exceeds the
+    /// capacity.
     pub(crate) fn when(&self, n: u64, now: Timestamp) -> Option<Timestamp> {
         let missing = (u128::from(n) * TOKEN).saturating_sub(self.level);
         let wait = missing.div_ceil(u128::from(self.rate).max(1));
@@ -66,8 +67,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However it is looked at, a bucket never gives more than its capacity and what came in, and what it
-        /// promises for a time is there at that time and not before.
+        /// A bucket never gives more than its capacity plus the tokens that arrived, regardless of the calls.
+        /// The tokens that it predicts for a time are there at that time and not before.
         #[test]
         fn gives_what_came_in(rate in 1u64..2_000_000, capacity in 1u64..100, steps in prop::collection::vec(0i64..50_000_000, 1..40)) {
             let mut bucket = Bucket::new(rate, capacity, capacity);

@@ -1,12 +1,12 @@
 //! # Burster
-//! Pulls several packets per interval and pushes them on.
+//! Pulls several packets per interval and pushes them.
 //!
 //! ## Usage
 //! `Burster(INTERVAL [, BURST])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: time between two turns.
-//! - `BURST`: most packets per turn.
+//! - `INTERVAL`: the time between two turns.
+//! - `BURST`: the maximum number of packets per turn.
 //!
 //! ## Example
 //! ```click

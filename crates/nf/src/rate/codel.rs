@@ -1,23 +1,23 @@
 //! # CoDel
-//! Drops packets when they have waited too long in queues (controlled delay, RFC 8289).
+//! Drops packets that have waited too long in queues (controlled delay, RFC 8289).
 //!
-//! The wait is counted from the first-timestamp annotation, which SetTimestamp(FIRST true) sets in front of the
-//! queue; packets without it pass.
+//! The wait is the time since the first-timestamp annotation, which SetTimestamp(FIRST true) sets upstream
+//! of the queue; packets without the annotation pass.
 //!
 //! ## Usage
 //! `CoDel([TARGET, INTERVAL, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TARGET`: the wait that is all right.
-//! - `INTERVAL`: how long waits have to be above the target before packets are dropped.
-//! - `QUEUES`: names of queues, for the handlers, instead of the nearest ones upstream.
+//! - `TARGET`: the acceptable wait.
+//! - `INTERVAL`: the time for which waits must be above the target before packets are dropped.
+//! - `QUEUES`: the names of the queues that the handlers report; the nearest queues upstream if not given.
 //!
 //! ## Handlers
 //! - `target`, `codel_target`: the target.
 //! - `interval`, `codel_interval`: the interval.
-//! - `drops`: packets dropped.
-//! - `queues`: the queues, one per line.
-//! - `stats`: length and drops, for people.
+//! - `drops`: the number of dropped packets.
+//! - `queues`: the names of the queues, one per line.
+//! - `stats`: queue length and drops, as readable text.
 //!
 //! ## Example
 //! ```click
@@ -85,16 +85,17 @@ pub static CLASS: Class = Class {
 /// The state of the control loop.
 #[derive(Default)]
 struct Control {
-    /// When waits will have been above the target for an interval; unset while they are not.
+    /// The time at which waits will have been above the target for an interval; `None` while they are not
+    /// above it.
     above_until: Option<Timestamp>,
     dropping: bool,
     next_drop: Timestamp,
-    /// Drops since the dropping state was entered.
+    /// The number of drops since the dropping state was entered.
     count: u32,
 }
 
 struct CoDel {
-    /// TARGET and INTERVAL as they were given.
+    /// The texts of TARGET and INTERVAL, as configured.
     texts: [String; 2],
     target: Timestamp,
     interval: Timestamp,
@@ -111,7 +112,7 @@ impl CoDel {
         Ok(())
     }
 
-    /// The next packet, whether its wait is known, and whether it may be dropped.
+    /// Pulls the next packet. Returns it, true if its wait is known, and true if it may be dropped.
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, bool, bool)> {
         let now = cx.now();
         let Some(packet) = pull_one(cx, 0) else {
@@ -130,7 +131,8 @@ impl CoDel {
         Some((packet, true, now >= until))
     }
 
-    /// Drops come closer to each other with the square root of their number.
+    /// Returns the time of the next drop: the interval divided by the square root of the number of drops,
+    /// after `time`.
     fn next_after(&self, time: Timestamp) -> Timestamp {
         time + Timestamp((self.interval.0 as f64 / f64::from(self.control.count.max(1)).sqrt()) as i64)
     }
@@ -169,7 +171,7 @@ impl CoDel {
         if late && (recently || above_for >= self.interval) {
             self.drop(cx, packet);
             self.control.dropping = true;
-            // Where it was controlled a short time ago, the same rate is likely to be right again.
+            // If drops were needed a short time ago, nearly the same drop rate is likely to be right again.
             self.control.count = match recently && self.control.count > 2 {
                 true => self.control.count - 2,
                 false => 1,

@@ -1,5 +1,5 @@
-//! What the markers of RFC 2697 and RFC 2698 share: whole tokens that come in at a rate, colours, and the element around
-//! a marker.
+//! Common parts of the markers of RFC 2697 and RFC 2698: whole tokens that arrive at a rate, colours, and
+//! the element that applies a marker.
 
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Args};
@@ -24,7 +24,7 @@ pub(super) enum Colour {
 impl Colour {
     pub(super) const ALL: [Colour; 3] = [Colour::Green, Colour::Yellow, Colour::Red];
 
-    /// What a paint means; whatever is neither green nor yellow is red.
+    /// Returns the colour of a paint; every paint other than green and yellow is red.
     fn of_paint(paint: u8) -> Colour {
         match paint {
             0 => Colour::Green,
@@ -42,17 +42,17 @@ impl Colour {
     }
 }
 
-/// Tokens that come in one at a time, so many per second. Parts of a token are kept here, so that buckets hold whole
-/// ones, as the RFCs count them.
+/// A source of whole tokens at a rate. Fractions of a token are kept here, so that buckets hold whole
+/// tokens, as in the RFCs.
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     pub(super) rate: u64,
-    /// Billionths of a token that have come in since the last whole one.
+    /// Billionths of a token that have arrived since the last whole token.
     rest: u64,
     at: Option<Timestamp>,
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: u128 = 1_000_000_000;
 
 impl Ticks {
@@ -60,7 +60,7 @@ impl Ticks {
         Ticks { rate, rest: 0, at: None }
     }
 
-    /// Tokens that have come in since the last call. A clock that goes back brings none.
+    /// Returns the number of tokens that have arrived since the last call; 0 if the clock has gone back.
     #[inline]
     pub(super) fn take(&mut self, now: Timestamp) -> u64 {
         let before = *self.at.get_or_insert(now);
@@ -78,41 +78,42 @@ impl Ticks {
 /// A parameter of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parameter {
-    /// In bytes per second.
+    /// A rate in bytes per second.
     Rate(u64),
-    /// In bytes.
+    /// A size in bytes.
     Size(u64),
 }
 
-/// A rule that gives packets colours.
+/// A rule that determines the colours of packets.
 pub(super) trait Marker: Clone + Send + 'static {
-    /// Names of the parameters, as handlers have them.
+    /// The names of the parameters, as in handlers.
     const PARAMETERS: &'static [&'static str];
 
-    /// Lets tokens come in.
+    /// Adds the tokens that have arrived until `now`.
     fn refill(&mut self, now: Timestamp);
 
-    /// The colour of a packet of so many bytes that came with a colour, or with none that counts (then it is green).
+    /// Returns the colour of a packet with `bytes` bytes. `before` is the colour with which it arrived;
+    /// green if the marker ignores colours.
     fn mark(&mut self, bytes: u64, before: Colour) -> Colour;
 
-    /// Tokens in each bucket.
+    /// Returns the number of tokens in each bucket.
     fn tokens(&self) -> [u64; 2];
 
-    /// A parameter by its name.
+    /// Returns a parameter by its name.
     fn parameter(&self, name: &str) -> Parameter;
 
-    /// Changes a parameter; buckets keep what they have, up to their size.
+    /// Changes a parameter; buckets keep their tokens, up to their size.
     ///
     /// # Errors
-    /// If the parameters do not go together.
+    /// If the parameters contradict each other.
     fn set(&mut self, name: &str, value: u64) -> Result<(), String>;
 }
 
-/// Arguments of both markers.
+/// The arguments of both markers.
 pub(super) const COMMON: [ArgInfo; 2] =
     [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
 
-/// Handlers of a marker's own, and those of both: `N` together.
+/// Returns the handlers of a marker: its own handlers and the common handlers, `N` together.
 pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str; M]) -> [HandlerInfo; N] {
     let counts = ["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes", "tokens"];
     assert!(M + counts.len() + 1 == N);
@@ -125,17 +126,17 @@ pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str;
     all
 }
 
-/// Makes the element around a marker.
+/// Makes the element that applies a marker.
 ///
 /// # Errors
-/// If anything was wrong so far.
+/// If there was any error in the arguments.
 pub(super) fn build<M: Marker>(
     args: &mut Args<'_>,
     marker: Result<M, String>,
 ) -> Result<Box<dyn Element>, Invalid> {
     let aware = args.or("COLOR_AWARE", false);
     let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
-    // Whatever is missing was reported before; what does not go together is of no interest then.
+    // Report missing arguments first; contradictions are meaningless then.
     args.finish()?;
     let marker = marker.map_err(|error| args.error(error)).map_err(|()| Invalid)?;
     Ok(Box::new(Painter { marker, aware, place, outputs: args.outputs(), counts: [[0; 2]; 3] }))
@@ -143,16 +144,17 @@ pub(super) fn build<M: Marker>(
 
 struct Painter<M> {
     marker: M,
-    /// Whether packets come with colours.
+    /// True if packets arrive with colours.
     aware: bool,
-    /// The annotation byte of the colour.
+    /// The offset of the annotation byte with the colour.
     place: usize,
     outputs: usize,
-    /// Packets and bytes of each colour.
+    /// The numbers of packets and bytes of each colour.
     counts: [[u64; 2]; 3],
 }
 
-/// Bytes of the IP packet, without what the link has added behind it; of all there is where no header is marked.
+/// Returns the length of the IP packet, without link padding; of the whole packet if no network header is
+/// marked.
 #[inline]
 fn ip_length(packet: &Packet) -> u64 {
     let rest = length_from(packet, Base::Network).unwrap_or(packet.len());
@@ -161,7 +163,7 @@ fn ip_length(packet: &Packet) -> u64 {
         let number = |at: usize| usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]));
         match ip[0] >> 4 {
             4 => Some(number(2)),
-            // A jumbogram does not say here how long it is.
+            // The length field of a jumbogram is 0.
             6 if number(4) > 0 => Some(number(4) + ipv6::Header::LEN),
             _ => None,
         }
@@ -170,7 +172,7 @@ fn ip_length(packet: &Packet) -> u64 {
 }
 
 impl<M: Marker> Painter<M> {
-    /// Gives a packet its colour.
+    /// Determines a packet's colour and writes it to the annotation.
     #[inline]
     fn paint(&mut self, packet: &mut Packet, lengths: Lengths) -> Colour {
         let bytes = ip_length(packet) + lengths.aside(packet) as u64;
@@ -200,7 +202,7 @@ impl<M: Marker> Element for Painter<M> {
         let to = |colour: Colour| Target::Output(if self.outputs == 1 { 0 } else { colour as usize });
         let mut cases = Vec::new();
         if self.aware {
-            // Packets never get better.
+            // The colour of a packet never improves.
             let red = Filter::In { field: place.clone(), mask: 0xff, set: IntervalSet::one(2, 0xff) };
             cases.push(case(Case::new(red, to(Colour::Red)), Colour::Red));
         }
@@ -259,7 +261,7 @@ impl<M: Marker> Element for Painter<M> {
             Parameter::Rate(_) => parse_rate(cx, value, true).map_err(|_| "expected bandwidth")?,
             Parameter::Size(_) => u64::parse(value, &cx.place()).map_err(|_| "expected a number of bytes")?,
         };
-        // What came in so far came in at the old rate.
+        // Tokens up to now arrived at the old rate.
         self.marker.refill(cx.now());
         let mut marker = self.marker.clone();
         marker.set(name, number)?;
@@ -268,12 +270,12 @@ impl<M: Marker> Element for Painter<M> {
     }
 }
 
-/// Straightforward versions of the RFCs' rules, for tests: time passes token by token.
+/// Simple implementations of the RFCs' rules for tests: time passes token by token.
 #[cfg(test)]
 pub(super) mod model {
     use super::*;
 
-    /// Times at which tokens come in, one after the other: the `n`-th after `n / rate` seconds.
+    /// The arrival times of tokens: the `n`-th arrives after `n / rate` seconds.
     pub(in super::super) struct Clock {
         rate: u64,
         arrived: u128,
@@ -284,7 +286,7 @@ pub(super) mod model {
             Clock { rate, arrived: 0 }
         }
 
-        /// Whether another token has come in `elapsed` nanoseconds behind the start.
+        /// Returns true if another token has arrived `elapsed` nanoseconds after the start.
         pub(in super::super) fn tick(&mut self, elapsed: i64) -> bool {
             let due = (self.arrived + 1) * SECOND <= elapsed as u128 * u128::from(self.rate);
             self.arrived += u128::from(due);
@@ -292,10 +294,10 @@ pub(super) mod model {
         }
     }
 
-    /// A step of a run: nanoseconds that pass, and a packet that comes then.
+    /// A step of a test: the nanoseconds until a packet arrives, its bytes and its colour.
     pub(in super::super) type Step = (i64, u64, Colour);
 
-    /// Runs of packets.
+    /// Returns a strategy for sequences of steps.
     pub(in super::super) fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
         use proptest::prelude::*;
         let colour = (0usize..3).prop_map(|n| Colour::ALL[n]);
@@ -303,7 +305,7 @@ pub(super) mod model {
         prop::collection::vec((gap, 0u64..1600, colour), 1..60)
     }
 
-    /// Compares a marker with a rule that is told the nanoseconds since the start, and the packet.
+    /// Compares a marker with a rule, which gets the nanoseconds since the start, and the packet.
     pub(in super::super) fn agree<M: Marker>(
         mut marker: M,
         mut rule: impl FnMut(i64, u64, Colour) -> (Colour, [u64; 2]),

@@ -1,8 +1,9 @@
 //! # DelayShaper
-//! Lets each packet be pulled when a time has passed since its time stamp.
+//! Passes each pulled packet when a time has passed since its time stamp.
 //!
-//! Packets leave with the current time as their time stamp; those without a time stamp are delayed from now on. One
-//! packet waits in the element, and whoever pulls sleeps until it may leave.
+//! Packets leave with the current time as their time stamp. A packet without a time stamp is delayed from
+//! the time at which it is pulled. One packet waits in the element, and downstream elements that pull sleep
+//! until it may leave.
 //!
 //! ## Usage
 //! `DelayShaper(DELAY)`

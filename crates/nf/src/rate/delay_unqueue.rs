@@ -1,8 +1,8 @@
 //! # DelayUnqueue
-//! Pulls packets and pushes each of them on when a time has passed since its time stamp.
+//! Pulls packets and pushes each of them when a time has passed since its time stamp.
 //!
-//! Packets leave with the delayed time as their time stamp; those without a time stamp are delayed from now on. One
-//! packet waits in the element.
+//! Packets leave with the delayed time as their time stamp. A packet without a time stamp is delayed from
+//! the time at which it is pulled. One packet waits in the element.
 //!
 //! ## Usage
 //! `DelayUnqueue(DELAY)`
@@ -45,15 +45,15 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Packets after which others have a turn.
+/// The number of packets after which other tasks have a turn.
 const MOST_PER_TURN: usize = 256;
 
-/// Both delaying elements.
+/// The element of the classes DelayUnqueue and DelayShaper.
 pub(super) struct Delay {
     delay: Timestamp,
-    /// With the time at which it may leave as its time stamp.
+    /// The packet that waits; its time stamp is the time at which it may leave.
     waiting: Option<Packet>,
-    /// Whether it pushes packets on by itself.
+    /// True if the element pushes packets itself.
     pushes: bool,
 }
 
@@ -62,11 +62,11 @@ impl Delay {
         Delay { delay, waiting: None, pushes }
     }
 
-    /// The next packet, if it may leave now.
+    /// Returns the next packet, if it may leave now.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.waiting.is_none() {
             let mut packet = pull_one(cx, 0)?;
-            // Click takes any time in the first second since 1970 for none.
+            // Like Click, take any time in the first second of 1970 as no time stamp.
             let from = if packet.time().parts().0 == 0 { cx.now() } else { packet.time() };
             packet.set_time(from + self.delay);
             self.waiting = Some(packet);
@@ -74,7 +74,8 @@ impl Delay {
         self.waiting.take_if(|packet| packet.time() <= cx.now())
     }
 
-    /// For pullers, who sleep while there is nothing for them.
+    /// Returns the next packet for an element that pulls; without a packet, the signal turns off so that
+    /// the puller sleeps.
     fn next_pulled(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         match self.next_packet(cx) {
             Some(mut packet) => {
@@ -109,7 +110,7 @@ impl Element for Delay {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut worked = false;
-        // An endless source without a delay must leave others a turn.
+        // An endless source without a delay must leave other tasks a turn.
         for _ in 0..MOST_PER_TURN {
             let Some(packet) = self.next_packet(cx) else { break };
             cx.emit_one(0, packet, DropReason::NoOutput);

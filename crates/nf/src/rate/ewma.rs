@@ -1,30 +1,29 @@
-//! Rates as counters and meters know them: exponentially weighted moving averages in fixed-point numbers.
+//! Rates as in Click's counters and meters: exponentially weighted moving averages in fixed-point numbers.
 
 use element::Timestamp;
 
 use super::fixed;
 
-/// Nanoseconds of an epoch, where nothing else is said.
+/// The default length of an epoch, in nanoseconds.
 const MILLISECOND: i64 = 1_000_000;
-/// Epochs of that length per second.
+/// The number of such epochs per second.
 pub(crate) const FREQUENCY: u64 = 1_000;
 
-/// An average of events per epoch of `EPOCH` nanoseconds, with `SCALE` binary digits behind the point. These are few, as
-/// in Click, because they are seen in what handlers say. The weight of a new epoch is one part in two to the power of
-/// `STABILITY`.
+/// An average of events per epoch of `EPOCH` nanoseconds, with `SCALE` fractional bits. `SCALE` is as small
+/// as in Click, because handlers show the rounding. The weight of a new epoch is 1 / 2^`STABILITY`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Rate<const SCALE: u32, const STABILITY: u32 = 4, const EPOCH: i64 = MILLISECOND> {
     average: i64,
-    /// Events in the epoch that has not ended.
+    /// The number of events in the current epoch.
     pending: u64,
     epoch: i64,
 }
 
 impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABILITY, EPOCH> {
-    /// Epochs per second.
+    /// The number of epochs per second.
     const FREQUENCY: u64 = (1_000_000_000 / EPOCH) as u64;
 
-    /// Counts events.
+    /// Counts events at `now`.
     #[inline]
     pub(crate) fn add(&mut self, events: u64, now: Timestamp) {
         let epoch = now.0.div_euclid(EPOCH);
@@ -34,11 +33,11 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         self.pending += events;
     }
 
-    /// Counts events that came evenly between two times, as far as anybody knows.
+    /// Counts events that are assumed to be evenly spread between two times.
     pub(crate) fn add_between(&mut self, events: u64, first: Timestamp, last: Timestamp) {
         let [from, to] = [first, last].map(|time| time.0.div_euclid(EPOCH));
         let epochs = to.saturating_sub(from).max(0) as u128 + 1;
-        // What was longer ago is forgotten.
+        // Earlier epochs no longer have an influence on the average.
         let seen = epochs.min(16 << STABILITY);
         let by = |epoch: u128| (u128::from(events) * epoch / epochs) as u64;
         for epoch in epochs - seen..epochs {
@@ -47,7 +46,7 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         }
     }
 
-    /// Ends the epochs before this one.
+    /// Ends the epochs before `epoch`.
     fn advance(&mut self, epoch: i64) {
         let before = std::mem::replace(&mut self.epoch, epoch);
         let events = std::mem::take(&mut self.pending);
@@ -56,7 +55,7 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
             let last = self.average;
             self.update(0);
             if self.average == last {
-                // It has come down as far as it ever will.
+                // The average does not sink further because of rounding.
                 break;
             }
         }
@@ -67,17 +66,18 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         self.average += ((events << SCALE) - self.average + (1 << (STABILITY - 1))) >> STABILITY;
     }
 
-    /// Events per epoch, with `SCALE` binary digits behind the point.
+    /// Returns the events per epoch, with `SCALE` fractional bits.
     pub(crate) fn average(&self) -> u64 {
         self.average.max(0).cast_unsigned()
     }
 
-    /// Whole events per second.
+    /// Returns the events per second, rounded down.
     pub(crate) fn per_second(&self) -> u64 {
         self.average().saturating_mul(Self::FREQUENCY) >> SCALE
     }
 
-    /// Events per second, times two to the power of `shift`, in as few decimal digits as tell it from its neighbours.
+    /// Returns the events per second, times 2^`shift`, with the fewest decimal digits that identify the
+    /// fixed-point number.
     pub(crate) fn show(&mut self, now: Timestamp, shift: u32) -> String {
         self.add(0, now);
         fixed::show(self.average().saturating_mul(Self::FREQUENCY), SCALE - shift)
@@ -118,7 +118,7 @@ mod tests {
         let shown: f64 = rate.show(Timestamp(500 * MILLISECOND), 0).parse().unwrap();
         assert!((99_000.0..=101_000.0).contains(&shown), "{shown}");
         rate.add(0, Timestamp(2000 * MILLISECOND));
-        // What rounding leaves is less than a hundredth.
+        // Rounding leaves less than a hundredth.
         assert!((0..16).contains(&rate.average()));
     }
 }

@@ -1,11 +1,11 @@
-//! Numbers as Click writes them: binary fixed point, and bandwidths.
+//! Numbers in Click's notations: binary fixed point, and bandwidths.
 
-/// A number as Click keeps it with `bits` binary digits behind the point, rounded to the nearest.
+/// Returns a number in fixed point with `bits` fractional bits, rounded to the nearest.
 pub(crate) fn quantize(value: f64, bits: u32) -> u64 {
     (value * (1u64 << bits) as f64).round().max(0.0) as u64
 }
 
-/// The shortest decimal that means the same fixed-point number.
+/// Returns the shortest decimal that rounds to the same fixed-point number.
 pub(crate) fn show(value: u64, bits: u32) -> String {
     let exact = value as f64 / (1u64 << bits) as f64;
     let digits = (0..12).map(|digits| format!("{exact:.digits$}"));
@@ -13,7 +13,7 @@ pub(crate) fn show(value: u64, bits: u32) -> String {
     digits.next().unwrap_or_else(|| exact.to_string())
 }
 
-/// Bytes per second as a bandwidth.
+/// Returns bytes per second as text with a unit of bandwidth.
 pub(crate) fn show_bandwidth(bytes: u64) -> String {
     let (number, digits, unit) = match bytes {
         0x2000_0000.. => (bytes, 6, "MBps"),

@@ -1,4 +1,4 @@
-//! A rate limit as configurations give it: RATE and how large bursts may be.
+//! A rate limit as configured: RATE and the size of bursts.
 
 use element::args::{Arg, Bandwidth};
 use element::class::ArgInfo;
@@ -16,8 +16,8 @@ pub(super) const PACKET_ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("BURST_SIZE", "unsigned", ""),
 ];
 
-/// Bytes that have to be in a bucket before a packet may go: more than any packet has, so that the bucket need not
-/// know the packet's length beforehand.
+/// The number of bytes that must be in a bucket before a packet is sent. No packet is longer, so the bucket
+/// need not know the packet's length in advance.
 const THRESHOLD: u64 = 131_072;
 
 /// A limit in packets or bytes per second.
@@ -26,14 +26,14 @@ pub(super) struct Limit {
     bandwidth: bool,
     duration: Timestamp,
     size: Option<u64>,
-    /// Whether bytes that were on the wire but are not in the packet count.
+    /// True if the extra length annotation is added to packets' lengths.
     extra: bool,
-    /// Bytes that count beside each packet.
+    /// The number of bytes that are added for each packet.
     overhead: u64,
 }
 
 impl Limit {
-    /// Reads RATE, BURST_DURATION and BURST_SIZE or BURST_BYTES.
+    /// Parses RATE, BURST_DURATION and BURST_SIZE or BURST_BYTES.
     pub(super) fn read(args: &mut Args<'_>, bandwidth: bool) -> Limit {
         let rate = match bandwidth {
             true => args.required::<Bandwidth>("RATE").0,
@@ -56,13 +56,13 @@ impl Limit {
         limit
     }
 
-    /// The same, counting more than the packets' own bytes.
+    /// Sets the bytes that count in addition to the packets' own; see the fields.
     pub(super) fn counting(mut self, extra: bool, overhead: u64) -> Limit {
         (self.extra, self.overhead) = (extra, overhead);
         self
     }
 
-    /// What of packets decides when the next one may go.
+    /// Returns the fields of packets that decide when the next packet may be sent.
     pub(super) fn reads(&self) -> Vec<Field> {
         let length = self.bandwidth.then_some(Field::Length);
         length.into_iter().chain(self.extra.then_some(EXTRA_LENGTH)).collect()
@@ -75,17 +75,17 @@ impl Limit {
         self.bucket.change(rate, tokens);
     }
 
-    /// Looks at the time. A rate of zero is no limit.
+    /// Adds the tokens that have arrived until `now`. A rate of zero is no limit.
     pub(super) fn fill(&mut self, now: Timestamp) {
         self.bucket.fill(now);
     }
 
-    /// Whether a packet may go now.
+    /// True if a packet may be sent now.
     pub(super) fn allows(&self) -> bool {
         self.bucket.rate() == 0 || self.bucket.tokens() >= self.needed()
     }
 
-    /// Packets that may go now without a look at their lengths.
+    /// Returns the number of packets that may be sent now regardless of their lengths.
     pub(super) fn allowed(&self) -> usize {
         match (self.bucket.rate(), self.bandwidth) {
             (0, _) => usize::MAX,
@@ -98,7 +98,7 @@ impl Limit {
         if self.bandwidth { THRESHOLD } else { 1 }
     }
 
-    /// Counts a packet that goes.
+    /// Takes the tokens for a packet that is sent.
     pub(super) fn charge(&mut self, packet: &Packet, lengths: Lengths) {
         let length = match self.extra {
             true => packet.len() + packet.annotations().u32(Annotations::EXTRA_LENGTH) as usize,
@@ -108,25 +108,25 @@ impl Limit {
         self.bucket.take(if self.bandwidth { bytes } else { 1 });
     }
 
-    /// When the next packet may go.
+    /// Returns the time at which the next packet may be sent.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.bucket.when(self.needed(), now)
     }
 
-    /// The handler `rate`.
+    /// Returns the value of the handler `rate`.
     pub(super) fn show(&self) -> String {
         let rate = self.bucket.rate();
         if self.bandwidth { show_bandwidth(rate) } else { rate.to_string() }
     }
 
-    /// Sets the handler `rate`.
+    /// Sets the rate from a value of the handler `rate`.
     pub(super) fn write(&mut self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
         self.set_rate(parse_rate(cx, value, self.bandwidth)?);
         Ok(())
     }
 }
 
-/// A rate as handlers take it.
+/// Parses a rate that was written to a handler.
 pub(super) fn parse_rate(cx: &Cx<'_>, value: &str, bandwidth: bool) -> Result<u64, String> {
     let rate = match bandwidth {
         true => Bandwidth::parse(value, &cx.place()).map(|Bandwidth(rate)| rate),

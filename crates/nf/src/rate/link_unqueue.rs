@@ -1,21 +1,22 @@
 //! # LinkUnqueue
-//! Pulls packets and pushes them on as a link of some latency and bandwidth would.
+//! Pulls packets and pushes them as a link of some latency and bandwidth would.
 //!
-//! Packets are pulled while there is room on the link, and leave when their last bit would have come through. They
-//! leave with that time as their time stamp. The extra length annotation counts. Delays are whole microseconds.
+//! Packets are pulled while there is room on the link, and leave when their last bit would have arrived at
+//! the other end. Their time stamp is then set to that time. The extra length annotation is added to
+//! lengths. Delays are whole microseconds.
 //!
 //! ## Usage
 //! `LinkUnqueue(LATENCY, BANDWIDTH)`
 //!
 //! ## Arguments
-//! - `LATENCY`: how long each bit is under way.
-//! - `BANDWIDTH`: at least 100 bytes per second, or 0 for no limit.
+//! - `LATENCY`: the time that each bit takes from end to end.
+//! - `BANDWIDTH`: the bandwidth, at least 100 bytes per second, or 0 for no limit.
 //!
 //! ## Handlers
-//! - `latency`: the latency. Writing it drops what is on the link.
-//! - `bandwidth`: bytes per second. Writing it drops what is on the link.
-//! - `size`: packets on the link.
-//! - `reset`: drops what is on the link.
+//! - `latency`: the latency. Writing it drops the packets on the link.
+//! - `bandwidth`: bytes per second. Writing it drops the packets on the link.
+//! - `size`: the number of packets on the link.
+//! - `reset`: drops the packets on the link.
 //!
 //! ## Example
 //! ```click
@@ -73,17 +74,17 @@ pub static CLASS: Class = Class {
 
 struct LinkUnqueue {
     latency: Timestamp,
-    /// In hundreds of bytes per second; 0 for no limit.
+    /// The bandwidth in hundreds of bytes per second; 0 for no limit.
     bandwidth: u64,
-    /// Packets under way, each with the time at which it leaves as its time stamp.
+    /// The packets on the link; the time stamp of each is the time at which it leaves.
     link: VecDeque<Packet>,
-    /// Whether the last look gave a packet, so that the next one starts where that one ends.
+    /// True if the last pull gave a packet, so that the next packet starts when that packet ends.
     back_to_back: bool,
     occupancy: Arc<Occupancy>,
 }
 
 impl LinkUnqueue {
-    /// How long a packet takes to be sent.
+    /// Returns the time that the transmission of a packet takes.
     fn duration(&self, packet: &Packet) -> Timestamp {
         let extra = packet.annotations().u32(Annotations::EXTRA_LENGTH);
         let bytes = packet.len() as u64 + u64::from(extra);
@@ -91,11 +92,11 @@ impl LinkUnqueue {
         Timestamp(micros as i64 * 1_000)
     }
 
-    /// Takes in what there is room for.
+    /// Pulls packets while there is room on the link. Returns true if it pulled any.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let through = cx.now() + self.latency;
         let mut worked = false;
-        // Without memory for another one, packets stay where they are.
+        // If there is no memory for another packet, packets stay upstream.
         while self.link.back().is_none_or(|last| last.time() <= through) && self.link.try_reserve(1).is_ok() {
             let Some(mut packet) = pull_one(cx, 0) else {
                 self.back_to_back = false;
@@ -108,7 +109,7 @@ impl LinkUnqueue {
             packet.set_time(start + self.duration(&packet));
             self.link.push_back(packet);
             (self.back_to_back, worked) = (true, true);
-            // Without limits nothing else would end the loop before the queue is empty.
+            // Without latency and bandwidth, the loop would end only when the queue is empty.
             if self.link.len() >= MOST_PER_TURN {
                 break;
             }
@@ -124,7 +125,7 @@ impl LinkUnqueue {
     }
 }
 
-/// Packets on the link after which others have a turn before more are pulled.
+/// The number of packets on the link from which on other tasks have a turn before more packets are pulled.
 const MOST_PER_TURN: usize = 256;
 
 impl Element for LinkUnqueue {
@@ -153,7 +154,8 @@ impl Element for LinkUnqueue {
         let may_pull = cx.may_pull(0);
         match (self.link.front(), self.link.back()) {
             (Some(first), Some(last)) => {
-                // A timer runs in any case: a task that finds nothing to do does not make time pass.
+                // A timer runs in any case, because a task that finds nothing to do does not advance the
+                // clock.
                 let room = if may_pull { last.time() - self.latency } else { Timestamp::MAX };
                 let next = if room > now { first.time().min(room) } else { first.time() };
                 cx.set_timer(0, next);

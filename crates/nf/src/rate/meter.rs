@@ -1,17 +1,17 @@
 //! # Meter
-//! Chooses the output by the rate at which packets arrive.
+//! Chooses the output by the arrival rate of packets.
 //!
-//! The rate is an exponentially weighted moving average over milliseconds. While it is below the first argument,
-//! packets go to output 0; below the second, to output 1; and so on.
+//! The rate is an exponentially weighted moving average over milliseconds. Packets go to output 0 while the
+//! rate is below the first argument, to output 1 while it is below the second, and so on.
 //!
 //! ## Usage
 //! `Meter(RATE, ...)`
 //!
 //! ## Arguments
-//! - `RATE`: packets per second, each above the one before; one less than there are outputs.
+//! - `RATE`: packets per second, in ascending order; one less than there are outputs.
 //!
 //! ## Handlers
-//! - `rate`: packets per second.
+//! - `rate`: the average in packets per second.
 //! - `meters`: the arguments.
 //!
 //! ## Example

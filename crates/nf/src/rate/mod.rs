@@ -1,4 +1,4 @@
-//! How fast, how long, how many: elements that shape, delay, split, sample and drop by rate or length.
+//! Elements that shape, delay, split, sample and drop packets by rate or length.
 
 pub mod bandwidth_meter;
 pub mod bandwidth_rated_splitter;
@@ -27,5 +27,6 @@ pub mod timed_sink;
 pub mod timed_unqueue;
 pub mod tr_tcm;
 
-/// What elements that limit or measure a rate call what all their packets share.
+/// The name of the shared state of elements that limit or measure a rate, for
+/// [`Effects::sharing`](element::Effects::sharing).
 pub(crate) const RATE: &str = "rate";

@@ -1,4 +1,4 @@
-//! The queues that an element watches: those that it is told, or the nearest ones.
+//! The queues that an element watches: the configured queues, or the nearest queues.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use element::{Args, Cx, ElementId};
 
 use crate::storage::fifo::Occupancy;
 
-/// Queues and how many packets they hold.
+/// Queues and the numbers of packets that they hold.
 #[derive(Default)]
 pub(crate) struct Watched {
     named: Vec<ElementId>,
@@ -14,7 +14,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// From a list of element names.
+    /// Parses a list of element names.
     pub(crate) fn read(args: &mut Args<'_>, names: &str) -> Watched {
         let mut named = Vec::new();
         for name in names.split_whitespace() {
@@ -26,13 +26,13 @@ impl Watched {
         Watched { named, found: Vec::new() }
     }
 
-    /// Looks them up; there has to be one.
+    /// Looks up the queues.
     pub(crate) fn find(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
         self.find_any(cx, downstream)?;
         if self.found.is_empty() { Err("no nearby Queues".into()) } else { Ok(()) }
     }
 
-    /// Looks them up; there may be none.
+    /// Looks up the queues; there may be none.
     pub(crate) fn find_any(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
         if self.named.is_empty() {
             self.found = cx.nearest_services(downstream);
@@ -45,17 +45,17 @@ impl Watched {
         Ok(())
     }
 
-    /// Room in the fullest of them.
+    /// Returns the room in the fullest queue.
     pub(crate) fn room(&self) -> usize {
         self.found.iter().map(|(_, queue)| queue.room()).min().unwrap_or(usize::MAX)
     }
 
-    /// Packets in all of them.
+    /// Returns the number of packets in all queues.
     pub(crate) fn length(&self) -> usize {
         self.found.iter().map(|(_, queue)| queue.get()).sum()
     }
 
-    /// Their names, one per line.
+    /// Returns the names of the queues, one per line.
     pub(crate) fn list(&self, cx: &Cx<'_>) -> String {
         self.found.iter().map(|(id, _)| format!("{}\n", cx.name_of(*id))).collect()
     }

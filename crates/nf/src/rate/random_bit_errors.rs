@@ -1,20 +1,20 @@
 //! # RandomBitErrors
-//! Changes each bit of each packet with some probability.
+//! Changes each bit of each packet with a given probability.
 //!
-//! Packets longer than a slot are changed within the first slot.
+//! In packets that are longer than a slot, only the first slot is changed.
 //!
 //! ## Usage
 //! `RandomBitErrors(P [, KIND, ACTIVE])`
 //!
 //! ## Arguments
-//! - `P`: probability of a change of each bit.
+//! - `P`: the probability of a change of each bit.
 //! - `KIND`: `flip` changes bits, `set` makes them one, `clear` makes them zero.
 //! - `ACTIVE`: if false, packets pass unchanged.
 //!
 //! ## Handlers
 //! - `p_bit_error`: the probability.
-//! - `error_kind`: what happens to bits.
-//! - `active`: whether it changes anything.
+//! - `error_kind`: the kind of change.
+//! - `active`: true if bits are changed.
 //!
 //! ## Example
 //! ```click
@@ -97,19 +97,20 @@ impl Kind {
 }
 
 struct RandomBitErrors {
-    /// Of 2^28.
+    /// The probability times 2^28.
     probability: u64,
     kind: Kind,
     active: bool,
 }
 
-/// Changes bits of `data` with probability `p`: jumps from one error to the next, because most bits are right.
+/// Changes each bit of `data` with probability `p`. Jumps from one changed bit to the next, because most
+/// bits do not change.
 fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
     let bits = data.len() * 8;
     let scale = (1.0 - p).ln();
     let mut at = 0;
     loop {
-        // Bits that stay right until the next error have a geometric distribution.
+        // The number of unchanged bits before the next change has a geometric distribution.
         let right = if p >= 1.0 { 0.0 } else { ((1.0 - random.f64()).ln() / scale).floor() };
         if right >= (bits - at) as f64 {
             return;
@@ -178,7 +179,7 @@ mod tests {
             change(&mut data, p, Kind::Flip, &mut random);
             let ones: u32 = data.iter().map(|b: &u8| b.count_ones()).sum();
             let expected = 800_000.0 * p;
-            // Five standard deviations.
+            // A margin of five standard deviations.
             let margin = 5.0 * (expected * (1.0 - p)).sqrt();
             assert!((f64::from(ones) - expected).abs() < margin, "{p}: {ones}");
         }

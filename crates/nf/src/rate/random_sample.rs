@@ -1,21 +1,21 @@
 //! # RandomSample
-//! Passes packets on with some probability.
+//! Passes each packet with a given probability.
 //!
-//! The others go to output 1, or are dropped.
+//! Other packets go to output 1, or are dropped.
 //!
 //! ## Usage
 //! `RandomSample([P, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `P`, `SAMPLE`: the probability of being passed on.
-//! - `DROP`: the probability of not being passed on; one of the three has to be given.
+//! - `P`, `SAMPLE`: the probability that a packet passes.
+//! - `DROP`: the probability that a packet does not pass; one of the three must be given.
 //! - `ACTIVE`: if false, all packets pass.
 //!
 //! ## Handlers
-//! - `sampling_prob`: the probability of being passed on.
-//! - `drop_prob`: the probability of not being passed on.
-//! - `active`: whether it chooses.
-//! - `drops`: packets not passed on.
+//! - `sampling_prob`: the probability that a packet passes.
+//! - `drop_prob`: the probability that a packet does not pass.
+//! - `active`: false if all packets pass.
+//! - `drops`: the number of packets that did not pass.
 //!
 //! ## Example
 //! ```click
@@ -73,12 +73,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Probabilities are numbers of so many bits.
+/// The number of fractional bits of probabilities.
 const BITS: u32 = 28;
 const ONE: u64 = 1 << BITS;
 
 struct RandomSample {
-    /// Random numbers below it pass.
+    /// The bound for random numbers: a packet passes if its number is smaller.
     threshold: u64,
     active: bool,
     drops: u64,
@@ -96,7 +96,7 @@ impl Element for RandomSample {
             return;
         }
         let (threshold, drops) = (self.threshold, &mut self.drops);
-        // Both closures need the context, so the numbers come from a generator of the batch's own.
+        // Both closures need the context, so the batch has its own generator.
         let mut random = cx.random().fork();
         batch.sift(
             |_| if random.u64(..ONE) < threshold { Ok(()) } else { Err(DropReason::Sampled) },

@@ -1,15 +1,16 @@
 //! # RatedSplitter
-//! Sends up to so many packets per second to output 0, and the others to output 1.
+//! Sends up to a number of packets per second to output 0, and further packets to output 1.
 //!
-//! A token bucket keeps the rate, as in RatedUnqueue. Without output 1, packets above the rate are dropped.
+//! A token bucket enforces the rate, as in RatedUnqueue. Without output 1, packets above the rate are
+//! dropped.
 //!
 //! ## Usage
 //! `RatedSplitter(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for no limit.
-//! - `BURST_DURATION`: the bucket holds what comes in during this time.
-//! - `BURST_SIZE`: packets that the bucket holds.
+//! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
+//! - `BURST_SIZE`: the size of the bucket in packets.
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
@@ -48,14 +49,14 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Both classes of this kind.
+/// The element of the classes RatedSplitter and BandwidthRatedSplitter.
 pub(super) struct RatedSplitter {
     pub(super) limit: Limit,
 }
 
 impl Element for RatedSplitter {
     fn effects(&self) -> Effects {
-        // How long packets are decides how many of them may go.
+        // The lengths of packets determine how many packets may pass.
         let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
         let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
         let effects = Effects { whole_length: true, ..Effects::cases(cases) };

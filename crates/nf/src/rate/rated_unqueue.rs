@@ -1,21 +1,21 @@
 //! # RatedUnqueue
-//! Pulls packets and pushes them on, at most so many per second.
+//! Pulls packets and pushes them, up to a number of packets per second.
 //!
-//! A token bucket keeps the rate; it is full at first, and holds 20 milliseconds' worth of packets unless told
-//! otherwise.
+//! A token bucket enforces the rate. The bucket is full at the start, and holds the packets of 20
+//! milliseconds unless configured otherwise.
 //!
 //! ## Usage
 //! `RatedUnqueue(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for no limit.
-//! - `BURST_DURATION`: the bucket holds what comes in during this time.
-//! - `BURST_SIZE`: packets that the bucket holds.
+//! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
+//! - `BURST_SIZE`: the size of the bucket in packets.
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
-//! - `active`: whether it pulls.
-//! - `calls`: what its task has done so far.
+//! - `active`: true if the element pulls packets.
+//! - `calls`: counts of the task's runs, pushes, failed pulls and packets.
 //!
 //! ## Example
 //! ```click
@@ -52,11 +52,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Those of both classes.
+/// The handlers of RatedUnqueue and BandwidthRatedUnqueue.
 pub(super) const HANDLERS: &[HandlerInfo] =
     &[HandlerInfo::both("rate"), HandlerInfo::both("active"), HandlerInfo::count("calls")];
 
-/// Pulls what a limit allows.
+/// An element that pulls and pushes packets within a limit.
 pub(super) struct RatedUnqueue {
     limit: Limit,
     active: bool,

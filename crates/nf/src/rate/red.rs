@@ -1,27 +1,29 @@
 //! # RED
-//! Drops packets at random, the more the longer the queues get (random early detection).
+//! Drops packets at random, with a probability that grows with the length of queues (random early
+//! detection).
 //!
-//! It watches a moving average of the lengths of the nearest queues: downstream where packets are pushed, upstream
-//! where they are pulled (Floyd and Jacobson, 1993). Chosen packets go to output 1, or are dropped.
+//! RED computes a moving average of the lengths of the nearest queues: downstream if its ports are push
+//! ports, upstream if they are pull ports (Floyd and Jacobson, 1993). Chosen packets go to output 1, or are
+//! dropped.
 //!
 //! ## Usage
 //! `RED(MIN_THRESH, MAX_THRESH, MAX_P [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MIN_THRESH`: no packets are dropped while the average is not above it.
-//! - `MAX_THRESH`: where the probability reaches MAX_P.
-//! - `MAX_P`: probability of being dropped when the average reaches MAX_THRESH.
-//! - `QUEUES`: names of queues to watch instead of the nearest ones.
-//! - `STABILITY`: how slowly the average follows: a new length counts for one part in two to this power.
-//! - `GENTLE`: whether the probability goes from MAX_P to one while the average goes to twice MAX_THRESH; if not, all
-//!   packets above MAX_THRESH are dropped.
+//! - `MIN_THRESH`: the average length up to which no packet is dropped.
+//! - `MAX_THRESH`: the average length at which the drop probability reaches MAX_P.
+//! - `MAX_P`: the drop probability at MAX_THRESH.
+//! - `QUEUES`: the names of the queues to watch; the nearest queues if not given.
+//! - `STABILITY`: the weight of a new length in the average is 1 / 2^STABILITY.
+//! - `GENTLE`: if true, the probability grows from MAX_P to 1 while the average grows from MAX_THRESH to
+//!   twice MAX_THRESH; if false, all packets above MAX_THRESH are dropped.
 //!
 //! ## Handlers
 //! - `min_thresh`, `max_thresh`, `max_p`: the arguments.
-//! - `drops`: packets dropped.
-//! - `queues`: the queues, one per line.
-//! - `avg_queue_size`: the average.
-//! - `stats`: length, average and drops, for people.
+//! - `drops`: the number of chosen packets.
+//! - `queues`: the names of the queues, one per line.
+//! - `avg_queue_size`: the average length.
+//! - `stats`: queue length, average and drops, as readable text.
 //!
 //! ## Example
 //! ```click
@@ -92,16 +94,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Averages have so many binary digits behind the point.
+/// The number of fractional bits of averages.
 const SCALE: u32 = 10;
-/// Probabilities too.
+/// The number of fractional bits of probabilities.
 const P_BITS: u32 = 16;
 
 #[derive(Clone, Copy)]
 struct Bounds {
     least: u32,
     most: u32,
-    /// Of 2^16.
+    /// The probability times 2^16.
     p: u32,
 }
 
@@ -126,12 +128,13 @@ impl Bounds {
 struct Average {
     stability: u32,
     scaled: i64,
-    /// The last look at empty queues, in epochs; how long they were empty counts.
+    /// The epoch of the last look at empty queues; the average sinks once per epoch in which they were
+    /// empty.
     empty_since: Option<i64>,
 }
 
 impl Average {
-    /// While queues are empty, the average sinks once per so much time.
+    /// The time, in nanoseconds, in which the average sinks once while the queues are empty.
     const EPOCH: i64 = 20_000_000;
 
     fn update(&mut self, length: usize, now: Timestamp) {
@@ -163,15 +166,16 @@ struct Red {
     gentle: bool,
     queues: Watched,
     average: Average,
-    /// Packets since the last drop while drops are possible, from -1.
+    /// The number of packets since the last drop; -1 while drops are not possible.
     count: i64,
-    /// Of 2^16; drawn anew after each drop, so that gaps between drops are even.
+    /// A random number below 2^16, drawn again after each drop, so that the gaps between drops are
+    /// uniformly distributed.
     random: i64,
     drops: u64,
 }
 
 impl Red {
-    /// The probability of a drop, of 2^16; `None` if everything has to go.
+    /// Returns the probability of a drop, times 2^16; `None` if all packets are dropped.
     fn probability(&self) -> Option<i64> {
         let (average, p) = (self.average.scaled, i64::from(self.bounds.p));
         let [least, most] = [self.bounds.least, self.bounds.most].map(|bound| i64::from(bound) << SCALE);
@@ -222,7 +226,7 @@ impl Element for Red {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        // Whoever pulls gets packets while there are any, however many are dropped.
+        // Pull until there are enough packets, regardless of the number that are dropped.
         let mut all = cx.batch();
         while all.len() < max.min(BATCH_CAPACITY) {
             let mut batch = cx.pull(0, max.min(BATCH_CAPACITY) - all.len());
@@ -327,7 +331,7 @@ mod tests {
     fn averages_follow_and_sink_while_queues_are_empty() {
         let mut average = Average { stability: 4, scaled: 0, empty_since: None };
         (0..200).for_each(|_| average.update(40, Timestamp(1)));
-        // Rounding keeps it from getting there by less than a hundredth.
+        // Rounding keeps the average from the exact value by less than a hundredth.
         assert!(((40 << SCALE) - average.scaled).abs() < 10);
         average.update(0, Timestamp::from_secs(1));
         assert!(average.scaled >> SCALE >= 37);

@@ -1,10 +1,12 @@
 //! # Shaper
-//! Lets so many packets per second be pulled, evenly spaced.
+//! Limits pulled packets to a number of packets per second, evenly spaced.
 //!
-//! Packet number n of a second may go at n divided by the rate. What was not pulled in its time may be pulled until the
-//! second is over. Output 1, if there is one, gives packets whenever output 0 would give none.
+//! Packet n of a second may be pulled n / RATE seconds after the start of the second. A packet that is not
+//! pulled at its time may be pulled until the second is over. Output 1, if it exists, gives packets
+//! whenever output 0 would give none.
 //!
-//! With one output, whoever pulls sleeps until the next packet may go. Click's keeps it trying.
+//! With one output, elements that pull sleep until the next packet may be pulled. In Click, they keep
+//! trying.
 //!
 //! ## Usage
 //! `Shaper(RATE)`
@@ -14,7 +16,7 @@
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
-//! - `reset`: starts counting afresh.
+//! - `reset`: restarts the spacing from the current time.
 //!
 //! ## Example
 //! ```click
@@ -52,15 +54,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Those of both classes.
+/// The handlers of Shaper and BandwidthShaper.
 pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("rate"), HandlerInfo::write("reset")];
 
 const SECOND: i128 = 1_000_000_000;
 
-/// Even spacing within each second.
+/// The even spacing of packets or bytes within each second.
 struct Gaps {
     rate: u64,
-    /// The second that is counted in, and what has gone in it; what went too early counts for the next one.
+    /// The current second, and the packets or bytes sent in it; an excess is carried over to the next
+    /// second.
     second: Option<i64>,
     gone: i128,
 }
@@ -70,13 +73,13 @@ impl Gaps {
         Gaps { rate, second: None, gone: 0 }
     }
 
-    /// Whether something may go now.
+    /// True if the next packet may be sent now.
     fn allow(&mut self, now: Timestamp) -> bool {
         let (second, nanos) = now.parts();
         let due = i128::from(nanos) * i128::from(self.rate);
         match self.second {
             None => {
-                // Something may go soon after the start, if not at once.
+                // At the start, the next packet may be sent soon, if not immediately.
                 self.gone = due / SECOND + i128::from(due % SECOND > SECOND / 2);
                 self.second = Some(second);
             }
@@ -91,7 +94,7 @@ impl Gaps {
         self.rate > 0 && due / SECOND >= self.gone
     }
 
-    /// When something may go next, if it may not now.
+    /// Returns the time at which the next packet may be sent, if none may be sent now.
     fn next(&self) -> Option<Timestamp> {
         let rate = i128::from(self.rate);
         let wait = (self.gone.max(0) * SECOND + rate - 1).checked_div(rate)?;
@@ -100,10 +103,10 @@ impl Gaps {
     }
 }
 
-/// Both shapers.
+/// The element of the classes Shaper and BandwidthShaper.
 pub(super) struct Shaper {
     gaps: Gaps,
-    /// Bytes count, and all outputs give the same.
+    /// True if the rate is in bytes; all outputs then give packets alike.
     bandwidth: bool,
     outputs: usize,
 }
@@ -115,7 +118,7 @@ impl Shaper {
 
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<element::Packet> {
         if !self.gaps.allow(cx.now()) {
-            // A signal is for all outputs: with two of them somebody may always want a packet.
+            // A signal applies to all outputs: with two outputs, one of them may always give a packet.
             if self.outputs == 1 {
                 cx.set_signal(Signal::Packets, false);
             }

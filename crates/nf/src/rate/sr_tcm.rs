@@ -1,41 +1,43 @@
 //! # SrTCM
-//! Gives packets a colour by one rate and two burst sizes: the single rate three color marker (RFC 2697).
+//! Colours packets by one rate and two burst sizes: the single rate three color marker (RFC 2697).
 //!
-//! Tokens come in at the committed information rate, one per byte. They fill the committed bucket up to the committed
-//! burst size and, while that is full, the excess bucket up to the excess burst size; both are full at the start. A packet
-//! that the committed bucket has tokens for takes them and is green; otherwise one that the excess bucket has tokens for
-//! takes those and is yellow; all others are red and take none. If the meter is aware of colours, a packet that comes
-//! yellow cannot become green, and one that comes red stays so.
+//! Tokens arrive at the committed information rate, one per byte. They fill the committed bucket up to the
+//! committed burst size and, while that bucket is full, the excess bucket up to the excess burst size; both
+//! buckets are full at the start. A packet for which the committed bucket has enough tokens takes them and
+//! is green. Otherwise, a packet for which the excess bucket has enough tokens takes them and is yellow.
+//! All other packets are red and take no tokens. If COLOR_AWARE is true, a packet that arrives yellow
+//! cannot become green, and a packet that arrives red stays red.
 //!
-//! The colour is written to an annotation: 0 for green, 1 for yellow, 2 for red; what comes with another value counts as
-//! red. With one output, all packets leave by it. With more, green packets leave by output 0, yellow ones by output 1 and
-//! red ones by output 2; colours without an output are dropped.
+//! The colour is written to an annotation: 0 for green, 1 for yellow, 2 for red. Other values of arriving
+//! packets mean red. With one output, all packets leave by it. With more outputs, green packets leave by
+//! output 0, yellow packets by output 1 and red packets by output 2; packets whose output does not exist
+//! are dropped.
 //!
-//! The bytes of a packet are counted from the network header annotation on, so that link headers do not count; without
-//! the annotation all bytes count.
+//! The length of a packet is counted from the network header annotation on, without link headers; if the
+//! annotation is not set, all bytes count.
 //!
 //! ## Usage
 //! `SrTCM(CIR, CBS, EBS [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CIR`: committed information rate, a bandwidth.
-//! - `CBS`: committed burst size in bytes.
-//! - `EBS`: excess burst size in bytes. CBS and EBS cannot both be 0; one that is not should be as large as the largest
-//!   packet at least, since larger ones get another colour however long nothing came.
-//! - `COLOR_AWARE`: whether packets come with colours.
+//! - `CIR`: the committed information rate, a bandwidth.
+//! - `CBS`: the committed burst size in bytes.
+//! - `EBS`: the excess burst size in bytes. CBS and EBS cannot both be 0. A size other than 0 should be at
+//!   least the length of the largest packet, since a longer packet never gets the colour of that bucket.
+//! - `COLOR_AWARE`: if true, packets arrive with colours.
 //! - `ANNO`: the annotation of the colour, by name or offset.
 //!
 //! ## Handlers
 //! - `cir`: the committed information rate.
 //! - `cbs`: the committed burst size.
 //! - `ebs`: the excess burst size.
-//! - `green`: green packets.
-//! - `yellow`: yellow packets.
-//! - `red`: red packets.
-//! - `green_bytes`: their bytes.
-//! - `yellow_bytes`: their bytes.
-//! - `red_bytes`: their bytes.
-//! - `tokens`: tokens in the committed and the excess bucket.
+//! - `green`: the number of green packets.
+//! - `yellow`: the number of yellow packets.
+//! - `red`: the number of red packets.
+//! - `green_bytes`: the bytes of green packets.
+//! - `yellow_bytes`: the bytes of yellow packets.
+//! - `red_bytes`: the bytes of red packets.
+//! - `tokens`: the numbers of tokens in the committed and the excess bucket.
 //! - `reset`: sets the counts to zero.
 //!
 //! ## Example
@@ -87,11 +89,11 @@ pub static CLASS: Class = Class {
 
 #[derive(Clone, Debug)]
 struct SingleRate {
-    /// Tokens at the committed information rate.
+    /// The source of tokens at the committed information rate.
     ticks: Ticks,
-    /// Committed and excess burst size.
+    /// The committed and the excess burst size.
     sizes: (u64, u64),
-    /// Tokens in the committed and the excess bucket: Tc and Te.
+    /// The tokens in the committed and the excess bucket: Tc and Te.
     tokens: (u64, u64),
 }
 
@@ -166,7 +168,7 @@ mod tests {
     use super::super::colours::model::{Clock, agree, steps};
     use super::*;
 
-    /// A marker with full buckets at time zero.
+    /// Returns a marker with full buckets at time zero.
     fn marker(rate: u64, cbs: u64, ebs: u64) -> SingleRate {
         let mut marker = SingleRate::new(rate, (cbs, ebs)).unwrap();
         marker.refill(Timestamp(0));
@@ -261,7 +263,8 @@ mod tests {
     }
 
     proptest! {
-        /// Section 3 to the letter: at each tick Tc grows if it is below CBS, else Te if it is below EBS.
+        /// The rule of RFC 2697, section 3, literally: at each tick Tc grows if it is below CBS, else Te if
+        /// it is below EBS.
         #[test]
         fn agrees_with_the_rule_token_by_token(
             rate in prop_oneof![0u64..50, 0u64..30_000], cbs in 0u64..4000, ebs in 1u64..4000, steps in steps(), aware: bool,

@@ -5,7 +5,7 @@
 //! `TimedSink([INTERVAL])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: time between two pulls; the first one comes after one interval.
+//! - `INTERVAL`: the time between two pulls; the first pull is after one interval.
 //!
 //! ## Handlers
 //! - `interval`: the interval.
@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
 
 struct TimedSink {
     interval: Timestamp,
-    /// Intervals count from it, so that late timers do not add up.
+    /// The time of the next pull. Intervals are counted from it, so that delays of timers do not add up.
     next: Timestamp,
 }
 

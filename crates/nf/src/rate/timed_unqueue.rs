@@ -1,12 +1,12 @@
 //! # TimedUnqueue
-//! Pulls some packets per interval and pushes them on.
+//! Pulls packets, up to a number per interval, and pushes them.
 //!
 //! ## Usage
 //! `TimedUnqueue(INTERVAL [, BURST])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: time between two turns.
-//! - `BURST`: most packets per turn.
+//! - `INTERVAL`: the time between two turns.
+//! - `BURST`: the maximum number of packets per turn.
 //!
 //! ## Example
 //! ```click
@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes one that pulls `burst` packets unless it is told otherwise.
+/// Makes an element that pulls `burst` packets per turn, unless BURST is given.
 pub(super) fn build(args: &mut Args<'_>, burst: i32) -> Result<Box<dyn Element>, Invalid> {
     let interval = args.required("INTERVAL");
     let burst = args.or("BURST", burst);
@@ -49,9 +49,9 @@ pub(super) fn build(args: &mut Args<'_>, burst: i32) -> Result<Box<dyn Element>,
 struct TimedUnqueue {
     interval: Timestamp,
     burst: usize,
-    /// Whether the interval is not yet over.
+    /// True while the interval is not over.
     waiting: bool,
-    /// When the last interval ended, if no turn since has found nothing to do.
+    /// The time at which the last interval ended; `None` if a turn since then found nothing to do.
     last: Option<Timestamp>,
 }
 
@@ -66,7 +66,7 @@ impl Element for TimedUnqueue {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        // A queue has got a packet in the meantime; its turn comes.
+        // A queue has received a packet in the meantime; the timer will schedule the task.
         if self.waiting {
             return false;
         }

@@ -1,25 +1,27 @@
 //! # TrTCM
-//! Gives packets a colour by two rates and their burst sizes: the two rate three color marker (RFC 2698).
+//! Colours packets by two rates and their burst sizes: the two rate three color marker (RFC 2698).
 //!
-//! Tokens come in at the peak information rate to the peak bucket and at the committed information rate to the committed
-//! bucket, one per byte, each up to its burst size; both are full at the start. A packet that the peak bucket has no tokens
-//! for is red and takes none. Otherwise it takes tokens there, and is yellow if the committed bucket has none for it; if it
-//! has, it takes those too and is green. If the meter is aware of colours, a packet that comes yellow cannot become green,
-//! and one that comes red stays so.
+//! Tokens arrive in the peak bucket at the peak information rate and in the committed bucket at the
+//! committed information rate, one per byte, each up to its burst size; both buckets are full at the start.
+//! A packet for which the peak bucket has too few tokens is red and takes no tokens. Any other packet takes
+//! its tokens from the peak bucket. It is yellow if the committed bucket has too few tokens for it;
+//! otherwise it takes tokens from that bucket, too, and is green. If COLOR_AWARE is true, a packet that
+//! arrives yellow cannot become green, and a packet that arrives red stays red.
 //!
-//! Colours, outputs and bytes are those of SrTCM: the colour goes to an annotation (0 green, 1 yellow, 2 red) and, with
-//! more than one output, chooses the output of that number; colours without an output are dropped. Bytes count from the
-//! network header annotation on, if it is set.
+//! Colours, outputs and lengths are as in SrTCM. The colour is written to an annotation (0 green, 1 yellow,
+//! 2 red). With more than one output, packets leave by the output of that number; packets whose output does
+//! not exist are dropped. Lengths are counted from the network header annotation on, if it is set.
 //!
 //! ## Usage
 //! `TrTCM(CIR, CBS, PIR, PBS [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CIR`: committed information rate, a bandwidth.
-//! - `CBS`: committed burst size in bytes, not 0.
-//! - `PIR`: peak information rate, not below CIR.
-//! - `PBS`: peak burst size in bytes, not 0. Both sizes should be as large as the largest packet at least.
-//! - `COLOR_AWARE`: whether packets come with colours.
+//! - `CIR`: the committed information rate, a bandwidth.
+//! - `CBS`: the committed burst size in bytes, not 0.
+//! - `PIR`: the peak information rate, not below CIR.
+//! - `PBS`: the peak burst size in bytes, not 0. CBS and PBS should be at least the length of the largest
+//!   packet.
+//! - `COLOR_AWARE`: if true, packets arrive with colours.
 //! - `ANNO`: the annotation of the colour, by name or offset.
 //!
 //! ## Handlers
@@ -27,13 +29,13 @@
 //! - `cbs`: the committed burst size.
 //! - `pir`: the peak information rate.
 //! - `pbs`: the peak burst size.
-//! - `green`: green packets.
-//! - `yellow`: yellow packets.
-//! - `red`: red packets.
-//! - `green_bytes`: their bytes.
-//! - `yellow_bytes`: their bytes.
-//! - `red_bytes`: their bytes.
-//! - `tokens`: tokens in the committed and the peak bucket.
+//! - `green`: the number of green packets.
+//! - `yellow`: the number of yellow packets.
+//! - `red`: the number of red packets.
+//! - `green_bytes`: the bytes of green packets.
+//! - `yellow_bytes`: the bytes of yellow packets.
+//! - `red_bytes`: the bytes of red packets.
+//! - `tokens`: the numbers of tokens in the committed and the peak bucket.
 //! - `reset`: sets the counts to zero.
 //!
 //! ## Example
@@ -84,7 +86,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Tokens of one of the two rates.
+/// The token bucket of one of the two rates.
 #[derive(Clone, Debug)]
 struct Bucket {
     ticks: Ticks,
@@ -262,7 +264,7 @@ mod tests {
     }
 
     proptest! {
-        /// Section 3 to the letter.
+        /// The rule of RFC 2698, section 3, literally.
         #[test]
         fn agrees_with_the_rule_token_by_token(
             cir in prop_oneof![0u64..50, 0u64..20_000], more in 0u64..20_000,

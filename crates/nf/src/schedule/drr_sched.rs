@@ -1,14 +1,15 @@
 //! # DRRSched
-//! Pulls from its inputs by deficit round robin, so that each gets the same share of bytes.
+//! Pulls from its inputs by deficit round robin, so that each input gets the same share of bytes.
 //!
-//! Each turn gives an input a quantum of bytes; it keeps what it does not use for as long as it has packets
-//! (Shreedhar and Varghese, SIGCOMM 1995). A packet that is too long for its input's credit waits in the element.
+//! Each turn gives an input a quantum of bytes. The input keeps unused bytes for as long as it has packets
+//! (Shreedhar and Varghese, SIGCOMM 1995). A packet that is longer than its input's credit waits in the
+//! element.
 //!
 //! ## Usage
 //! `DRRSched([QUANTUM])`
 //!
 //! ## Arguments
-//! - `QUANTUM`: bytes per turn.
+//! - `QUANTUM`: the bytes per turn.
 //!
 //! ## Example
 //! ```click
@@ -51,19 +52,19 @@ pub static CLASS: Class = Class {
 struct Input {
     /// A packet that waits for credit.
     head: Option<Packet>,
-    /// Bytes that it may send.
+    /// The number of bytes that the input may send.
     credit: u64,
 }
 
 struct DrrSched {
     quantum: u64,
     inputs: Vec<Input>,
-    /// Whose turn it is.
+    /// The input whose turn it is.
     next: usize,
 }
 
 impl DrrSched {
-    /// Looks at each input once, from the one that gave the last packet.
+    /// Tries each input once, starting with the input that gave the last packet.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let mut active = false;
         for _ in 0..self.inputs.len() {

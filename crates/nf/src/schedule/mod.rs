@@ -1,4 +1,4 @@
-//! Who is next: elements that pull from several inputs.
+//! Schedulers: elements that pull from several inputs.
 
 pub mod drr_sched;
 pub mod prio_sched;
@@ -14,7 +14,7 @@ pub mod time_sorted_sched;
 use element::{Batch, Cx, DropReason, Packet};
 use packet::BATCH_CAPACITY;
 
-/// One packet from an input.
+/// Pulls one packet from an input.
 pub(crate) fn pull_one(cx: &mut Cx<'_>, input: usize) -> Option<Packet> {
     let mut batch = cx.pull(input, 1);
     let packet = batch.pop();
@@ -22,7 +22,7 @@ pub(crate) fn pull_one(cx: &mut Cx<'_>, input: usize) -> Option<Packet> {
     packet
 }
 
-/// Fills a batch with at most `max` packets from `next`, until it has none.
+/// Fills a batch with packets from `next`, up to `max`, until `next` returns `None`.
 pub(crate) fn collect(
     cx: &mut Cx<'_>,
     max: usize,
@@ -32,7 +32,7 @@ pub(crate) fn collect(
     while batch.len() < max.min(BATCH_CAPACITY)
         && let Some(packet) = next(cx)
     {
-        // There is room, as the condition says.
+        // There is room, by the condition of the loop.
         if let Err(packet) = batch.push(packet) {
             cx.drop(packet, DropReason::NoBuffer);
         }

@@ -1,7 +1,7 @@
 //! # PrioSched
 //! Pulls from the first input that has a packet.
 //!
-//! Inputs that say that they are empty are not asked.
+//! PrioSched does not pull from inputs whose signal says that they are empty.
 //!
 //! ## Usage
 //! `PrioSched`
@@ -45,7 +45,8 @@ impl Element for PrioSched {
         let max = max.min(BATCH_CAPACITY);
         let mut all = cx.batch();
         for input in 0..self.inputs {
-            // An input is asked until it has nothing: what it gave may have been less than it has.
+            // Pull from an input until it is empty, because a pull may return fewer packets than the input
+            // has.
             while all.len() < max && cx.may_pull(input) {
                 let mut batch = cx.pull(input, max - all.len());
                 let empty = batch.is_empty();

@@ -1,13 +1,13 @@
 //! # PullSwitch
 //! Pulls from one input, which a handler chooses.
 //!
-//! Whoever pulls from it sleeps while the chosen input has nothing.
+//! Elements that pull from PullSwitch sleep while the chosen input has no packets.
 //!
 //! ## Usage
 //! `PullSwitch([INPUT])`
 //!
 //! ## Arguments
-//! - `INPUT`: the input; a negative one, or one that does not exist, for none.
+//! - `INPUT`: the input; a negative number, or an input that does not exist, for no input.
 //!
 //! ## Handlers
 //! - `switch`: the input.
@@ -45,18 +45,18 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Packets of one input pass; those of others stay where they are until the end.
+/// Returns the effects: packets of one input pass; packets of other inputs stay upstream until the end.
 pub(super) fn pulls_from(chosen: Option<usize>) -> Effects {
     let passes = chosen.map(|input| Case::new(Filter::Any, Target::Output(0)).on(input));
     let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
     Effects::cases(passes.into_iter().chain([stays]).collect())
 }
 
-/// The three switches of this kind.
+/// The element of the classes PullSwitch and SimplePullSwitch.
 pub(super) struct PullSwitch {
     chosen: Option<usize>,
     inputs: usize,
-    /// Whether it tells pullers about the chosen input only.
+    /// True if the signal to pullers depends on the chosen input only.
     signals: bool,
 }
 

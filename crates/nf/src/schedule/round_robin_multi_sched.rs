@@ -1,14 +1,14 @@
 //! # RoundRobinMultiSched
 //! Pulls from its inputs in turn, several packets from each.
 //!
-//! An input that has nothing loses the rest of its turn.
+//! An input that has no packets loses the rest of its turn.
 //!
 //! ## Usage
 //! `RoundRobinMultiSched([N, MAX])`
 //!
 //! ## Arguments
-//! - `N`: packets per turn.
-//! - `MAX`: pulls from the first so many inputs only.
+//! - `N`: the number of packets per turn.
+//! - `MAX`: the number of inputs to use, counted from the first.
 //!
 //! ## Example
 //! ```click

@@ -1,14 +1,14 @@
 //! # RoundRobinSched
-//! Pulls from its inputs in turn, past those that have nothing.
+//! Pulls from its inputs in turn, and skips inputs without packets.
 //!
-//! The next packet is looked for from the input behind the one that gave the last packet. Inputs that say that they
-//! are empty are not asked.
+//! The search for the next packet starts at the input after the input that gave the last packet.
+//! RoundRobinSched does not pull from inputs whose signal says that they are empty.
 //!
 //! ## Usage
 //! `RoundRobinSched([MAX])`
 //!
 //! ## Arguments
-//! - `MAX`: pulls from the first so many inputs only.
+//! - `MAX`: the number of inputs to use, counted from the first.
 //!
 //! ## Example
 //! ```click
@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes one that takes `turn` packets from an input before it goes on to the next.
+/// Makes a scheduler that pulls `turn` packets from an input before it turns to the next.
 pub(super) fn build(args: &mut Args<'_>, turn: u32) -> Result<Box<dyn Element>, Invalid> {
     let inputs = args.or("MAX", args.inputs()).min(args.inputs());
     args.finish()?;
@@ -46,9 +46,9 @@ pub(super) fn build(args: &mut Args<'_>, turn: u32) -> Result<Box<dyn Element>, 
 struct RoundRobinSched {
     inputs: usize,
     turn: u32,
-    /// Where to look first.
+    /// The input at which the search for a packet starts.
     next: usize,
-    /// Packets of this turn so far.
+    /// The number of packets of the current turn.
     taken: u32,
 }
 

@@ -1,13 +1,13 @@
 //! # SimplePullSwitch
-//! Pulls from one input, which a handler chooses, and tells pullers nothing of it.
+//! Pulls from one input, which a handler chooses, and gives pullers no signal about the choice.
 //!
-//! Whoever pulls from it sleeps only while all inputs have nothing.
+//! Elements that pull from SimplePullSwitch sleep only while all inputs have no packets.
 //!
 //! ## Usage
 //! `SimplePullSwitch([INPUT])`
 //!
 //! ## Arguments
-//! - `INPUT`: the input; a negative one, or one that does not exist, for none.
+//! - `INPUT`: the input; a negative number, or an input that does not exist, for no input.
 //!
 //! ## Handlers
 //! - `switch`: the input.

@@ -5,7 +5,7 @@
 //! `StaticPullSwitch(INPUT)`
 //!
 //! ## Arguments
-//! - `INPUT`: the input; a negative one, or one that does not exist, for none.
+//! - `INPUT`: the input; a negative number, or an input that does not exist, for no input.
 //!
 //! ## Example
 //! ```click

@@ -2,9 +2,9 @@
 
 use element::Args;
 
-/// The pass of a client with one ticket moves on by this much.
+/// The stride of a client with one ticket: the amount by which its pass advances per turn.
 const STRIDE: u32 = 1 << 16;
-/// More tickets than this make no sense of the stride.
+/// The maximum number of tickets; with more, strides would be too coarse.
 const MOST_TICKETS: u32 = 1 << 15;
 
 struct Client {
@@ -13,15 +13,15 @@ struct Client {
     tickets: u32,
 }
 
-/// Clients, and in which order they are next.
+/// Clients, and the order of their next turns.
 pub(crate) struct Stride {
     clients: Vec<Client>,
-    /// Clients that have tickets, the next one first.
+    /// The clients that have tickets; the first has the next turn.
     order: Vec<usize>,
 }
 
 impl Stride {
-    /// Reads the arguments: one number of tickets per port. `kind` is "input" or "output".
+    /// Parses the arguments: one number of tickets per port. `kind` is "input" or "output".
     pub(crate) fn read(args: &mut Args<'_>, ports: usize, kind: &str) -> Stride {
         let (mut given, mut tickets) = (0, Vec::new());
         args.each_of_rest(|args, i, text| {
@@ -48,14 +48,14 @@ impl Stride {
             clients: tickets.iter().map(client).collect(),
             order: Vec::with_capacity(tickets.len()),
         };
-        // Who is inserted last comes first among equals, so the first ports go last.
+        // Among clients with equal passes, the last inserted comes first, so insert the first port last.
         for i in (0..tickets.len()).rev().filter(|&i| tickets[i] > 0) {
             all.insert(i);
         }
         all
     }
 
-    /// Puts a client in its place, in front of those with the same pass.
+    /// Inserts a client into the order, ahead of clients with the same pass.
     fn insert(&mut self, client: usize) {
         let pass = self.clients[client].pass;
         // Passes wrap around.
@@ -64,7 +64,8 @@ impl Stride {
         self.order.insert(place, client);
     }
 
-    /// Asks clients in order until one has something. Each that was asked moves on by its stride.
+    /// Asks clients in order until `ask` returns a value. The pass of each client that was asked advances
+    /// by its stride.
     pub(crate) fn next<T>(&mut self, mut ask: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let mut asked = 0;
         let mut found = None;
@@ -75,8 +76,8 @@ impl Stride {
             client.pass = client.pass.wrapping_add(client.stride);
             asked += 1;
         }
-        // Those asked go back one after another. The first ones are taken out and put behind the rest, so that
-        // no memory is needed: while k of them are left, they are the last k.
+        // Insert again the clients that were asked, one after another. They are first moved to the end of
+        // the order, so that no memory is needed: while k of them are left, they are the last k.
         self.order.rotate_left(asked);
         let rest = self.order.len() - asked;
         for k in 0..asked {
@@ -89,7 +90,7 @@ impl Stride {
         found
     }
 
-    /// The names of the handlers of all ports.
+    /// Returns the names of the handlers of all ports.
     pub(crate) fn handlers(&self) -> Vec<(String, element::Access)> {
         let names = (0..self.clients.len()).map(|i| format!("tickets{i}"));
         names.map(|name| (name, element::Access::READ_WRITE)).collect()
@@ -100,12 +101,12 @@ impl Stride {
         (number < self.clients.len()).then_some(number)
     }
 
-    /// Answers `ticketsN`.
+    /// Returns the value of the handler `ticketsN`.
     pub(crate) fn read_handler(&self, name: &str) -> String {
         self.client_of(name).map_or("-1".into(), |client| self.clients[client].tickets.to_string())
     }
 
-    /// Sets `ticketsN`.
+    /// Sets the tickets of the handler `ticketsN`.
     pub(crate) fn write_handler(&mut self, name: &str, value: &str) -> Result<(), String> {
         let number = element::args::parse_integer(value).ok().and_then(|n| i32::try_from(n).ok());
         let number = number.ok_or("tickets value must be integer")?;
@@ -169,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition: whoever has the lowest pass is next.
+        /// The definition: the client with the lowest pass has the next turn.
         #[test]
         fn nobody_runs_ahead(tickets in prop::collection::vec(1u32..50, 1..6)) {
             let mut stride = Stride::new(&tickets);

@@ -1,14 +1,14 @@
 //! # StrideSched
 //! Pulls from its inputs in proportion to their tickets.
 //!
-//! Inputs that have nothing are passed over, but their turn counts. Each input has a handler `tickets0`, `tickets1`
-//! and so on, which reads or sets its tickets.
+//! Inputs without packets are skipped, but their turn counts. Each input has a handler `tickets0`,
+//! `tickets1` and so on, which reads or sets its tickets.
 //!
 //! ## Usage
 //! `StrideSched(TICKETS, ...)`
 //!
 //! ## Arguments
-//! - `TICKETS`: one number for each input, at most 32768; 0 for an input that is never asked.
+//! - `TICKETS`: one number for each input, at most 32768; 0 for an input that is never pulled from.
 //!
 //! ## Example
 //! ```click
@@ -43,10 +43,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The scheduler, and the switch that does the same to outputs.
+/// The element of StrideSched, and of StrideSwitch, which does the same with outputs.
 pub(crate) struct Striding {
     pub(crate) stride: Stride,
-    /// Those of the switch.
+    /// The outputs of the switch; `None` for the scheduler.
     pub(crate) sorter: Option<Sorter>,
 }
 

@@ -1,18 +1,19 @@
 //! # TimeSortedSched
 //! Merges its inputs by time stamp.
 //!
-//! Each pull gives the packet with the earliest time stamp among the next ones of all inputs, which are expected to
-//! be in order each.
+//! Each pull gives the packet with the earliest time stamp among the next packets of all inputs. The
+//! packets of each input are expected to be in order.
 //!
 //! ## Usage
 //! `TimeSortedSched([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `STOP`: whether to stop the driver when there are no packets and the inputs say that none will come.
-//! - `BUFFER`: packets of each input that wait in the element; more than one lets it put right small disorder.
+//! - `STOP`: if true, stops the driver when there are no packets and the inputs signal that none will come.
+//! - `BUFFER`: the number of packets of each input that wait in the element; with more than one, packets
+//!   that are slightly out of order are put in order.
 //!
 //! ## Handlers
-//! - `well_ordered`: whether all packets so far have left in the order of their time stamps.
+//! - `well_ordered`: true if all packets so far have left in the order of their time stamps.
 //!
 //! ## Example
 //! ```click
@@ -62,11 +63,11 @@ pub static CLASS: Class = Class {
 };
 
 struct TimeSortedSched {
-    /// A binary heap, earliest packet first, each with its input.
+    /// A binary heap of packets and their inputs, earliest packet first.
     heap: Vec<(Packet, usize)>,
-    /// Packets that may still be taken in, by input.
+    /// The number of packets that may still be pulled from each input.
     space: Vec<usize>,
-    /// Inputs that have space.
+    /// The inputs that have space.
     open: Vec<usize>,
     buffer: usize,
     last: Timestamp,
@@ -109,7 +110,7 @@ impl TimeSortedSched {
         }
     }
 
-    /// Takes in what there is space for; whether any input says that it has packets.
+    /// Pulls packets while there is space. Returns true if any input signals that it has packets.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut active = false;
         for place in (0..self.open.len()).rev() {
@@ -118,7 +119,7 @@ impl TimeSortedSched {
                 continue;
             }
             active = true;
-            // Without memory for another one, packets stay where they are.
+            // If there is no memory for another packet, packets stay upstream.
             while self.heap.try_reserve(1).is_ok()
                 && let Some(packet) = pull_one(cx, input)
             {

@@ -1,7 +1,7 @@
-//! Handler calls out of a script's text, and the handlers that a script answers.
+//! Handler calls from a script's text, and the handlers of a script.
 //!
-//! An element is taken out of the graph while it is called, so the engine could not call a script on behalf of
-//! itself: what a script's text asks of the script itself is answered here.
+//! An element is taken out of the graph while it runs, so the engine cannot call a handler of the running
+//! script. Calls from a script's text to the script itself are therefore handled here.
 
 use element::class::{ANY_HANDLER, Access, HandlerInfo};
 use element::{Call, Cx, Files};
@@ -15,7 +15,7 @@ use super::number::parse_int;
 use super::program::{Kind, first_word};
 use super::run::{Frame, Outcome, TOO_DEEP};
 
-/// Handlers that are not functions of their parameter alone.
+/// The handlers that are not functions of their parameter alone.
 const OWN: &[HandlerInfo] = &[
     HandlerInfo { access: Access::READ_PARAM_WRITE, ..HandlerInfo::both("run") },
     HandlerInfo::write("step"),
@@ -45,12 +45,13 @@ pub(super) const HANDLERS: &[HandlerInfo] = {
 };
 
 impl Script {
-    /// A text with variables and handlers replaced.
+    /// Returns a text with variables and handlers replaced.
     pub(super) fn expand(&mut self, cx: &mut Cx<'_>, text: &str, mode: Mode) -> String {
         expand(text, mode, MOST_TEXT, &mut References { script: self, cx })
     }
 
-    /// Calls a read handler for the script: its full name and its answer. Errors are reported.
+    /// Calls a read handler for the script. Returns the handler's full name and its answer; errors are
+    /// reported.
     pub(super) fn read(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<(String, String)> {
         let call = self.find(cx, text, unquoted, false)?;
         let answer = match self.own_access(cx, &call) {
@@ -66,8 +67,8 @@ impl Script {
         }
     }
 
-    /// Calls a write handler for the script: whether it succeeded, or nothing if there is no such handler.
-    /// Errors are reported.
+    /// Calls a write handler for the script. Returns true if it succeeded, and `None` if there is no such
+    /// handler; errors are reported.
     pub(super) fn write(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<bool> {
         let call = self.find(cx, text, unquoted, true)?;
         let result = match self.own_access(cx, &call) {
@@ -80,7 +81,7 @@ impl Script {
         Some(result.is_ok())
     }
 
-    /// Finds the handler that a text calls. If there is none, that is reported.
+    /// Finds the handler that a text calls. Reports an error if there is none.
     fn find(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool, write: bool) -> Option<Call> {
         let reason = match self.parse(cx, text) {
             Ok(mut call) if self.exists(cx, &call, write) => {
@@ -99,13 +100,13 @@ impl Script {
         None
     }
 
-    /// Reads the text of a call; a bare name is the script's own handler if it has one.
+    /// Parses the text of a call; a name without an element is the script's own handler, if there is one.
     fn parse(&self, cx: &Cx<'_>, text: &str) -> Result<Call, String> {
         let own = |name: &str| {
             let call = Call::new(Some(cx.id()), name, "");
             (self.exists(cx, &call, false) || self.exists(cx, &call, true)).then_some(cx.id())
         };
-        // Whoever has the script run, it does what the configuration says.
+        // Files may be anywhere, regardless of the caller: the script does what the configuration says.
         Call::parse(text, cx, own).map(|call| Call { files: Files::Anywhere, ..call })
     }
 
@@ -128,7 +129,8 @@ impl Script {
         self.report(cx, &text);
     }
 
-    /// What the script's own text can do with a handler, if it is one that the script answers itself.
+    /// Returns the access of the script's own text to a handler of the script; `None` for handlers that the
+    /// script does not answer itself.
     fn own_access(&self, cx: &Cx<'_>, call: &Call) -> Option<Access> {
         if call.element != Some(cx.id()) {
             return None;
@@ -203,7 +205,7 @@ impl Script {
 
     fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
         if self.activation.active {
-            // The next blocking instruction is passed.
+            // Let the next blocking instruction pass.
             self.steps = self.steps.saturating_add(steps);
             return Ok(());
         }
@@ -214,7 +216,7 @@ impl Script {
         self.conclude(cx, outcome).map(|_| ())
     }
 
-    /// Runs the script from its first instruction on behalf of a handler.
+    /// Runs the script from its first instruction, for a handler.
     fn run(&mut self, cx: &mut Cx<'_>, handler: &str, args: &str, write: bool) -> Result<String, String> {
         let frame = Frame { args: args.to_owned(), handler: handler.to_owned(), write };
         let outer = std::mem::replace(&mut self.frame, frame);
@@ -228,7 +230,7 @@ impl Script {
         self.conclude(cx, outcome)
     }
 
-    /// What a handler that has led to an outcome answers.
+    /// Converts an outcome to the answer of the handler that led to it.
     fn conclude(&mut self, cx: &mut Cx<'_>, outcome: Outcome) -> Result<String, String> {
         match outcome {
             Outcome::Blocked | Outcome::End | Outcome::Exit => Ok(String::new()),
@@ -243,7 +245,7 @@ impl Script {
         }
     }
 
-    /// The value of a variable: the script's own ones come first.
+    /// Returns the value of a variable; the script's own variables take precedence.
     fn variable(&self, name: &str) -> Option<String> {
         if let Some(value) = self.variables.get(name) {
             return Some(value.clone());
@@ -263,7 +265,7 @@ impl Script {
         }
     }
 
-    /// Takes the first word off a variable.
+    /// Removes the first word of a variable, and returns it.
     fn shift(&mut self, text: &str) -> Result<String, String> {
         let variable = variable_name(text, Some("args"))?;
         let value = match self.variables.get_mut(&variable) {
@@ -283,7 +285,8 @@ impl Script {
         split_spaces(text).iter().all(|word| exists(&word.text))
     }
 
-    /// Handlers beside those of the class: exported variables, and whatever a proxy is asked for.
+    /// Returns further handlers, which the class does not list: exported variables, and any handler of a
+    /// proxy.
     pub(super) fn further_handlers(&self) -> Vec<(String, Access)> {
         let exported = self.program.exported().map(|name| (name.to_owned(), Access::READ));
         let any = (self.kind == Kind::Proxy).then(|| (ANY_HANDLER.to_owned(), Access::READ_PARAM_WRITE));
@@ -291,7 +294,7 @@ impl Script {
     }
 }
 
-/// What references in a script's text stand for.
+/// The values of references in a script's text.
 struct References<'a, 'cx> {
     script: &'a mut Script,
     cx: &'a mut Cx<'cx>,
@@ -323,7 +326,7 @@ impl Source for References<'_, '_> {
     }
 }
 
-/// `element.handler`, or the handler's name alone if it is the router's.
+/// Returns `element.handler`, or only the handler's name if it is a handler of the router.
 fn full_name(cx: &Cx<'_>, call: &Call) -> String {
     match call.element {
         Some(element) => format!("{}.{}", cx.name_of(element), call.handler),
@@ -331,7 +334,7 @@ fn full_name(cx: &Cx<'_>, call: &Call) -> String {
     }
 }
 
-/// The only word of a parameter.
+/// Returns the only word of a parameter.
 fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
     let words = split_spaces(text);
     match (&words[..], default) {
@@ -342,7 +345,7 @@ fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// A number from 0 to 2^31 - 1, from 0 to N - 1, or from N1 to N2.
+/// Returns a random number from 0 to 2^31 - 1, from 0 to N - 1, or from N1 to N2.
 fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
     let words = split_spaces(text);
     let numbers: Option<Vec<i64>> = words.iter().map(|word| parse_int(&word.text)).collect();

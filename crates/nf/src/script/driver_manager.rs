@@ -1,25 +1,28 @@
 //! # DriverManager
-//! A script that is asked when the driver is about to stop.
+//! Runs a script that decides when the driver stops.
 //!
-//! It is a Script whose TYPE is DRIVER unless it says otherwise; there can be only one of that type. If it does
-//! not begin by waiting, it runs before anything else. Each request to stop, by whatever element, is a step: it
-//! ends the instruction that waits, and the run goes on until the script has reached its end or a `stop`.
-//! Having nothing left to do counts as a request to stop.
+//! DriverManager is a Script with DRIVER as the default TYPE; there can be only one script of that type.
+//! Unless its first instruction waits, the script runs before anything else. Each request to stop, by any
+//! element, is a step: it ends the instruction that waits, and the run continues until the script has
+//! reached its end or a `stop`. Having no work left counts as a request to stop.
 //!
 //! ## Usage
 //! `DriverManager(INSTRUCTION, ..., [TYPE type])`
 //!
 //! ## Arguments
-//! - `INSTRUCTION`: an instruction of the script, as in Script. Without any, it waits for the first request.
+//! - `INSTRUCTION`: an instruction of the script, as in Script. Without instructions, it waits for the
+//!   first request to stop.
 //! - `TYPE`: as in Script.
 //!
 //! ## Handlers
 //! - `run`, `step`, `goto`, `get`, `set`, `shift`: control the script, as in Script.
 //! - `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `neg`, `abs`, `ceil`: arithmetic, as in Script.
-//! - `min`, `max`, `avg`, `count`, `popcount`, `gt_vec`: of lists of numbers, as in Script.
-//! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`, `not`, `and`, `or`, `nand`, `nor`: comparison and logic, as in Script.
-//! - `if`, `in`, `first`, `sprintf`, `length`, `unquote`: words and texts, as in Script.
-//! - `random`, `now`, `now_steady`, `readable`, `writable`: what the router knows, as in Script.
+//! - `min`, `max`, `avg`, `count`, `popcount`, `gt_vec`: functions of lists of numbers, as in Script.
+//! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`, `not`, `and`, `or`, `nand`, `nor`: comparison and logic, as in
+//!   Script.
+//! - `if`, `in`, `first`, `sprintf`, `length`, `unquote`: functions of words and texts, as in Script.
+//! - `random`, `now`, `now_steady`, `readable`, `writable`: random numbers, the time, and the existence of
+//!   handlers, as in Script.
 //! - `htons`, `htonl`, `ntohs`, `ntohl`: byte order, as in Script.
 //!
 //! ## Example

@@ -1,32 +1,32 @@
 //! Substitution of `$name`, `${name}` and `$(handler parameters)` in the text of an instruction.
 //!
-//! Single quotes and, inside double quotes, a backslash protect a dollar sign. A value that is put inside double
-//! quotes gets backslashes where it needs them, so that it stays one piece. What cannot be replaced stays as it
-//! is.
+//! Single quotes, and a backslash inside double quotes, protect a dollar sign. A value that is inserted
+//! inside double quotes gets backslashes where they are needed, so that it remains one word. References
+//! without a value do not change.
 
 use lang::args::quote;
 
-/// What references in a text stand for.
+/// A source of values for the references in a text.
 pub(super) trait Source {
-    /// The value of a variable, if there is one.
+    /// Returns the value of a variable, if it exists.
     fn variable(&mut self, name: &str) -> Option<String>;
-    /// The value of a read handler; the text is already expanded. Errors are reported by the source.
+    /// Returns the value of a read handler; the text is already expanded. The source reports errors.
     fn handler(&mut self, text: &str) -> Option<String>;
-    /// Called before the inside of a reference is expanded; false if that would be too deep.
+    /// Called before the inside of a reference is expanded; returns false if the nesting is too deep.
     fn enter(&mut self) -> bool;
-    /// Called afterwards.
+    /// Called after the inside of a reference was expanded.
     fn leave(&mut self);
-    /// Called when the result would be too long; the rest is left out.
+    /// Called when the result is too long; the result is then empty.
     fn too_long(&mut self);
 }
 
-/// How values are put into the text.
+/// The way in which values are inserted into the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// As they are.
+    /// Values are inserted unchanged.
     Plain,
-    /// In double quotes of their own, unless they are inside quotes already, so that removing one layer of
-    /// quotes from the whole text leaves them as they are.
+    /// Values are put in double quotes, unless they are inside quotes already, so that removing one layer
+    /// of quotes from the whole text gives the values unchanged.
     Quoted,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Mode {
 pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Source) -> String {
     let mut out = String::with_capacity(text.len());
     let mut quotes = None;
-    // Text before `copied` has been dealt with.
+    // Text before `copied` has already been copied to `out`.
     let (mut at, mut copied) = (0, 0);
     let bytes = text.as_bytes();
     while let Some(&byte) = bytes.get(at) {
@@ -70,7 +70,7 @@ pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Sourc
     out
 }
 
-/// A value as it is put into the text.
+/// Returns a value as it is inserted into the text.
 fn placed(value: String, mode: Mode, in_quotes: bool) -> String {
     if !in_quotes && mode == Mode::Plain {
         return value;
@@ -83,13 +83,13 @@ fn placed(value: String, mode: Mode, in_quotes: bool) -> String {
     if in_quotes { inner.to_owned() } else { format!("\"{inner}\"") }
 }
 
-/// What a dollar sign begins.
+/// The meaning of a dollar sign.
 enum Found<'a> {
     Reference(Reference<'a>),
-    /// It stands for itself.
+    /// An ordinary character.
     Nothing,
-    /// A reference that is not closed: nothing behind it is looked at, so that a text full of them takes no
-    /// longer than others.
+    /// The start of a reference that is not closed. The text after it is not searched, so that a text with
+    /// many of them takes no longer than other texts.
     Open,
 }
 
@@ -97,7 +97,7 @@ enum Found<'a> {
 struct Reference<'a> {
     kind: Kind,
     inner: &'a str,
-    /// Where the text goes on.
+    /// The offset after the reference.
     end: usize,
 }
 
@@ -107,7 +107,7 @@ enum Kind {
 }
 
 impl<'a> Reference<'a> {
-    /// What the dollar sign at `at` begins.
+    /// Returns the meaning of the dollar sign at `at`.
     fn find(text: &'a str, at: usize) -> Found<'a> {
         let rest = text.get(at + 1..).unwrap_or_default();
         let (kind, inner, length) = match rest.bytes().next() {
@@ -143,7 +143,8 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Where the parenthesis that opens `text` is closed. Parentheses in quotes do not count.
+/// Returns the offset of the closing parenthesis that matches the opening parenthesis at the start of
+/// `text`. Parentheses in quotes are ignored.
 fn closing_parenthesis(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut at, mut quotes) = (0usize, 0, None);
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Knows two variables; handlers answer their text in angle brackets.
+    /// A source with two variables; handlers answer their text in angle brackets.
     #[derive(Default)]
     struct Known {
         depth: usize,

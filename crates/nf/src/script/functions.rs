@@ -1,4 +1,4 @@
-//! The functions that need to know nothing but their parameter: arithmetic, comparison, logic, words, files.
+//! The functions that depend on their parameter only: arithmetic, comparison, logic, words, files.
 //!
 //! Parameters are words separated by spaces; quotes keep a word together.
 
@@ -16,10 +16,10 @@ use super::sprintf::sprintf;
 
 type Answer = Result<String, String>;
 
-/// A function: its name and what it does with its parameter.
+/// A function: its name, and the code that computes the answer from the parameter.
 type Function = (&'static str, fn(&str) -> Answer);
 
-/// Functions that anybody may call through handlers.
+/// The functions that every element and user may call through handlers.
 pub(super) const PUBLIC: &[Function] = &[
     ("add", |text| fold(text, 0, |a, b| a.with(b, i64::wrapping_add, |a, b| a + b))),
     ("sub", |text| fold(text, 0, |a, b| a.with(b, i64::wrapping_sub, |a, b| a - b))),
@@ -60,14 +60,14 @@ pub(super) const PUBLIC: &[Function] = &[
     ("ntohl", |text| convert(text, u32::from_be)),
 ];
 
-/// Functions that only the script's own text may call, because they reach beyond the router.
+/// The functions that only the script's own text may call, because they access files and processes.
 pub(super) const PRIVATE: &[Function] = &[
     ("cat", |text| Ok(String::from_utf8_lossy(&file(text)?).into_owned())),
     ("catq", |text| Ok(quote(file(text)?))),
     ("kill", kill),
 ];
 
-/// What a function answers; `None` if there is none of that name.
+/// Returns a function's answer; `None` if there is no function of that name.
 pub(super) fn evaluate(functions: &[Function], name: &str, text: &str) -> Option<Answer> {
     functions.iter().find(|(known, _)| *known == name).map(|(_, function)| function(text))
 }
@@ -86,7 +86,7 @@ fn two(text: &str) -> Result<[String; 2], String> {
     all.try_into().map_err(|_| "expected two numbers".into())
 }
 
-/// Combines numbers from left to right, starting with the first one; `empty` if there is none.
+/// Combines numbers from left to right; returns `empty` if there are none.
 fn fold(text: &str, empty: i64, combine: impl Fn(Number, Number) -> Number) -> Answer {
     Ok(numbers(text)?.into_iter().reduce(combine).unwrap_or(Number::Int(empty)).to_string())
 }
@@ -149,7 +149,7 @@ fn map(text: &str, int: impl Fn(i64) -> i64, real: impl Fn(f64) -> f64) -> Answe
     }
 }
 
-/// Compares as numbers if both are, else byte by byte.
+/// Compares two words as numbers if both are numbers, otherwise byte by byte.
 fn compare(text: &str, holds: impl Fn(Option<Ordering>) -> bool) -> Answer {
     let [a, b] = two(text)?;
     let order = match (Number::parse(&a), Number::parse(&b)) {
@@ -163,7 +163,7 @@ fn boolean(word: &str) -> Result<bool, String> {
     parse_bool(word).ok_or_else(|| "syntax error".into())
 }
 
-/// Whether any word is `wanted`; words behind the first such one are not looked at.
+/// Returns true if any word is `wanted`; words after the first such word are not checked.
 fn any_is(text: &str, wanted: bool) -> Result<bool, String> {
     for word in words(text) {
         if boolean(&word)? == wanted {

@@ -1,96 +1,104 @@
 //! # Script
 //! Runs a small program: sets variables, calls handlers, waits, and stops the driver.
 //!
-//! Each argument is an instruction; they are executed one after the other. Texts in instructions may contain
-//! variables and the answers of handlers (see *Substitution*). Script has ports only if it decides where packets
-//! go (type PACKET).
+//! Each argument is an instruction; instructions are executed one after another. Texts in instructions may
+//! contain variables and the answers of handlers (see *Substitution*). Script has ports only if it decides
+//! where packets go (type PACKET).
 //!
 //! ## Usage
 //! `Script(INSTRUCTION, ..., [TYPE type])`
 //!
 //! ## Arguments
-//! - `INSTRUCTION`: see *Instructions*; empty ones are skipped. Behind the last one stands an `end`, or a `stop`
-//!   in scripts of type DRIVER.
-//! - `TYPE`: when the script runs. ACTIVE: at once (default without ports). PASSIVE: when the handler `run` is
-//!   called. PACKET or PUSH: for each packet (default with ports): `$input` is the number of its input, and the
-//!   value that the script returns is the number of its output. PROXY: when any handler of any name is called;
-//!   `$0` is the name. DRIVER: when the driver is about to stop (see DriverManager). SIGNAL and names or numbers
-//!   of signals (`SIGNAL INT USR1`): when the process gets one of them, which then does nothing else. A script
-//!   that ends with `end` waits for the signal again, others only once.
+//! - `INSTRUCTION`: see *Instructions*; empty instructions are skipped. The last instruction is followed by
+//!   an implicit `end`, or by `stop` in scripts of type DRIVER.
+//! - `TYPE`: when the script runs. ACTIVE: immediately (default without ports). PASSIVE: when the handler
+//!   `run` is called. PACKET or PUSH: for each packet (default with ports): `$input` is the number of the
+//!   packet's input, and the value that the script returns is the number of its output. PROXY: when any
+//!   handler of any name is called; `$0` is the name. DRIVER: when the driver is about to stop (see
+//!   DriverManager). SIGNAL and names or numbers of signals (`SIGNAL INT USR1`): when the process receives
+//!   one of these signals, which then has no other effect. A script that ends with `end` waits for the
+//!   signal again; with any other ending, it runs only once.
 //!
 //! ## Instructions
-//! Those that are shown with `[q]` have a second form that removes a layer of quotes from the text after
-//! substitution.
+//! Instructions that are shown with `[q]` have a second form that removes a layer of quotes from the text
+//! after substitution.
 //! - `set[q] V TEXT`: assigns the variable V.
-//! - `init[q] V [TEXT]`: assigns V once, before the script runs, and does nothing later.
+//! - `init[q] V [TEXT]`: assigns V once, before the script runs, and has no effect later.
 //! - `export[q] V [TEXT]`: like `init`, and makes V a read handler.
-//! - `print[q] [>FILE | >>FILE] [TEXT | HANDLER]`: writes a line to standard output, or to a file that is emptied
-//!   (`>`) or made longer (`>>`); the file `-` is standard output. What begins with a letter, `@` or `_` is a
-//!   read handler with its parameters; of any other text one layer of quotes is removed.
-//! - `printn[q]`: the same without a new line.
-//! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: the same as `print >FILE HANDLER`, `print >>FILE HANDLER`.
+//! - `print[q] [>FILE | >>FILE] [TEXT | HANDLER]`: writes a line to standard output, or to a file that is
+//!   overwritten (`>`) or appended to (`>>`); the file `-` is standard output. A text that begins with a
+//!   letter, `@` or `_` is a read handler with its parameters; from any other text one layer of quotes is
+//!   removed.
+//! - `printn[q]`: like `print`, without a line end.
+//! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: like `print >FILE HANDLER`, `print >>FILE HANDLER`.
 //! - `read[q] HANDLER [PARAMETERS]`: writes the handler's full name and its answer to standard error.
 //! - `write[q] HANDLER [VALUE]`: calls a write handler; afterwards `$?` is 0, or negative if it failed.
 //! - `wait TIME`, `wait_time TIME`, `wait_for TIME`: waits for a time or for a step, whichever comes first.
 //! - `pause [N]`, `wait_step [N]`, `wait_stop [N]`, `wait`: waits for N steps (1). In a script of type DRIVER
 //!   each request to stop is a step.
-//! - `label L`: names this place.
-//! - `goto L [CONDITION]`: goes on at label L, if there is no condition or it is true. The labels `begin`, `loop`
-//!   (the first instruction), `end`, `exit`, `stop` and `error` need not be declared.
-//! - `loop`: goes on at the first instruction.
+//! - `label L`: defines the label L at this instruction.
+//! - `goto L [CONDITION]`: continues at label L, if there is no condition or the condition is true. The
+//!   labels `begin`, `loop` (the first instruction), `end`, `exit`, `stop` and `error` need not be
+//!   declared.
+//! - `loop`: continues at the first instruction.
 //! - `end`: ends the script; a packet leaves by output 0.
 //! - `exit`: ends the script; a packet is dropped.
 //! - `stop`: ends the script as `end` does, and asks the driver to stop.
-//! - `return[q] [VALUE]`: ends the script with a value, which the handler `run` answers.
+//! - `return[q] [VALUE]`: ends the script with a value, which is the answer of the handler `run`.
 //! - `error[q] [TEXT]`: ends the script with an error.
 //!
 //! A script that jumps 1000 times without waiting is ended.
 //!
 //! ## Substitution
-//! - `$V`, `${V}`: a variable. All variables belong to the element and live as long as it does.
-//! - `$(HANDLER [PARAMETERS])`: the answer of a read handler; variables and handlers in it are replaced first.
-//!   The script's own handlers, functions among them, need no element name.
-//! - `$args`, `$1`, `$2`, `$#`: what the handler `run` was given: all of it, its words, their number.
-//! - `$0`, `$write`: the name of the handler that was called, and whether it was called to write.
+//! - `$V`, `${V}`: a variable. All variables belong to the element and exist as long as the element.
+//! - `$(HANDLER [PARAMETERS])`: the answer of a read handler; variables and handlers in it are replaced
+//!   first. The script's own handlers, including functions, need no element name.
+//! - `$args`, `$1`, `$2`, `$#`: the parameter of the handler `run`: all of it, its words, the number of its
+//!   words.
+//! - `$0`, `$write`: the name of the handler that was called, and true if it was called as a write handler.
 //! - `$?`: the status of the last `write`.
-//! - `$$`: the process.
+//! - `$$`: the number of the process.
 //!
-//! Nothing is replaced in single quotes, and what is not known stays as it is. A script cannot be called by
-//! another element while it is being executed.
+//! Nothing is replaced in single quotes, and unknown references do not change. Other elements cannot call a
+//! script while it is being executed.
 //!
 //! ## Handlers
-//! - `run`: runs the script from the first instruction; the answer is what it returns.
-//! - `step`: steps past the instruction that waits, or past as many as the value says.
-//! - `goto`: goes on at a label.
-//! - `get`: the value of a variable.
+//! - `run`: runs the script from the first instruction; the answer is the value that it returns.
+//! - `step`: lets the instruction that waits pass, or as many such instructions as the value says.
+//! - `goto`: continues at a label.
+//! - `get`: returns the value of a variable.
 //! - `set`: assigns a variable: its name and its value.
-//! - `shift`: takes the first word off a variable, by default off `args`, and answers it.
-//! - `add`, `sub`, `mul`: of a list of numbers; integers (64 bits) as long as all of them are.
-//! - `div`: a quotient with fraction.
-//! - `idiv`: a quotient without its fraction.
+//! - `shift`: removes the first word of a variable, by default `args`, and returns it.
+//! - `add`, `sub`, `mul`: sum, difference and product of a list of numbers; 64-bit integers as long as all
+//!   numbers are integers.
+//! - `div`: the quotient, with its fraction.
+//! - `idiv`: the quotient without its fraction.
 //! - `mod`: the remainder of two integers, with the sign of the first.
-//! - `rem`: the same also for numbers with fractions.
-//! - `min`, `max`, `avg`: of a list of numbers; the average of integers is rounded.
-//! - `count`, `popcount`: how many numbers there are, and how many that are not 0.
-//! - `gt_vec`: how many numbers behind the first one are greater than it.
-//! - `neg`, `abs`, `ceil`: of one number.
-//! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`: compares two words, as numbers if they are, else byte by byte.
-//! - `not`: of a truth value.
-//! - `and`, `or`, `nand`, `nor`: of a list of truth values; what cannot change the result is not looked at.
-//! - `if`: the second word if the first one is true, else the third one.
-//! - `in`: whether the first word is among the others.
+//! - `rem`: like `mod`, also for numbers with fractions.
+//! - `min`, `max`, `avg`: minimum, maximum and mean of a list of numbers; the average of integers is
+//!   rounded.
+//! - `count`, `popcount`: the number of numbers, and the number of those other than 0.
+//! - `gt_vec`: the number of numbers after the first that are greater than the first.
+//! - `neg`, `abs`, `ceil`: negation, absolute value and the next integer of one number.
+//! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`: compares two words, as numbers if both are numbers, otherwise byte
+//!   by byte.
+//! - `not`: the negation of a truth value.
+//! - `and`, `or`, `nand`, `nor`: logic over a list of truth values; values that cannot change the result
+//!   are not evaluated.
+//! - `if`: the second word if the first is true, otherwise the third.
+//! - `in`: true if the first word is among the others.
 //! - `first`: the first word.
 //! - `sprintf`: words in the format that the first word gives: C's `d i o u x X s %` with flags, width and
 //!   precision.
-//! - `random`: a random number up to 2147483647, below N, or from N1 to N2.
+//! - `random`: a random number from 0 to 2147483647, from 0 to N - 1, or from N1 to N2.
 //! - `now`, `now_steady`: the time.
-//! - `readable`, `writable`: whether all the handlers named exist.
-//! - `length`: how many bytes the parameter has.
+//! - `readable`, `writable`: true if all the named handlers exist.
+//! - `length`: the length of the parameter in bytes.
 //! - `unquote`: the parameter without a layer of quotes.
-//! - `htons`, `htonl`, `ntohs`, `ntohl`: changes the byte order of an integer.
+//! - `htons`, `htonl`, `ntohs`, `ntohl`: converts the byte order of an integer.
 //!
-//! The script's own text can also call `cat FILE` (the contents), `catq FILE` (in quotes) and
-//! `kill SIGNAL PROCESS ...`.
+//! The script's own text can also call `cat FILE` (the contents of a file), `catq FILE` (the contents in
+//! quotes) and `kill SIGNAL PROCESS ...`.
 //!
 //! ## Example
 //! ```click
@@ -101,13 +109,13 @@
 //! ## See also
 //! DriverManager
 
-// - `driver_manager`: the other class, which differs in its default type only
-// - `program`: from arguments to a type and instructions
-// - `run`: executing instructions
-// - `calls`: handler calls out of a script's text, and the handlers that a script answers
+// - `driver_manager`: the other class, which only has a different default type
+// - `program`: parsing of arguments into a type and instructions
+// - `run`: execution of instructions
+// - `calls`: handler calls from a script's text, and the handlers of a script
 // - `expand`: substitution of variables and handlers in text
-// - `planned`: the handler calls that can be seen in a script's text
-// - `functions`, `number`, `sprintf`: what the functions calculate
+// - `planned`: the handler calls that are visible in a script's text
+// - `functions`, `number`, `sprintf`: the functions
 
 pub mod driver_manager;
 
@@ -140,10 +148,11 @@ pub static CLASS: Class = Class {
     ..TEMPLATE
 };
 
-/// Longest text that a script can make, in bytes: variables may be defined in terms of themselves.
+/// The maximum length in bytes of a text that a script makes. A limit is needed because variables may be
+/// defined in terms of themselves.
 const MOST_TEXT: usize = 16 << 20;
 
-/// What Script and DriverManager have in common.
+/// The common parts of Script and DriverManager.
 const TEMPLATE: Class = Class {
     ports: "-/-",
     processing: "ah/ah",
@@ -153,10 +162,10 @@ const TEMPLATE: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Known to other elements of a script that manages the driver.
+/// A service that marks the script that manages the driver, for other scripts.
 struct ManagesDriver;
 
-/// Makes a script whose type is `without_ports` unless it has ports or says otherwise.
+/// Makes a script. Its type is `without_ports` if it has no ports and TYPE is not given.
 fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, Invalid> {
     let kind = Kind::read(args, without_ports);
     let (numbers, texts): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
@@ -188,27 +197,28 @@ fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, I
     }))
 }
 
-/// A script and how far it has come.
+/// A script and the state of its execution.
 struct Script {
     kind: Kind,
     program: Arc<Program>,
     variables: BTreeMap<String, String>,
-    /// The next instruction, or the one that blocks. Behind all of them when the script has ended.
+    /// The index of the next instruction, or of the instruction that blocks; after all instructions when
+    /// the script has ended.
     at: usize,
-    /// Whether it has not begun: the first step then takes it to the first blocking instruction.
+    /// True if the script has not started: the first step then takes it to the first blocking instruction.
     fresh: bool,
-    /// Steps that blocking instructions have not used up yet.
+    /// The number of steps that blocking instructions have not used yet.
     steps: u64,
-    /// Steps that the blocking instruction has used up so far.
+    /// The number of steps that the current blocking instruction has used.
     waited: u64,
-    /// Status of the last write instruction: `$?`.
+    /// The status of the last write instruction: `$?`.
     write_status: i32,
     frame: Frame,
     activation: Activation,
 }
 
 impl Script {
-    /// Executes instructions after an event that nobody waits for the outcome of.
+    /// Executes instructions after an event whose outcome no caller waits for.
     fn step_alone(&mut self, cx: &mut Cx<'_>, steps: u64) {
         let outcome = self.activate(cx, steps);
         self.report_end(cx, &outcome);
@@ -217,7 +227,7 @@ impl Script {
         }
     }
 
-    /// Runs the script for a packet: its output, or why it is dropped.
+    /// Runs the script for a packet. Returns the packet's output, or the reason to drop it.
     fn choose_output(&mut self, cx: &mut Cx<'_>, input: usize) -> Result<usize, DropReason> {
         self.variables.insert("input".into(), input.to_string());
         let outcome = self.start_at(cx, 0);
@@ -249,9 +259,9 @@ impl Element for Script {
         self.initialize_variables(cx);
         match (&self.kind, self.fresh) {
             (Kind::Active, true) => cx.set_timer(TIMER, cx.now()),
-            // The first thing that the driver does is then to ask, before any task runs.
+            // The driver's first action is then to ask the script, before any task runs.
             (Kind::Driver, true) => cx.stop(),
-            // Up to the first instruction, which blocks.
+            // Execute up to the first instruction, which blocks.
             (Kind::Active | Kind::Driver, false) => self.step_alone(cx, 0),
             (Kind::Signal(numbers), _) => {
                 for &number in numbers {
@@ -271,10 +281,10 @@ impl Element for Script {
         let outcome = self.start_at(cx, 0);
         self.report_end(cx, &outcome);
         match outcome {
-            // It waits for the signal again.
+            // The script waits for the signal again.
             Outcome::End => {}
             Outcome::Stop => cx.stop(),
-            // What waited for the signal once can stop waiting.
+            // The script does not wait for the signal again.
             _ => drop(cx.on_os_signal(number, false)),
         }
     }
@@ -305,7 +315,7 @@ impl Element for Script {
         let mut stays = cx.batch();
         for packet in batch.drain() {
             match self.choose_output(cx, 0) {
-                // As many as were pulled at most, so there is room.
+                // At most as many packets as were pulled, so there is room.
                 Ok(0) => drop(stays.push(packet)),
                 Ok(output) => cx.emit_one(output, packet, DropReason::NoOutput),
                 Err(reason) => cx.drop(packet, reason),

@@ -1,4 +1,4 @@
-//! Numbers as scripts calculate with them: 64-bit integers for as long as possible, then doubles.
+//! The numbers of scripts: 64-bit integers for as long as possible, then doubles.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,17 +10,17 @@ use element::args::{Real, parse_integer, parse_real};
 pub(crate) enum Number {
     /// An integer.
     Int(i64),
-    /// Everything else; also integers that do not fit.
+    /// Any other number, including integers that do not fit into 64 bits.
     Real(f64),
 }
 
 impl Number {
-    /// Reads one word: an integer with Click's prefixes, or a decimal number.
+    /// Parses one word: an integer with Click's prefixes, or a decimal number.
     pub(super) fn parse(word: &str) -> Option<Number> {
         parse_int(word).map(Number::Int).or_else(|| parse_real(word).map(Number::Real))
     }
 
-    /// As a double; large integers are rounded.
+    /// Returns the number as a double; large integers are rounded.
     pub(super) fn real(self) -> f64 {
         match self {
             Number::Int(n) => n as f64,
@@ -28,7 +28,7 @@ impl Number {
         }
     }
 
-    /// Calculates with integers if both are, else with doubles.
+    /// Combines two numbers as integers if both are integers, otherwise as doubles.
     pub(super) fn with(
         self,
         other: Number,
@@ -41,7 +41,7 @@ impl Number {
         }
     }
 
-    /// The order of two numbers, if they have one.
+    /// Returns the order of two numbers, if they have one.
     pub(super) fn compare(self, other: Number) -> Option<Ordering> {
         match (self, other) {
             (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
@@ -50,12 +50,12 @@ impl Number {
     }
 }
 
-/// An integer with Click's prefixes that fits into 64 bits with sign.
+/// Parses an integer with Click's prefixes that fits into 64 bits with sign.
 pub(super) fn parse_int(word: &str) -> Option<i64> {
     parse_integer(word).ok().and_then(|n| i64::try_from(n).ok())
 }
 
-/// Doubles appear as C's `%.12g` shows them.
+/// Doubles are formatted like C's `%.12g`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -1,6 +1,7 @@
-//! The handler calls that can be seen in a script's text before it runs.
+//! The handler calls that are visible in a script's text before it runs.
 //!
-//! What depends on variables is left out, and so are calls that only the script's own text can make of itself.
+//! Calls whose text depends on variables are left out, and so are calls that only the script's own text can
+//! make.
 
 use element::PlannedCall;
 
@@ -9,10 +10,10 @@ use super::expand::{Mode, Source, expand};
 use super::functions::PRIVATE;
 use super::program::{Instruction, Kind, Program, first_word};
 
-/// The calls of a script's own instructions.
+/// Returns the calls of a script's own instructions.
 pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     let mut calls = Vec::new();
-    // As long as nothing jumps, waits or ends, each instruction is executed.
+    // Until an instruction jumps, waits or ends, each instruction is certain to be executed.
     let mut is_certain = matches!(kind, Kind::Active | Kind::Driver);
     for (instruction, &argument) in program.instructions.iter().zip(&program.arguments) {
         let (texts, call): (Vec<&str>, Option<(&str, bool)>) = match instruction {
@@ -57,13 +58,13 @@ pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     calls
 }
 
-/// Notes what `$(...)` calls, and leaves it as it is.
+/// A source that records the calls in `$(...)` and does not replace them.
 struct Found {
     calls: Vec<String>,
     depth: usize,
 }
 
-/// Levels of calls within calls that are looked at.
+/// The maximum nesting of calls that is searched.
 const DEEPEST: usize = 32;
 
 impl Source for Found {

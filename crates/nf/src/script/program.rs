@@ -1,4 +1,4 @@
-//! From the arguments of a Script to its type and its instructions.
+//! Parsing of the arguments of a Script into its type and its instructions.
 
 use lang::args::split_spaces;
 use nix::sys::signal::Signal;
@@ -6,25 +6,25 @@ use nix::sys::signal::Signal;
 use element::Args;
 use element::args::{Raw, parse_integer};
 
-/// When a script runs (argument TYPE).
+/// The type of a script: the time when it runs (argument TYPE).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// At once.
+    /// Runs immediately.
     Active,
-    /// When its handler `run` is called.
+    /// Runs when its handler `run` is called.
     Passive,
-    /// For each packet.
+    /// Runs for each packet.
     Packet,
-    /// When any handler is called.
+    /// Runs when any handler is called.
     Proxy,
-    /// When the driver is about to stop.
+    /// Runs when the driver is about to stop.
     Driver,
-    /// On these signals.
+    /// Runs when the process receives one of these signals.
     Signal(Vec<i32>),
 }
 
 impl Kind {
-    /// Reads TYPE. Mistakes are reported to `args`; what is returned then is not used.
+    /// Parses TYPE. Errors are reported to `args`; the result is then not used.
     pub(super) fn read(args: &mut Args<'_>, without_ports: Kind) -> Kind {
         let ports = args.inputs() + args.outputs() > 0;
         let kind = match args.get::<Raw>("TYPE") {
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// The number of a signal, from a name without `SIG` or from a number up to 31 (signal(7)).
+/// Returns the number of a signal, from a name without `SIG` or from a number up to 31 (signal(7)).
 pub(super) fn signal_number(word: &str) -> Option<i32> {
     const NAMES: &[(&str, Signal)] = &[
         ("ABRT", Signal::SIGABRT),
@@ -81,7 +81,7 @@ pub(super) fn signal_number(word: &str) -> Option<i32> {
     named.or_else(number).filter(|n| (0..32).contains(n))
 }
 
-/// One step of a script.
+/// An instruction of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     /// Assigns the variable.
@@ -90,16 +90,16 @@ pub(super) enum Instruction {
         text: String,
         unquote: bool,
     },
-    /// Assigns the variable when the element is initialized; with a read handler if it is exported.
+    /// Assigns the variable when the element is initialized; an exported variable has a read handler.
     Init {
         variable: String,
         text: String,
         unquote: bool,
         exported: bool,
     },
-    /// Writes text, or what a handler answers.
+    /// Writes text, or the answer of a handler.
     Print(Print),
-    /// Calls a read handler and writes name and answer as a message.
+    /// Calls a read handler, and writes its name and its answer as a message.
     Read {
         call: String,
         unquote: bool,
@@ -109,13 +109,13 @@ pub(super) enum Instruction {
         call: String,
         unquote: bool,
     },
-    /// Blocks for so many steps.
+    /// Blocks for this number of steps.
     WaitSteps(u64),
-    /// Blocks for a time, or for one step.
+    /// Blocks for a time or for one step, whichever comes first.
     WaitTime(String),
-    /// Marks a place.
+    /// Defines a label.
     Label(String),
-    /// Jumps or ends, if the condition is empty or true.
+    /// Jumps to a label, if the condition is empty or true.
     Goto {
         label: String,
         condition: String,
@@ -137,21 +137,21 @@ pub(super) enum Instruction {
     Stop,
 }
 
-/// What a print instruction says.
+/// The contents and destination of a print instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Print {
     pub(super) to: Destination,
     /// The text, before expansion.
     pub(super) text: String,
-    /// Whether the text names a read handler.
+    /// True if the text names a read handler.
     pub(super) is_handler: bool,
-    /// Whether the handler's parameters lose a layer of quotes.
+    /// True if a layer of quotes is removed from the handler's parameters.
     pub(super) unquote: bool,
-    /// Whether a line that has no end gets one.
+    /// True if a line end is added to a text without one.
     pub(super) newline: bool,
 }
 
-/// Where printed text goes.
+/// The destination of printed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     Output,
@@ -162,11 +162,11 @@ pub(super) enum Destination {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,
-    /// For each of the script's own instructions, the number of the argument that it stands in.
+    /// The number of the argument that contains each of the script's own instructions.
     pub(super) arguments: Vec<usize>,
 }
 
-/// Labels that every script has, and what stands there, behind all other instructions.
+/// The labels that every script has, and their instructions, which follow all other instructions.
 const BUILT_IN: [(&str, Instruction); 5] = [
     ("exit", Instruction::Exit),
     ("end", Instruction::End),
@@ -176,10 +176,11 @@ const BUILT_IN: [(&str, Instruction); 5] = [
 ];
 
 impl Program {
-    /// Reads instructions, one per argument.
+    /// Parses instructions, one per argument.
     ///
     /// # Errors
-    /// All mistakes, with the numbers of their arguments.
+    /// If there are syntax errors or unknown labels; all errors are returned, with the numbers of their
+    /// arguments.
     pub(super) fn parse(arguments: &[String], kind: &Kind) -> Result<Program, Vec<(usize, String)>> {
         let (mut instructions, mut errors) = (Vec::new(), Vec::new());
         let mut numbers = Vec::new();
@@ -212,7 +213,8 @@ impl Program {
         if errors.is_empty() { Ok(program) } else { Err(errors) }
     }
 
-    /// Where a label leads: the script's own labels come before those that every script has.
+    /// Returns the index of the instruction at a label; the script's own labels take precedence over
+    /// built-in labels.
     pub(super) fn target(&self, label: &str) -> Option<usize> {
         let is_here = |i: &Instruction| matches!(i, Instruction::Label(name) if name == label);
         let built_in = || {
@@ -223,7 +225,7 @@ impl Program {
         self.instructions.iter().position(is_here).or_else(begin).or_else(built_in)
     }
 
-    /// Variables that have read handlers.
+    /// Returns the variables that have read handlers.
     pub(super) fn exported(&self) -> impl Iterator<Item = &str> {
         self.instructions.iter().filter_map(|instruction| match instruction {
             Instruction::Init { variable, exported: true, .. } => Some(variable.as_str()),
@@ -231,14 +233,14 @@ impl Program {
         })
     }
 
-    /// Whether the script begins by waiting for something.
+    /// True if the first instruction waits.
     pub(super) fn begins_with_wait(&self) -> bool {
         matches!(self.instructions.first(), Some(Instruction::WaitSteps(_) | Instruction::WaitTime(_)))
     }
 }
 
 impl Instruction {
-    /// `None` for unknown words and for texts that do not fit.
+    /// Parses an instruction; returns `None` for unknown words and for invalid texts.
     fn parse(word: &str, text: &str) -> Option<Instruction> {
         let unquote = word.ends_with('q');
         let some_text = || (!text.is_empty()).then(|| text.to_owned());
@@ -295,7 +297,7 @@ impl Print {
         Some(Print { to, text: text.to_owned(), is_handler, unquote, newline })
     }
 
-    /// What `save` and `append` print: a handler, by default to the output.
+    /// Parses the text of `save` and `append`: a handler, and a file, which is standard output by default.
     fn of_handler(text: &str, append: bool) -> Option<Print> {
         let words = split_spaces(text);
         let (handler, file) = match &words[..] {
@@ -317,7 +319,7 @@ impl Destination {
     }
 }
 
-/// The first word of a text, and the rest without the space between them.
+/// Returns the first word of a text, and the rest without the space between them.
 pub(super) fn first_word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
@@ -329,7 +331,7 @@ fn one_word(text: &str) -> Option<String> {
     (!text.is_empty() && !text.contains(char::is_whitespace)).then(|| text.to_owned())
 }
 
-/// A variable's name, written without a dollar sign, and a text.
+/// Parses a variable's name, without a dollar sign, and a text.
 fn variable_and_text(text: &str) -> Option<(String, String)> {
     let (variable, text) = first_word(text);
     let named = !variable.is_empty() && !variable.contains(['$', '"', '\'', '\\']);

@@ -1,7 +1,7 @@
-//! Executing a script's instructions.
+//! Execution of a script's instructions.
 //!
-//! A script is *activated* by an event: its timer, a handler, a packet, a request to stop. It then executes
-//! instructions until it blocks or ends.
+//! A script is *activated* by an event: its timer, a handler, a packet, or a request to stop. It then
+//! executes instructions until it blocks or ends.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -17,64 +17,64 @@ use super::Script;
 use super::expand::Mode;
 use super::program::{Destination, Instruction, Kind, Print};
 
-/// Jumps, and runs within runs, before an activation is taken to go on for ever.
+/// The maximum number of jumps and of runs within runs in an activation, which is then ended as endless.
 const MOST_JUMPS: u32 = 1000;
-/// How deeply `$(...)` and runs of a script within itself may be nested. Each level takes some of the stack,
-/// and scripts that call other scripts multiply it.
+/// The maximum nesting of `$(...)` and of runs of a script within itself. Each level uses stack space, and
+/// scripts that call other scripts multiply it.
 const DEEPEST: u32 = 32;
-/// What is said then.
+/// The error text for calls that are nested too deeply.
 pub(super) const TOO_DEEP: &str = "calls nested too deeply";
-/// Status of a write handler that failed: C's `-EINVAL`, as in Click.
+/// The status of a write handler that failed: C's `-EINVAL`, as in Click.
 const FAILURE: i32 = -22;
 
 /// The timer of blocking instructions, and of the start.
 pub(super) const TIMER: u32 = 0;
 
-/// Where an activation led to.
+/// The outcome of an activation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// A blocking instruction waits for a step or for its time.
     Blocked,
-    /// The end was reached, or had been before.
+    /// The end was reached, now or before.
     End,
-    /// The same; a packet is dropped.
+    /// The end was reached; a packet is dropped.
     Exit,
-    /// The same, and the driver should stop.
+    /// The end was reached, and the driver should stop.
     Stop,
-    /// Ended with a value.
+    /// The script ended with a value.
     Return(String),
-    /// Ended with an error.
+    /// The script ended with an error.
     Failed(String),
-    /// Ended because of too many jumps.
+    /// The script was ended because of too many jumps.
     GaveUp,
 }
 
-/// Who runs a script.
+/// The handler call that runs a script.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frame {
-    /// What the handler was given: `$args`.
+    /// The parameter of the handler: `$args`.
     pub(super) args: String,
     /// The handler's name: `$0`.
     pub(super) handler: String,
-    /// Whether it was called as a write handler: `$write`.
+    /// True if the handler was called as a write handler: `$write`.
     pub(super) write: bool,
 }
 
-/// What is counted while a script is active.
+/// The state of an activation.
 #[derive(Default)]
 pub(super) struct Activation {
-    /// Whether instructions are being executed.
+    /// True if instructions are being executed.
     pub(super) active: bool,
-    /// Whether the script runs within itself.
+    /// True if the script runs within itself.
     nested: bool,
     jumps: u32,
     depth: u32,
-    /// Messages about errors so far.
+    /// The number of errors that have been reported.
     errors: u64,
 }
 
 impl Script {
-    /// Executes instructions after an event that is worth so many steps.
+    /// Executes instructions after an event that gives the script this number of steps.
     pub(super) fn activate(&mut self, cx: &mut Cx<'_>, steps: u64) -> Outcome {
         self.activation = Activation { active: true, ..Activation::default() };
         self.steps = steps;
@@ -91,15 +91,15 @@ impl Script {
         outcome
     }
 
-    /// Starts from an instruction, whatever the script has been doing.
+    /// Starts from an instruction, regardless of the script's state.
     pub(super) fn start_at(&mut self, cx: &mut Cx<'_>, place: usize) -> Outcome {
         cx.clear_timer(TIMER);
         (self.at, self.waited, self.fresh) = (place, 0, false);
         self.activate(cx, 0)
     }
 
-    /// Runs from the start while the script itself is being executed; afterwards it goes on where it was.
-    /// Blocking instructions end such a run.
+    /// Runs from the first instruction while the script itself is being executed, and then restores its
+    /// position. Blocking instructions end such a run.
     pub(super) fn run_within(&mut self, cx: &mut Cx<'_>) -> Outcome {
         self.activation.jumps += 1;
         if !self.deeper() {
@@ -115,14 +115,14 @@ impl Script {
         outcome
     }
 
-    /// Goes one level deeper into nested calls, if there is room.
+    /// Enters one level of nested calls. Returns false if there are too many levels.
     pub(super) fn deeper(&mut self) -> bool {
         let fits = self.activation.depth < DEEPEST;
         self.activation.depth += u32::from(fits);
         fits
     }
 
-    /// Comes back from a level.
+    /// Leaves a level of nested calls.
     pub(super) fn back(&mut self) {
         self.activation.depth -= 1;
     }
@@ -140,9 +140,9 @@ impl Script {
         Outcome::End
     }
 
-    /// Executes one instruction; what it led to, unless the next one follows.
+    /// Executes one instruction. Returns the outcome, or `None` if execution continues.
     fn execute_one(&mut self, cx: &mut Cx<'_>, instruction: &Instruction) -> Option<Outcome> {
-        // Blocking instructions are left only when they have had their steps.
+        // Blocking instructions are passed only when they have used enough steps.
         match instruction {
             Instruction::WaitSteps(wanted) => {
                 let used = self.steps.min(wanted - self.waited);
@@ -205,22 +205,22 @@ impl Script {
         None
     }
 
-    /// Goes on at another instruction.
+    /// Continues at another instruction.
     pub(super) fn jump(&mut self, place: Option<usize>) {
         self.activation.jumps += 1;
         self.waited = 0;
-        // Every label of an instruction was looked up when the script was read.
+        // All labels of instructions were looked up when the script was parsed.
         self.at = place.unwrap_or(self.program.instructions.len());
     }
 
-    /// Sets the timer of a wait; false if the time cannot be read.
+    /// Sets the timer of a wait; returns false if the time is invalid.
     fn wait(&mut self, cx: &mut Cx<'_>, text: &str) -> bool {
         let text = self.expand(cx, text, Mode::Plain);
         let Some(time) = parse_seconds(&text) else {
             self.report(cx, "syntax error at 'wait'");
             return false;
         };
-        // A packet does not wait, nor does a run within the script itself.
+        // Packets do not wait, and neither do runs within the script itself.
         if self.kind != Kind::Packet && !self.activation.nested {
             cx.set_timer(TIMER, cx.now() + time);
         }
@@ -237,7 +237,7 @@ impl Script {
         if unquoted { unquote(&value) } else { value }
     }
 
-    /// Executes the instructions that have their effect once, before the script runs.
+    /// Executes the `init` and `export` instructions, before the script runs.
     pub(super) fn initialize_variables(&mut self, cx: &mut Cx<'_>) {
         self.activation = Activation { active: true, ..Activation::default() };
         let program = Arc::clone(&self.program);
@@ -281,7 +281,7 @@ impl Script {
         }
     }
 
-    /// Writes a message about an error while executing.
+    /// Reports an error during execution.
     pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
         if self.activation.errors == 0 {
             let script = cx.declaration();
@@ -293,7 +293,7 @@ impl Script {
         }
     }
 
-    /// Writes a message about how an activation ended that nobody else hears of.
+    /// Reports the outcome of an activation, if it is an error, when no caller receives it.
     pub(super) fn report_end(&mut self, cx: &mut Cx<'_>, outcome: &Outcome) {
         match outcome {
             Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),
@@ -305,7 +305,7 @@ impl Script {
     }
 }
 
-/// What the operating system says of an error, without its number.
+/// Returns the system's text for an error, without the error number.
 fn describe(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned())
 }

@@ -5,15 +5,15 @@ use lang::args::{split_spaces, unquote};
 use super::MOST_TEXT;
 use super::number::parse_int;
 
-/// Widest field and highest precision.
+/// The maximum field width and precision.
 const MOST_WIDTH: usize = 4096;
 
 const SYNTAX_ERROR: &str = "syntax error";
 
-/// Formats words: the first one is the format, in quotes where it has spaces.
+/// Formats words: the first word is the format, in quotes if it has spaces.
 ///
 /// # Errors
-/// If the format is not one, if words are left over or missing, or if the result would be too long.
+/// If the format is invalid, if words are left over or missing, or if the result would be too long.
 pub(super) fn sprintf(text: &str) -> Result<String, String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let format = unquote(&words.next().ok_or(SYNTAX_ERROR)?);
@@ -35,7 +35,7 @@ pub(super) fn sprintf(text: &str) -> Result<String, String> {
     }
 }
 
-/// What stands between `%` and the end of a conversion.
+/// A conversion: the characters between `%` and its last letter.
 #[derive(Default)]
 struct Conversion {
     left: bool,
@@ -45,13 +45,13 @@ struct Conversion {
     alternate: bool,
     width: usize,
     precision: Option<usize>,
-    /// `h`: only 16 bits count.
+    /// True for the modifier `h`: the value has only 16 bits.
     short: bool,
     letter: u8,
 }
 
 impl Conversion {
-    /// Reads a conversion; also how many bytes it has.
+    /// Parses a conversion; returns it and its length in bytes.
     fn parse(text: &str, words: &mut dyn Iterator<Item = String>) -> Result<(Conversion, usize), String> {
         let bytes = text.as_bytes();
         let mut conversion = Conversion::default();
@@ -68,14 +68,14 @@ impl Conversion {
             at += 1;
         }
         if let Some(width) = size(bytes, &mut at, words)? {
-            // A negative width from a word stands for the flag and its magnitude.
+            // A negative width from a word means the flag `-` and the absolute value.
             conversion.left |= width < 0;
             conversion.width = bounded(width.unsigned_abs())?;
         }
         if bytes.get(at) == Some(&b'.') {
             at += 1;
             let precision = size(bytes, &mut at, words)?.unwrap_or(0);
-            // A negative precision from a word means none.
+            // A negative precision from a word means no precision.
             conversion.precision = u64::try_from(precision).ok().map(bounded).transpose()?;
         }
         match bytes.get(at..).unwrap_or_default() {
@@ -128,11 +128,11 @@ impl Conversion {
         Ok(self.pad(sign, &digits, self.zero && self.precision.is_none()))
     }
 
-    /// The value of a word as C would see it: `d` and `i` with sign, others without, 64 or 16 bits wide.
+    /// Returns the value of a word as in C: signed for `d` and `i`, otherwise unsigned; 64 or 16 bits wide.
     fn integer(&self, word: &str) -> Result<i128, String> {
         let signed = matches!(self.letter, b'd' | b'i');
         let unsigned = || element::args::parse_integer(word).ok().and_then(|n| u64::try_from(n).ok());
-        // What is too large for one sign is taken as the same bits of the other.
+        // A number that is too large for the signed type has the same bits as an unsigned number.
         let bits = parse_int(word).map(|n| n as u64).or_else(unsigned).ok_or(SYNTAX_ERROR)?;
         Ok(match (signed, self.short) {
             (true, false) => i128::from(bits as i64),
@@ -142,7 +142,7 @@ impl Conversion {
         })
     }
 
-    /// Fills up to the width: with spaces on the left or the right, or with zeros behind the sign.
+    /// Pads to the width: with spaces on the left or the right, or with zeros after the sign.
     fn pad(&self, sign: &str, text: &str, zeros: bool) -> String {
         let missing = self.width.saturating_sub(sign.len() + text.chars().count());
         match (self.left, zeros) {
@@ -153,7 +153,7 @@ impl Conversion {
     }
 }
 
-/// A width or precision at `at`: digits, or `*` for the next word.
+/// Parses a width or precision at `at`: digits, or `*` for the next word.
 fn size(
     bytes: &[u8],
     at: &mut usize,

@@ -1,4 +1,4 @@
-//! What the fast sources share: headers of many flows, ready to be sent.
+//! Common parts of the fast sources: many flows, with headers that are built in advance.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ use super::{limit_of, show_limit};
 use crate::editing::{constant, header_at};
 use crate::rate::bucket::Bucket;
 
-// Arguments that several of the classes have.
+// Arguments of several of the classes.
 pub(super) const RATE: ArgInfo = ArgInfo::required("RATE", "unsigned");
 pub(super) const LIMIT: ArgInfo = ArgInfo::required("LIMIT", "int");
 pub(super) const LENGTH: ArgInfo = ArgInfo::required("LENGTH", "unsigned");
@@ -28,7 +28,7 @@ pub(super) const DSTIP: ArgInfo = ArgInfo::required("DSTIP", "IP address");
 const FLOWS: ArgInfo = ArgInfo::required("FLOWS", "unsigned");
 const FLOWSIZE: ArgInfo = ArgInfo::required("FLOWSIZE", "unsigned");
 
-/// The arguments of sources with many flows, and more.
+/// Returns the arguments of sources with many flows, followed by `more`.
 pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] {
     let first = [RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE];
     let mut all = [RATE; N];
@@ -40,7 +40,7 @@ pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] 
     all
 }
 
-/// What the classes have in common.
+/// The common parts of the classes.
 pub(super) const COMMON: Class = Class {
     ports: "0/1",
     handlers: HANDLERS,
@@ -60,42 +60,42 @@ const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::both("stop"),
 ];
 
-/// What packets are.
+/// The kind of a source's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// UDP; flows get other ports when they are complete.
+    /// UDP; a flow gets new ports when it is complete.
     Udp,
-    /// UDP; there is one flow, and its ports grow.
+    /// UDP with a single flow, whose ports increase.
     UdpInterval,
     /// TCP: flows begin with SYN and end with FIN.
     Tcp,
 }
 
-/// The shortest packet.
+/// The minimum packet length in bytes.
 const LEAST: usize = 60;
-/// Where the IP header starts.
+/// The offset of the IP header.
 const NETWORK: usize = ethernet::Header::LEN;
-/// Where that of TCP or UDP starts.
+/// The offset of the TCP or UDP header.
 const TRANSPORT: usize = NETWORK + ipv4::Header::LEN;
-/// Ethernet, IP and TCP.
+/// The length of the Ethernet, IP and TCP headers.
 const HEADERS: usize = TRANSPORT + tcp::Header::LEN;
-/// Ethernet, IP and UDP.
+/// The length of the Ethernet, IP and UDP headers.
 const UDP_HEADERS: usize = TRANSPORT + udp::Header::LEN;
-/// What an IP packet can be, and the Ethernet header.
+/// The maximum packet length: the longest IP packet and the Ethernet header.
 const MOST: usize = NETWORK + u16::MAX as usize;
 
-// Where words of the headers are.
+// Offsets of 16-bit words in the headers.
 const UDP_SUM: usize = TRANSPORT + 6;
 const TCP_FLAGS: usize = TRANSPORT + 12;
 const TCP_SUM: usize = TRANSPORT + 16;
 
-/// Changes a word of the headers.
+/// Changes a 16-bit word of the headers.
 fn set_word(header: &mut [u8; HEADERS], at: usize, new: impl FnOnce(u16) -> u16) {
     let word = u16::from_be_bytes([header[at], header[at + 1]]);
     header[at..at + 2].copy_from_slice(&new(word).to_be_bytes());
 }
 
-/// Who sends to whom.
+/// The source and destination addresses, and true if packets have a UDP checksum.
 #[derive(Clone, Copy)]
 struct Ends {
     ether: (MacAddr, MacAddr),
@@ -105,26 +105,26 @@ struct Ends {
 
 struct Flow {
     ports: (u16, u16),
-    /// The headers of its packets.
+    /// The headers of the flow's packets.
     header: [u8; HEADERS],
-    /// Packets of the present connection.
+    /// The number of packets of the current connection that have been sent.
     sent: u32,
 }
 
-/// A source of packets that are copies but for their headers.
+/// A source of packets that differ only in their headers.
 pub(super) struct FastFlows {
     kind: Kind,
     ends: Ends,
     flows: Vec<Flow>,
     size: u32,
-    /// Packets of a flow in a row.
+    /// The number of consecutive packets of a flow.
     burst: u32,
     sequential: bool,
-    /// The flow at hand, and how many of its packets are still to come before another one is chosen.
+    /// The current flow, and the number of its packets that follow before another flow is chosen.
     current: (usize, u32),
-    /// A packet with whatever headers it had last.
+    /// The bytes of a packet, with the headers of the last packet that was sent.
     packet: Vec<u8>,
-    /// What the headers of all flows have in common.
+    /// The parts of the headers that all flows share.
     template: [u8; HEADERS],
     bucket: Option<Bucket>,
     limit: u64,
@@ -133,13 +133,13 @@ pub(super) struct FastFlows {
     count: u64,
     first: Option<Timestamp>,
     last: Timestamp,
-    /// Flows whose last packet was sent after the limit was reached; `None` before.
+    /// The index after the last flow that was closed since the limit was reached; `None` before.
     closing: Option<usize>,
     over: bool,
 }
 
 impl FastFlows {
-    /// Reads the arguments that a class of this kind has.
+    /// Parses the arguments of a class of this kind.
     pub(super) fn build(args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Element>, Invalid> {
         let rate: u32 = args.required("RATE");
         let limit = limit_of(args.required("LIMIT"));
@@ -208,7 +208,7 @@ impl FastFlows {
         }))
     }
 
-    /// Begins a connection, with ports of its own.
+    /// Starts a new connection of a flow, with new ports.
     fn renew(&mut self, place: usize, random: &mut fastrand::Rng) {
         let flow = &mut self.flows[place];
         flow.sent = 0;
@@ -218,7 +218,7 @@ impl FastFlows {
         let numbers = [random.u32(..), random.u32(..)];
         let mut header = self.template;
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-        // Ports and numbers of the template are zero; its checksum follows them (RFC 1624).
+        // Ports and numbers are zero in the template, so its checksum is updated for them (RFC 1624).
         let ports = u32::from(flow.ports.0) << 16 | u32::from(flow.ports.1);
         put(TRANSPORT, &ports.to_be_bytes());
         let mut delta = Delta::u32(0, ports);
@@ -233,7 +233,7 @@ impl FastFlows {
         flow.header = header;
     }
 
-    /// The headers of packets with ports and numbers of zero.
+    /// Builds the headers of packets with ports and numbers of zero.
     fn write_template(&mut self) {
         let Ends { ether, ip, checksum } = self.ends;
         let [from, to] = [ip.0, ip.1].map(|ip| SocketAddr::new(IpAddr::V4(ip), 0));
@@ -242,7 +242,7 @@ impl FastFlows {
             _ => (Builder::udp(from, to), UDP_HEADERS),
         };
         let payload = vec![0; self.packet.len() - length];
-        // It fails for packets that are too long, which arguments and handlers exclude.
+        // Building fails only for packets that are too long, which arguments and handlers exclude.
         let built = builder.ethernet(ether.0, ether.1).ttl(250).build(&payload).unwrap_or_default();
         self.template = built.first_chunk().copied().unwrap_or([0; HEADERS]);
         if !checksum {
@@ -250,7 +250,7 @@ impl FastFlows {
         }
     }
 
-    /// Sets TCP's flags; the checksum follows.
+    /// Sets the TCP flags and updates the checksum.
     fn set_flags(&mut self, place: usize, flags: u8) {
         let header = &mut self.flows[place].header;
         let mut delta = Delta::default();
@@ -262,7 +262,7 @@ impl FastFlows {
         set_word(header, TCP_SUM, |sum| delta.apply(sum));
     }
 
-    /// The flow of the next packet.
+    /// Chooses the flow of the next packet.
     fn choose(&mut self, random: &mut fastrand::Rng) -> usize {
         let (place, left) = &mut self.current;
         if *left == 0 {
@@ -277,7 +277,7 @@ impl FastFlows {
         *place
     }
 
-    /// Prepares the next packet's headers.
+    /// Prepares the headers of the next packet, and returns its flow.
     fn next(&mut self, random: &mut fastrand::Rng) -> usize {
         let place = self.choose(random);
         let sent = self.flows[place].sent;
@@ -303,7 +303,8 @@ impl FastFlows {
         place
     }
 
-    /// The flow whose last packet comes next, once the limit is reached.
+    /// Returns the next flow that must be closed after the limit is reached, with its headers set to a FIN
+    /// packet.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;
@@ -358,7 +359,8 @@ impl FastFlows {
         }
     }
 
-    /// Nothing could be made: sleeps until the next token, or is done.
+    /// Waits for the next token, if no packet could be made; stops the driver, if configured, when all
+    /// packets have been sent.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         if self.over {
             if self.stop {
@@ -379,7 +381,7 @@ impl FastFlows {
         self.flows.iter_mut().for_each(|flow| flow.sent = 0);
     }
 
-    /// Writes the headers of all flows anew.
+    /// Rebuilds the headers of all flows.
     fn renew_all(&mut self, cx: &mut Cx<'_>) {
         self.write_template();
         for place in 0..self.flows.len() {
@@ -388,11 +390,11 @@ impl FastFlows {
     }
 }
 
-/// Flows that a source can have.
+/// The maximum number of flows of a source.
 const MOST_FLOWS: u32 = 1 << 24;
 
 fn required_ip(args: &mut Args<'_>, name: &'static str) -> Ipv4Addr {
-    // An address has no default that could be used by mistake.
+    // An address must not have a default, which could be used by mistake.
     let given = args.get(name);
     if given.is_none() {
         args.error(format!("{name}: required argument missing"));
@@ -400,14 +402,14 @@ fn required_ip(args: &mut Args<'_>, name: &'static str) -> Ipv4Addr {
     given.unwrap_or(Ipv4Addr::UNSPECIFIED)
 }
 
-/// No bucket is no limit.
+/// Returns the bucket for a rate; `None` for a rate of 0, which means no limit.
 fn bucket(rate: u64) -> Option<Bucket> {
     (rate > 0).then(|| Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1))
 }
 
 impl Element for FastFlows {
     fn effects(&self) -> Effects {
-        // No packet comes in, but what is set in those that it makes is for others to know.
+        // No packet arrives, but the fields that are set in new packets matter to other elements.
         let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(header_at(Base::Mac, 0))
             .with(header_at(Base::Network, NETWORK))

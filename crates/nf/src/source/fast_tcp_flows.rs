@@ -1,31 +1,32 @@
 //! # FastTCPFlows
 //! Sends TCP packets of many flows, from SYN to FIN.
 //!
-//! Packets have an Ethernet, an IPv4 and a TCP header, and zeros behind them; the header annotations and the destination
-//! address annotation are set. It can be pushed from and pulled from.
+//! Packets have an Ethernet, an IPv4 and a TCP header, followed by zeros. The header annotations and the
+//! destination address annotation are set. The output can be a push or a pull output.
 //!
 //! ## Usage
 //! `FastTCPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, ACTIVE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for as many as possible.
-//! - `LIMIT`: packets in all; -1 for no limit.
-//! - `LENGTH`: bytes of a packet from the Ethernet header on, at least 60.
+//! - `LIMIT`: the total number of packets; -1 for no limit.
+//! - `LENGTH`: the length of packets in bytes, from the Ethernet header on, at least 60.
 //! - `SRCETH`, `DSTETH`: Ethernet addresses.
 //! - `SRCIP`, `DSTIP`: IP addresses.
-//! - `FLOWS`: how many flows there are at a time; each packet is of one of them, chosen at random. When the limit is
-//!   reached, those that are not complete are closed.
-//! - `FLOWSIZE`: packets of a flow, at least 3; then it gets other ports.
-//! - `ACTIVE`: whether it sends.
-//! - `STOP`: whether to stop the driver after the last packet.
+//! - `FLOWS`: the number of concurrent flows; the flow of each packet is chosen at random. When the limit
+//!   is reached, flows that are not complete are closed.
+//! - `FLOWSIZE`: the number of packets of a flow, at least 3; then the flow gets new ports.
+//! - `ACTIVE`: if true, packets are sent.
+//! - `STOP`: if true, stops the driver after the last packet.
 //!
 //! ## Handlers
-//! - `count`: packets sent.
-//! - `rate`: packets per second from the first to the last, when all are sent; is written to set RATE.
-//! - `reset`: starts afresh.
-//! - `active`: whether it sends; starts afresh when true is written.
+//! - `count`: the number of packets that were sent.
+//! - `rate`: packets per second from the first packet to the last, once all are sent, otherwise 0. Writing
+//!   it sets RATE.
+//! - `reset`: sets the count to zero and starts again.
+//! - `active`: true if packets are sent. Writing true starts again.
 //! - `limit`, `length`, `stop`: the arguments.
-//! - `srceth`, `dsteth`: sets these addresses.
+//! - `srceth`, `dsteth`: sets the Ethernet addresses.
 //!
 //! ## Example
 //! ```click

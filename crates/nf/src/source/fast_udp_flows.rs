@@ -1,34 +1,35 @@
 //! # FastUDPFlows
 //! Sends UDP packets of many flows.
 //!
-//! Packets have an Ethernet, an IPv4 and a UDP header, and zeros behind them; the header annotations and the destination
-//! address annotation are set. It can be pushed from and pulled from.
+//! Packets have an Ethernet, an IPv4 and a UDP header, followed by zeros. The header annotations and the
+//! destination address annotation are set. The output can be a push or a pull output.
 //!
 //! ## Usage
 //! `FastUDPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, CHECKSUM, ACTIVE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for as many as possible.
-//! - `LIMIT`: packets in all; -1 for no limit.
-//! - `LENGTH`: bytes of a packet from the Ethernet header on, at least 60.
+//! - `LIMIT`: the total number of packets; -1 for no limit.
+//! - `LENGTH`: the length of packets in bytes, from the Ethernet header on, at least 60.
 //! - `SRCETH`, `DSTETH`: Ethernet addresses.
 //! - `SRCIP`, `DSTIP`: IP addresses.
-//! - `FLOWS`: how many flows there are at a time; each packet is of one of them, chosen at random.
-//! - `FLOWSIZE`: packets after which a flow gets other ports.
-//! - `CHECKSUM`: whether packets have a UDP checksum.
-//! - `FLOWBURST`: packets of a flow in a row.
-//! - `SEQUENTIAL`: whether flows take turns instead.
+//! - `FLOWS`: the number of concurrent flows; the flow of each packet is chosen at random.
+//! - `FLOWSIZE`: the number of packets of a flow; then the flow gets new ports.
+//! - `CHECKSUM`: if true, packets have a UDP checksum.
+//! - `FLOWBURST`: the number of consecutive packets of a flow.
+//! - `SEQUENTIAL`: if true, flows take turns instead of being chosen at random.
 //! - `DUPLICATE`: accepted, without effect.
-//! - `ACTIVE`: whether it sends.
-//! - `STOP`: whether to stop the driver after the last packet.
+//! - `ACTIVE`: if true, packets are sent.
+//! - `STOP`: if true, stops the driver after the last packet.
 //!
 //! ## Handlers
-//! - `count`: packets sent.
-//! - `rate`: packets per second from the first to the last, when all are sent; is written to set RATE.
-//! - `reset`: starts afresh.
-//! - `active`: whether it sends; starts afresh when true is written.
+//! - `count`: the number of packets that were sent.
+//! - `rate`: packets per second from the first packet to the last, once all are sent, otherwise 0. Writing
+//!   it sets RATE.
+//! - `reset`: sets the count to zero and starts again.
+//! - `active`: true if packets are sent. Writing true starts again.
 //! - `limit`, `length`, `stop`: the arguments.
-//! - `srceth`, `dsteth`: sets these addresses.
+//! - `srceth`, `dsteth`: sets the Ethernet addresses.
 //!
 //! ## Example
 //! ```click

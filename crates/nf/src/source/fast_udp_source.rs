@@ -1,31 +1,32 @@
 //! # FastUDPSource
 //! Sends UDP packets of one flow.
 //!
-//! Packets have an Ethernet, an IPv4 and a UDP header, and zeros behind them; the header annotations and the destination
-//! address annotation are set. It can be pushed from and pulled from.
+//! Packets have an Ethernet, an IPv4 and a UDP header, followed by zeros. The header annotations and the
+//! destination address annotation are set. The output can be a push or a pull output.
 //!
 //! ## Usage
 //! `FastUDPSource(RATE, LIMIT, LENGTH, SRCETH, SRCIP, SPORT, DSTETH, DSTIP, DPORT [, CHECKSUM, INTERVAL, ACTIVE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for as many as possible.
-//! - `LIMIT`: packets in all; -1 for no limit.
-//! - `LENGTH`: bytes of a packet from the Ethernet header on, at least 60.
+//! - `LIMIT`: the total number of packets; -1 for no limit.
+//! - `LENGTH`: the length of packets in bytes, from the Ethernet header on, at least 60.
 //! - `SRCETH`, `DSTETH`: Ethernet addresses.
 //! - `SRCIP`, `DSTIP`: IP addresses.
 //! - `SPORT`, `DPORT`: UDP ports.
-//! - `CHECKSUM`: whether packets have a UDP checksum.
-//! - `INTERVAL`: packets after which both ports grow by one; 0 for never.
-//! - `ACTIVE`: whether it sends.
-//! - `STOP`: whether to stop the driver after the last packet.
+//! - `CHECKSUM`: if true, packets have a UDP checksum.
+//! - `INTERVAL`: the number of packets after which both ports increase by one; 0 for never.
+//! - `ACTIVE`: if true, packets are sent.
+//! - `STOP`: if true, stops the driver after the last packet.
 //!
 //! ## Handlers
-//! - `count`: packets sent.
-//! - `rate`: packets per second from the first to the last, when all are sent; is written to set RATE.
-//! - `reset`: starts afresh.
-//! - `active`: whether it sends; starts afresh when true is written.
+//! - `count`: the number of packets that were sent.
+//! - `rate`: packets per second from the first packet to the last, once all are sent, otherwise 0. Writing
+//!   it sets RATE.
+//! - `reset`: sets the count to zero and starts again.
+//! - `active`: true if packets are sent. Writing true starts again.
 //! - `limit`, `length`, `stop`: the arguments.
-//! - `srceth`, `dsteth`: sets these addresses.
+//! - `srceth`, `dsteth`: sets the Ethernet addresses.
 //!
 //! ## Example
 //! ```click

@@ -1,28 +1,28 @@
 //! # InfiniteSource
-//! Makes packets as fast as it is allowed to.
+//! Makes packets as fast as possible.
 //!
-//! It can push, or be pulled from. A push source waits while a queue in front of it is full.
+//! The output can be a push or a pull output. A push source waits while a queue downstream is full.
 //!
 //! ## Usage
 //! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `DATA`: the bytes of each packet.
-//! - `LIMIT`: packets in all; negative for no limit.
-//! - `BURST`: packets per turn.
-//! - `ACTIVE`: whether it makes packets.
-//! - `TIMESTAMP`: whether packets get the current time.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `LENGTH`: length of each packet; data are repeated or cut.
-//! - `DATASIZE`: old name of LENGTH.
-//! - `STOP`: whether to stop the driver when the limit is reached.
-//! - `END_CALL`: write handler to call when the limit is reached.
+//! - `LIMIT`: the total number of packets; negative for no limit.
+//! - `BURST`: the number of packets per turn.
+//! - `ACTIVE`: if true, packets are made.
+//! - `TIMESTAMP`: if true, packets get the current time as their time stamp.
+//! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
+//! - `LENGTH`: the length of each packet; the data is repeated or cut.
+//! - `DATASIZE`: deprecated name of LENGTH.
+//! - `STOP`: if true, stops the driver when the limit is reached.
+//! - `END_CALL`: the write handler to call when the limit is reached.
 //!
 //! ## Handlers
-//! - `count`: packets made.
+//! - `count`: the number of packets that were made.
 //! - `data`, `limit`, `burst`, `active`, `length`: the arguments.
-//! - `datasize`: old name of `length`.
-//! - `burstsize`: old name of `burst`.
+//! - `datasize`: deprecated name of `length`.
+//! - `burstsize`: deprecated name of `burst`.
 //! - `reset`: sets the count to zero.
 //!
 //! ## Example
@@ -113,12 +113,12 @@ fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Elemen
     Ok(Box::new(source))
 }
 
-/// The longest burst: all of it waits in memory before anybody else has a turn.
+/// The maximum BURST: all packets of a burst are in memory before other tasks have a turn.
 const MOST_BURST: i64 = 65_536;
 
 struct InfiniteSource {
     data: Data,
-    /// Whether each packet's bytes are chosen at random.
+    /// True if each packet's bytes are random.
     random: bool,
     limit: u64,
     burst: usize,
@@ -138,7 +138,7 @@ impl InfiniteSource {
             if self.random {
                 cx.random().fill(&mut self.data.bytes);
             }
-            // An empty pool ends the batch; what was not made is made later.
+            // If the pool is empty, the batch ends here; the remaining packets are made later.
             let Some(mut packet) = cx.packet(&self.data.bytes) else { break };
             if self.timestamp {
                 packet.set_time(cx.now());
@@ -183,7 +183,7 @@ impl Element for InfiniteSource {
             return false;
         }
         if self.count >= self.limit {
-            // One turn after the last packet, so that everybody had a chance to deal with it.
+            // Act one turn after the last packet, so that other tasks can process that packet first.
             self.end.reached(cx);
             return false;
         }

@@ -1,4 +1,4 @@
-//! Sources of packets that are made, or replayed from memory.
+//! Sources of generated packets, and of packets that are replayed from memory.
 
 mod fast_flows;
 pub mod fast_tcp_flows;
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use element::args::{Bytes, Raw};
 use element::{Args, Call, Class, Cx};
 
-/// What sources send when they are not told: 69 bytes, as many as Click's.
+/// The default data of sources: 69 bytes, as many as Click's.
 const DEFAULT_DATA: &[u8] = b"This packet was made by a source that had not been told what to send.";
 
-/// The bytes of a source's packets.
+/// The data of a source's packets.
 struct Data {
-    /// As configured.
+    /// The data as configured.
     given: Vec<u8>,
-    /// Length of packets, if it differs from the data's: data are repeated or cut.
+    /// The length of packets if it differs from the length of the data, which is then repeated or cut.
     length: Option<usize>,
-    /// What is sent.
+    /// The bytes of each packet.
     bytes: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ impl Data {
         data
     }
 
-    /// Reads DATA, LENGTH and its old name DATASIZE.
+    /// Parses DATA, LENGTH and its deprecated name DATASIZE.
     fn read(args: &mut Args<'_>) -> Data {
         let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
         let length = args.get::<i64>("LENGTH").or(args.get("DATASIZE")).and_then(|n| usize::try_from(n).ok());
@@ -47,7 +47,7 @@ impl Data {
         Data::new(given, length)
     }
 
-    /// The value of `data`, `length` or its old name `datasize`.
+    /// Returns the value of the handler `data`, `length` or `datasize`.
     fn show(&self, name: &str) -> Option<String> {
         match name {
             "data" => Some(String::from_utf8_lossy(&self.given).into_owned()),
@@ -56,13 +56,13 @@ impl Data {
         }
     }
 
-    /// Takes the bytes written to `data` as they are: nothing in them is quoted.
+    /// Sets the data to the value written to `data`, in which no character is special.
     fn set_given(&mut self, value: &str) {
         self.given = value.into();
         self.update();
     }
 
-    /// A length as users write it: negative for the data's own.
+    /// Sets the length; a negative length means the length of the data.
     fn set_length(&mut self, given: i64) {
         self.length = usize::try_from(given).ok().map(|n| n.min(packet::MAX_PACKET));
         self.update();
@@ -75,7 +75,7 @@ impl Data {
     }
 }
 
-/// What a source does when it has reached its limit.
+/// The actions of a source that has reached its limit.
 #[derive(Default)]
 struct AtEnd {
     text: Option<String>,
@@ -85,7 +85,7 @@ struct AtEnd {
 }
 
 impl AtEnd {
-    /// Reads STOP and, where the class has it, END_CALL.
+    /// Parses STOP and, if the class has it, END_CALL.
     fn read(args: &mut Args<'_>, has_call: bool) -> AtEnd {
         let stop = args.or("STOP", false);
         let text = if has_call { args.get::<Raw>("END_CALL").map(|Raw(text)| text) } else { None };
@@ -95,7 +95,8 @@ impl AtEnd {
         AtEnd { text, stop, ..AtEnd::default() }
     }
 
-    /// `class` is the source's own: a handler without an element is the source's if it has it.
+    /// Parses the call. `class` is the class of the source: a handler name without an element means the
+    /// source's own handler, if `class` has it.
     fn initialize(&mut self, cx: &Cx<'_>, class: &Class) -> Result<(), String> {
         if let Some(text) = &self.text {
             let own = |name: &str| class.handlers.iter().any(|h| h.name == name).then_some(cx.id());
@@ -104,7 +105,7 @@ impl AtEnd {
         Ok(())
     }
 
-    /// Reached; acts once.
+    /// Stops the driver and makes the call, as configured; only the first call has an effect.
     fn reached(&mut self, cx: &mut Cx<'_>) {
         if std::mem::replace(&mut self.done, true) {
             return;
@@ -118,17 +119,18 @@ impl AtEnd {
     }
 }
 
-/// A limit as users write it: negative for none.
+/// Converts a limit from user input: a negative number means no limit.
 fn limit_of(given: i64) -> u64 {
     u64::try_from(given).unwrap_or(u64::MAX)
 }
 
-/// A limit as users read it.
+/// Converts a limit for handlers: -1 means no limit.
 fn show_limit(limit: u64) -> String {
     i64::try_from(limit).unwrap_or(-1).to_string()
 }
 
-/// Goes on counting where another source has stopped. One that has come to its end is not asked again.
+/// Returns the count of the source that this source replaces. If the count has reached the limit, the
+/// source is unscheduled.
 fn count_on(cx: &mut Cx<'_>, state: Box<dyn Any + Send>, limit: u64) -> Result<u64, String> {
     let count: u64 = *state.downcast().map_err(|_| "not the count of a source")?;
     if count >= limit {

@@ -5,16 +5,16 @@
 //! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LENGTH`: bytes of a packet, less than 65536.
-//! - `LIMIT`: packets in all; -1 for no limit.
-//! - `BURST`: packets per turn.
-//! - `ACTIVE`: whether it sends.
-//! - `TIMESTAMP`: whether packets get the current time.
-//! - `STOP`: whether to stop the driver when the limit is reached.
-//! - `END_CALL`: write handler to call when the limit is reached.
+//! - `LENGTH`: the length of packets in bytes, less than 65536.
+//! - `LIMIT`: the total number of packets; -1 for no limit.
+//! - `BURST`: the number of packets per turn.
+//! - `ACTIVE`: if true, packets are sent.
+//! - `TIMESTAMP`: if true, packets get the current time as their time stamp.
+//! - `STOP`: if true, stops the driver when the limit is reached.
+//! - `END_CALL`: the write handler to call when the limit is reached.
 //!
 //! ## Handlers
-//! - `count`: packets sent.
+//! - `count`: the number of packets that were sent.
 //! - `limit`, `burst`, `active`, `length`: the arguments.
 //! - `reset`: sets the count to zero.
 //!

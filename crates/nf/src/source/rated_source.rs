@@ -1,8 +1,8 @@
 //! # RatedSource
 //! Makes packets at a given rate.
 //!
-//! A token bucket keeps the rate: it holds two tokens, or a hundredth of the rate if that is more, and starts
-//! with one.
+//! A token bucket enforces the rate. The bucket holds two tokens, or a hundredth of the rate if that is
+//! more, and has one token at the start.
 //!
 //! ## Usage
 //! `RatedSource([DATA, RATE, LIMIT, ACTIVE, KEYWORDS])`
@@ -10,19 +10,19 @@
 //! ## Arguments
 //! - `DATA`: the bytes of each packet.
 //! - `RATE`: packets per second.
-//! - `LIMIT`: packets in all; negative for no limit.
-//! - `ACTIVE`: whether it makes packets.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `LENGTH`: length of each packet; data are repeated or cut.
-//! - `DATASIZE`: old name of LENGTH.
-//! - `BANDWIDTH`: sets the rate so that the packets have this bandwidth.
-//! - `STOP`: whether to stop the driver when the limit is reached.
-//! - `END_CALL`: write handler to call when the limit is reached.
+//! - `LIMIT`: the total number of packets; negative for no limit.
+//! - `ACTIVE`: if true, packets are made.
+//! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
+//! - `LENGTH`: the length of each packet; the data is repeated or cut.
+//! - `DATASIZE`: deprecated name of LENGTH.
+//! - `BANDWIDTH`: the bandwidth of the packets, from which the rate is computed.
+//! - `STOP`: if true, stops the driver when the limit is reached.
+//! - `END_CALL`: the write handler to call when the limit is reached.
 //!
 //! ## Handlers
-//! - `count`: packets made.
+//! - `count`: the number of packets that were made.
 //! - `data`, `rate`, `limit`, `active`, `length`: the arguments.
-//! - `datasize`: old name of `length`.
+//! - `datasize`: deprecated name of `length`.
 //! - `reset`: sets the count to zero.
 //!
 //! ## Example
@@ -95,7 +95,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The bucket for a rate, with one token in it.
+/// Returns the bucket for a rate, with one token in it.
 fn bucket(rate: u64) -> Bucket {
     Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1)
 }
@@ -110,7 +110,7 @@ struct RatedSource {
 }
 
 impl RatedSource {
-    /// Packets for which there are tokens now.
+    /// Makes packets for the available tokens, at most `most`.
     fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
         let tokens = self.bucket.fill(cx.now()).min(self.limit.saturating_sub(self.count)).min(most as u64);
         let mut batch = cx.batch();
@@ -139,7 +139,7 @@ impl RatedSource {
         }
     }
 
-    /// Sleeps until the next token instead of looking again and again.
+    /// Sleeps until the next token, instead of polling.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         if let Some(at) = self.bucket.when(1, cx.now()) {
             cx.set_timer(0, at);

@@ -1,29 +1,32 @@
 //! # ReplayUnqueue
-//! Takes all packets of its inputs into memory first, and then sends them again and again.
+//! Loads all packets of its inputs into memory first, and then sends them repeatedly.
 //!
-//! Packets of several inputs are merged by their time stamps, and each leaves by the output of its input's
-//! number. The packets are lent, not copied: what elements behind it changed is put back before the next round.
+//! Packets of several inputs are merged by their time stamps, and each packet leaves by the output with its
+//! input's number. The packets are lent, not copied: changes by downstream elements are undone before the
+//! next round.
 //!
 //! ## Usage
 //! `ReplayUnqueue([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `STOP`: rounds; -1 for no end. The driver is stopped after the last one.
-//! - `STOP_TIME`: stops the driver after so many seconds of replaying; 0 for no limit.
-//! - `LIMIT`: packets to take in; negative for all.
-//! - `BURST`: packets per turn.
-//! - `ACTIVE`: whether it replays.
-//! - `TIMING`: speed in percent of the time stamps': 100 replays in real time, 0 as fast as possible.
-//! - `USE_SIGNAL`, `QUICK_CLONE`, `FREEONTERMINATE`: accepted for FastClick's sake, without effect.
-//! - `VERBOSE`: whether to report each round.
+//! - `STOP`: the number of rounds; -1 for no limit. The driver is stopped after the last round.
+//! - `STOP_TIME`: the seconds of replaying after which the driver is stopped; 0 for no limit.
+//! - `LIMIT`: the number of packets to load; negative for all.
+//! - `BURST`: the number of packets per turn.
+//! - `ACTIVE`: if true, packets are replayed.
+//! - `TIMING`: the speed in percent of the packets' time stamps: 100 for real time, 0 for as fast as
+//!   possible.
+//! - `USE_SIGNAL`, `QUICK_CLONE`, `FREEONTERMINATE`: accepted for compatibility with FastClick, without
+//!   effect.
+//! - `VERBOSE`: if true, reports each round.
 //!
 //! ## Handlers
-//! - `active`: whether it replays.
-//! - `loaded`: whether all packets have been taken in.
-//! - `count`: packets sent.
-//! - `stop`: rounds left.
+//! - `active`: true if packets are replayed.
+//! - `loaded`: true if all packets have been loaded.
+//! - `count`: the number of packets that were sent.
+//! - `stop`: the number of remaining rounds.
 //! - `timing`: the speed.
-//! - `reset`: forgets the packets and takes in new ones.
+//! - `reset`: releases the packets and loads new packets from the inputs.
 //!
 //! ## Example
 //! ```click
@@ -73,7 +76,7 @@ pub static CLASS: Class = Class {
     ],
     samples: &["STOP 3", "STOP 2, BURST 5 -> 2/2"],
     build: |args| {
-        // With a burst of one, as Click has it, everything behind sees packet by packet.
+        // With Click's default of 1, downstream elements would process packets one by one.
         let default = args.setup.burst.unwrap_or(64);
         for name in ["USE_SIGNAL", "QUICK_CLONE", "FREEONTERMINATE"] {
             args.or(name, false);
@@ -102,7 +105,7 @@ pub static CLASS: Class = Class {
 };
 
 struct ReplayUnqueue {
-    /// Rounds left; negative for no end.
+    /// The number of remaining rounds; negative for no limit.
     rounds: i64,
     stop_time: Timestamp,
     most: u64,
@@ -110,13 +113,13 @@ struct ReplayUnqueue {
     active: bool,
     timing: u32,
     verbose: bool,
-    /// Packets taken in so far, by input.
+    /// The packets loaded so far, by input.
     incoming: Vec<Vec<Packet>>,
-    /// All packets, once they have been taken in.
+    /// All packets, once they have been loaded.
     store: Option<Box<Store>>,
     /// The output of each packet; empty if there is only one output.
     outputs: Vec<u32>,
-    /// The packet to send next.
+    /// The index of the packet to send next.
     next: usize,
     started: Option<Timestamp>,
     round_started: Timestamp,
@@ -125,12 +128,12 @@ struct ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    /// Takes in what the inputs give; true when all of them have run dry.
+    /// Loads packets from the inputs. Returns true when loading is complete.
     fn load(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut dry = true;
         for input in 0..self.incoming.len() {
             loop {
-                // Without memory nothing more can come: what there is has to do.
+                // Without memory no more packets can be loaded, so loading of this input is complete.
                 if self.incoming[input].try_reserve(BATCH_CAPACITY).is_err() {
                     break;
                 }
@@ -142,7 +145,8 @@ impl ReplayUnqueue {
                 let mut batch = cx.pull(input, room);
                 if batch.is_empty() {
                     cx.recycle(batch);
-                    // Without memory nothing more can come: what there is has to do.
+                    // Without room in the pool no more packets can arrive, so loading of this input is
+                    // complete.
                     dry &= !cx.may_pull(input) || !cx.has_room();
                     break;
                 }
@@ -153,7 +157,7 @@ impl ReplayUnqueue {
         dry
     }
 
-    /// Merges the inputs by time stamp and moves everything into the store.
+    /// Merges the packets of the inputs by time stamp and moves them into the store.
     fn fill_store(&mut self, cx: &mut Cx<'_>) {
         let mut store = cx.store();
         let count: usize = self.incoming.iter().map(Vec::len).sum();
@@ -175,7 +179,7 @@ impl ReplayUnqueue {
             self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
             all.into_iter().for_each(|(.., packet)| cx.keep(&mut store, packet));
         } else {
-            // There is no memory to put them in order.
+            // There is no memory for sorting the packets.
             for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
                 cx.drop(packet, DropReason::NoBuffer);
             }
@@ -184,7 +188,7 @@ impl ReplayUnqueue {
         self.next = 0;
     }
 
-    /// Whether packet `number` is due; sets a timer if not.
+    /// True if packet `number` is due; sets a timer if it is not.
     fn is_due(&self, cx: &mut Cx<'_>, store: &Store, number: usize) -> bool {
         let Some(time) = store.time(number) else { return false };
         let offset = (time - self.first_time).0.max(0);
@@ -196,7 +200,7 @@ impl ReplayUnqueue {
         true
     }
 
-    /// Sends at most a burst; how many packets that were.
+    /// Sends at most a burst of packets, and returns their number.
     fn send(&mut self, cx: &mut Cx<'_>) -> usize {
         let Some(mut store) = self.store.take() else { return 0 };
         let end = store.len().min(self.next + self.burst);
@@ -223,7 +227,7 @@ impl ReplayUnqueue {
         sent
     }
 
-    /// At the end of a round; whether there is another one.
+    /// Ends a round. Returns true if another round follows.
     fn next_round(&mut self, cx: &mut Cx<'_>) -> bool {
         self.next = 0;
         self.round_started = cx.now();
@@ -248,7 +252,7 @@ impl ReplayUnqueue {
 
 impl Element for ReplayUnqueue {
     fn effects(&self) -> Effects {
-        // A packet is held and sent many times; what leaves is what came in.
+        // A packet is held and sent many times; each time it leaves as it arrived.
         let inputs = self.incoming.len();
         if inputs == 1 {
             return Effects {

@@ -5,15 +5,15 @@
 //! `TimedSource([INTERVAL, DATA, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: time between packets; the first one comes after one interval.
+//! - `INTERVAL`: the time between packets; the first packet is sent after one interval.
 //! - `DATA`: the bytes of each packet.
-//! - `LIMIT`: packets in all; negative for no limit.
-//! - `ACTIVE`: whether it makes packets.
-//! - `STOP`: whether to stop the driver when the limit is reached.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `LIMIT`: the total number of packets; negative for no limit.
+//! - `ACTIVE`: if true, packets are made.
+//! - `STOP`: if true, stops the driver when the limit is reached.
+//! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
 //!
 //! ## Handlers
-//! - `count`: packets made.
+//! - `count`: the number of packets that were made.
 //! - `interval`, `data`, `limit`, `active`: the arguments.
 //! - `reset`: sets the count to zero.
 //!
@@ -83,7 +83,7 @@ struct TimedSource {
     limit: u64,
     active: bool,
     end: AtEnd,
-    /// When the next packet is due; intervals count from it, so that late timers do not add up.
+    /// The time of the next packet. Intervals are counted from it, so that delays of timers do not add up.
     next: Option<Timestamp>,
     count: u64,
 }

@@ -1,18 +1,18 @@
 //! # CPUQueue
-//! Stores packets, first in, first out, in a queue for each processor.
+//! Stores packets, first in, first out, in one queue per processor.
 //!
-//! Each worker has its own copy of the graph, and with it its own queue. Packets that find it full are dropped.
-//! It tells nobody whether it is empty or full.
+//! Each worker has its own copy of the graph, and so its own queue. Packets that find the queue full are
+//! dropped. The queue gives no signals about being empty or full.
 //!
 //! ## Usage
 //! `CPUQueue([CAPACITY])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets.
+//! - `CAPACITY`: the maximum number of packets.
 //!
 //! ## Handlers
-//! - `capacity`: most packets.
-//! - `drops`: packets that found it full.
+//! - `capacity`: the maximum number of packets.
+//! - `drops`: the number of packets that found the queue full.
 //!
 //! ## Example
 //! ```click

@@ -1,4 +1,4 @@
-//! What all queues share: packets in order, a capacity, counts, and what they tell their neighbours.
+//! Common parts of all queues: packets in order, a capacity, counts, and signals to other elements.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -28,14 +28,15 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::write("reset"),
 ];
 
-/// How many packets an element stores and may store, for others that decide from it: queues publish it as a service.
+/// The number of packets that an element stores, and its capacity. Queues publish it as a service, for
+/// elements whose decisions depend on it.
 #[derive(Debug)]
 pub struct Occupancy {
     length: AtomicUsize,
     capacity: AtomicUsize,
 }
 
-/// Empty, and without a bound.
+/// An empty store without a capacity limit.
 impl Default for Occupancy {
     fn default() -> Self {
         Occupancy { length: AtomicUsize::new(0), capacity: AtomicUsize::new(usize::MAX) }
@@ -43,98 +44,99 @@ impl Default for Occupancy {
 }
 
 impl Occupancy {
-    /// Packets in store.
+    /// Returns the number of stored packets.
     pub fn get(&self) -> usize {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Packets that there is room for.
+    /// Returns the number of packets for which there is room.
     pub fn room(&self) -> usize {
         self.capacity.load(Ordering::Relaxed).saturating_sub(self.get())
     }
 
-    /// Says how many packets are in store.
+    /// Sets the number of stored packets.
     pub fn set(&self, length: usize) {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Says how many packets may be in store.
+    /// Sets the capacity.
     pub fn set_capacity(&self, capacity: usize) {
         self.capacity.store(capacity, Ordering::Relaxed);
     }
 }
 
-/// When a queue says that it is empty.
+/// The time at which a queue signals that it is empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SaysEmpty {
     Never,
-    /// After some pulls in vain: saying so at once would send pullers to sleep and wake them again for every
-    /// short gap.
+    /// Signals after `PATIENCE` empty pulls in a row. An immediate signal would put pullers to sleep and wake
+    /// them again for every short gap.
     Lazily,
     AtOnce,
 }
 
-/// What a full queue gives up.
+/// The packet that a full queue drops.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhenFull {
     DropsNewest,
     DropsOldest,
 }
 
-/// How one class of queue differs from others. Whether it says that it is full is in its class's notes, which
-/// must agree with `says_full`.
+/// The differences between the classes of queues. The notes of a class must agree with `says_full` about
+/// the signal of being full.
 #[derive(Clone, Copy)]
 pub(super) struct Policy {
     pub(super) says_empty: SaysEmpty,
     pub(super) says_full: bool,
     pub(super) when_full: WhenFull,
-    /// Whether packets that do not fit may leave by output 1, with a message the first time.
+    /// True if packets that do not fit may leave by output 1; the first such packet is reported.
     pub(super) spills: bool,
 }
 
-/// That of `Queue`.
+/// The policy of `Queue`.
 pub(super) const DEFAULT: Policy =
     Policy { says_empty: SaysEmpty::Lazily, says_full: true, when_full: WhenFull::DropsNewest, spills: true };
 
-/// Pulls in vain after which a lazy queue says that it is empty.
+/// The number of empty pulls in a row after which a lazy queue signals that it is empty.
 const PATIENCE: u32 = 10;
 
-/// A queue. Packets that arrive on input 1 go to its front.
+/// A queue. Packets that arrive on input 1 are put at its front.
 pub(super) struct Fifo {
     policy: Policy,
     packets: VecDeque<Packet>,
     capacity: usize,
     highwater: usize,
     drops: u64,
-    /// Pulls in vain since the last packet.
+    /// The number of empty pulls since the last packet.
     fruitless: u32,
     occupancy: Arc<Occupancy>,
     has_front: bool,
 }
 
-/// What a queue hands on to another one.
+/// The state that a queue takes over from the queue that it replaces.
 struct State {
     packets: VecDeque<Packet>,
     drops: u64,
     highwater: usize,
 }
 
-/// Reads the arguments and makes a queue.
+/// Parses the arguments and makes a queue.
 pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Result<Box<dyn Element>, Invalid> {
     let capacity = args.or("CAPACITY", capacity) as usize;
-    // FastClick's: a push that finds the queue full cannot wait for room here, because the same worker pulls.
+    // Arguments of FastClick. A push cannot wait for room here, because the same worker pulls.
     if policy.spills {
         args.or("BLOCKING", false);
         args.or("NOUSELESS", false);
     }
     args.finish()?;
-    // Elements that watch a queue which gets another capacity go on watching the same thing.
+    // Elements that watch this queue keep watching the same object if a new queue with another capacity
+    // replaces it.
     let occupancy: Arc<Occupancy> = args.setup.service(args.id()).unwrap_or_default();
     occupancy.set_capacity(capacity);
     args.setup.publish(args.id(), Arc::clone(&occupancy));
     Ok(Box::new(Fifo {
         policy,
-        // All of it for the usual sizes; longer queues grow as they fill.
+        // Room for all packets if the capacity is usual; longer queues grow as they fill.
         packets: VecDeque::with_capacity(capacity.min(4096)),
         capacity,
         highwater: 0,
@@ -171,7 +173,7 @@ impl Fifo {
                 None => return self.overflow(cx, packet),
             }
         }
-        // What there is memory for is as much as fits.
+        // If there is no memory for another packet, the queue counts as full.
         if self.packets.len() == self.packets.capacity() && self.packets.try_reserve(1).is_err() {
             return self.overflow(cx, packet);
         }
@@ -181,7 +183,8 @@ impl Fifo {
         }
     }
 
-    /// Shortens the queue to a length, at the end at which it would drop.
+    /// Drops packets until the queue has `length` packets, at the end at which packets are dropped when it
+    /// is full.
     fn shorten(&mut self, cx: &mut Cx<'_>, length: usize, reason: DropReason) {
         while self.packets.len() > length {
             let packet = match self.policy.when_full {

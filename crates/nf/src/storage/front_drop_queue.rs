@@ -1,20 +1,21 @@
 //! # FrontDropQueue
-//! Stores packets, first in, first out, and drops the oldest ones when it is full.
+//! Stores packets, first in, first out, and drops the oldest packets when it is full.
 //!
-//! The packet that makes room goes to output 1, or is dropped.
+//! The evicted packet goes to output 1, or is dropped.
 //!
 //! ## Usage
 //! `FrontDropQueue([CAPACITY])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets.
-//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//! - `CAPACITY`: the maximum number of packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for compatibility with FastClick, without effect.
 //!
 //! ## Handlers
-//! - `length`: packets in the queue.
-//! - `highwater_length`: most packets that were ever in it.
-//! - `capacity`: most packets. Writing a smaller number drops the oldest packets that do not fit.
-//! - `drops`: packets that found no room, or had to make room.
+//! - `length`: the number of packets in the queue.
+//! - `highwater_length`: the maximum number of packets that were in the queue.
+//! - `capacity`: the maximum number of packets. Writing a smaller number drops the oldest packets that do
+//!   not fit.
+//! - `drops`: the number of packets that found no room or were evicted.
 //! - `reset_counts`: sets drops to zero and the high water mark to the length.
 //! - `reset`: empties the queue; the packets go to output 1, if there is one.
 //!

@@ -1,21 +1,22 @@
 //! # MixedQueue
-//! Stores packets; those of input 0 line up at the end, those of input 1 jump the queue.
+//! Stores packets; packets of input 0 are put at the end of the queue, packets of input 1 at its front.
 //!
-//! A packet on input 0 that finds the queue full goes to output 1, or is dropped. For one on input 1 the last
-//! packet in the queue makes room.
+//! A packet on input 0 that finds the queue full goes to output 1, or is dropped. A packet on input 1 that
+//! finds the queue full evicts the last packet of the queue.
 //!
 //! ## Usage
 //! `MixedQueue([CAPACITY])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets.
-//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//! - `CAPACITY`: the maximum number of packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for compatibility with FastClick, without effect.
 //!
 //! ## Handlers
-//! - `length`: packets in the queue.
-//! - `highwater_length`: most packets that were ever in it.
-//! - `capacity`: most packets. Writing a smaller number drops the youngest packets that do not fit.
-//! - `drops`: packets that found no room, or had to make room.
+//! - `length`: the number of packets in the queue.
+//! - `highwater_length`: the maximum number of packets that were in the queue.
+//! - `capacity`: the maximum number of packets. Writing a smaller number drops the newest packets that do
+//!   not fit.
+//! - `drops`: the number of packets that found no room or were evicted.
 //! - `reset_counts`: sets drops to zero and the high water mark to the length.
 //! - `reset`: empties the queue; the packets go to output 1, if there is one.
 //!

@@ -1,4 +1,4 @@
-//! Stores between push and pull paths.
+//! Queues between push and pull paths, and elements that pull from them.
 
 pub mod cpu_queue;
 pub mod fifo;

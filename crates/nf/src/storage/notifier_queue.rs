@@ -1,20 +1,21 @@
 //! # NotifierQueue
-//! Stores packets, first in, first out, and tells pullers when it is empty.
+//! Stores packets, first in, first out, and signals to pullers when it is empty.
 //!
-//! Sources that push into it cannot see when it is full; in all else it is a Queue.
+//! Sources that push into the queue cannot see when it is full; otherwise it is like Queue.
 //!
 //! ## Usage
 //! `NotifierQueue([CAPACITY])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets.
-//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//! - `CAPACITY`: the maximum number of packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for compatibility with FastClick, without effect.
 //!
 //! ## Handlers
-//! - `length`: packets in the queue.
-//! - `highwater_length`: most packets that were ever in it.
-//! - `capacity`: most packets. Writing a smaller number drops the youngest packets that do not fit.
-//! - `drops`: packets that found no room, or had to make room.
+//! - `length`: the number of packets in the queue.
+//! - `highwater_length`: the maximum number of packets that were in the queue.
+//! - `capacity`: the maximum number of packets. Writing a smaller number drops the newest packets that do
+//!   not fit.
+//! - `drops`: the number of packets that found no room or were evicted.
 //! - `reset_counts`: sets drops to zero and the high water mark to the length.
 //! - `reset`: empties the queue; the packets go to output 1, if there is one.
 //!

@@ -1,20 +1,22 @@
 //! # QuickNoteQueue
-//! A Queue that tells pullers at once when it is empty.
+//! Stores packets like Queue, and signals to pullers immediately when it is empty.
 //!
-//! Queue waits for some pulls in vain before it sends pullers to sleep; this one does so with its last packet.
+//! Queue waits for some empty pulls before it puts pullers to sleep; QuickNoteQueue does so when its last
+//! packet is pulled.
 //!
 //! ## Usage
 //! `QuickNoteQueue([CAPACITY])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets.
-//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//! - `CAPACITY`: the maximum number of packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for compatibility with FastClick, without effect.
 //!
 //! ## Handlers
-//! - `length`: packets in the queue.
-//! - `highwater_length`: most packets that were ever in it.
-//! - `capacity`: most packets. Writing a smaller number drops the youngest packets that do not fit.
-//! - `drops`: packets that found no room, or had to make room.
+//! - `length`: the number of packets in the queue.
+//! - `highwater_length`: the maximum number of packets that were in the queue.
+//! - `capacity`: the maximum number of packets. Writing a smaller number drops the newest packets that do
+//!   not fit.
+//! - `drops`: the number of packets that found no room or were evicted.
 //! - `reset_counts`: sets drops to zero and the high water mark to the length.
 //! - `reset`: empties the queue; the packets go to output 1, if there is one.
 //!

@@ -1,20 +1,22 @@
 //! # ThreadSafeQueue
-//! A Queue that several threads may push into and pull from.
+//! Stores packets like Queue; in Click, several threads may push into it and pull from it.
 //!
-//! Each worker has its own copy of the graph, so that there is nothing to lock: it does what Queue does.
+//! Each worker has its own copy of the graph, so there is nothing to lock, and ThreadSafeQueue does the
+//! same as Queue.
 //!
 //! ## Usage
 //! `ThreadSafeQueue([CAPACITY])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets.
-//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//! - `CAPACITY`: the maximum number of packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for compatibility with FastClick, without effect.
 //!
 //! ## Handlers
-//! - `length`: packets in the queue.
-//! - `highwater_length`: most packets that were ever in it.
-//! - `capacity`: most packets. Writing a smaller number drops the youngest packets that do not fit.
-//! - `drops`: packets that found no room, or had to make room.
+//! - `length`: the number of packets in the queue.
+//! - `highwater_length`: the maximum number of packets that were in the queue.
+//! - `capacity`: the maximum number of packets. Writing a smaller number drops the newest packets that do
+//!   not fit.
+//! - `drops`: the number of packets that found no room or were evicted.
 //! - `reset_counts`: sets drops to zero and the high water mark to the length.
 //! - `reset`: empties the queue; the packets go to output 1, if there is one.
 //!

@@ -1,17 +1,17 @@
 //! # Unqueue
-//! Pulls packets and pushes them on.
+//! Pulls packets and pushes them.
 //!
 //! ## Usage
 //! `Unqueue([BURST, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `BURST`: packets per turn; negative for as many as there are.
-//! - `ACTIVE`: whether it pulls.
-//! - `LIMIT`: packets in all; negative for no limit.
-//! - `SIGNAL`: whether to sleep while there is nothing to pull.
+//! - `BURST`: the number of packets per turn; negative for all that are available.
+//! - `ACTIVE`: if true, packets are pulled.
+//! - `LIMIT`: the total number of packets; negative for no limit.
+//! - `SIGNAL`: if true, the task sleeps while there is nothing to pull.
 //!
 //! ## Handlers
-//! - `count`: packets so far.
+//! - `count`: the number of packets.
 //! - `active`, `burst`, `limit`: the arguments.
 //! - `reset`, `reset_counts`: sets the count to zero.
 //!
@@ -76,7 +76,7 @@ struct Unqueue {
 }
 
 impl Unqueue {
-    /// Packets that may still be pulled in all.
+    /// Returns the number of packets that may still be pulled.
     fn left(&self) -> u64 {
         u64::try_from(self.limit).map_or(u64::MAX, |limit| limit.saturating_sub(self.count))
     }
@@ -93,7 +93,7 @@ impl Element for Unqueue {
         if self.active && self.limit < 0 && self.burst != 0 {
             return Effects::pass().counting(Counts::Told);
         }
-        // What it does not pull stays where it is until the end.
+        // Packets that are not pulled stay upstream until the end.
         let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };
         let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
         Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]).depending_on(Depends::Counter)

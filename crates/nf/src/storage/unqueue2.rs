@@ -1,18 +1,18 @@
 //! # Unqueue2
-//! Pulls packets and pushes them on, as long as the queues downstream have room for them.
+//! Pulls packets and pushes them, as long as the queues downstream have room for them.
 //!
-//! It never pulls more than there is room for in the fullest of the nearest queues.
+//! Unqueue2 never pulls more packets than there is room for in the fullest of the nearest queues.
 //!
 //! ## Usage
 //! `Unqueue2([BURST, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `BURST`: most packets per turn; 0 for as many as there are.
-//! - `QUEUES`: names of queues to look at instead of the nearest ones.
-//! - `QUIET`: whether to keep quiet about Unqueue being the better choice.
+//! - `BURST`: the maximum number of packets per turn; 0 for all that are available.
+//! - `QUEUES`: the names of the queues to watch; the nearest queues if not given.
+//! - `QUIET`: if true, does not warn that Unqueue is the better choice.
 //!
 //! ## Handlers
-//! - `packets`: packets so far, for people.
+//! - `packets`: the number of packets, as readable text.
 //!
 //! ## Example
 //! ```click
@@ -79,7 +79,7 @@ impl Element for Unqueue2 {
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut left = self.burst.min(self.queues.room());
         if left == 0 {
-            // Queues that do not tell when there is room again have to be asked.
+            // Queues that do not signal room must be polled.
             if cx.may_push(0) {
                 cx.schedule();
             }

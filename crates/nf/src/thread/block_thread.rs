@@ -1,11 +1,11 @@
 //! # BlockThread
-//! Keeps its thread busy for a while, for tests.
+//! Blocks its thread for a while, for tests.
 //!
 //! ## Usage
 //! `BlockThread`
 //!
 //! ## Handlers
-//! - `block`: blocks for so many seconds.
+//! - `block`: blocks the thread for the number of seconds that is written.
 //!
 //! ## Example
 //! ```click

@@ -1,7 +1,8 @@
 //! # CPUSwitch
-//! Sends packets to the output of the thread's number.
+//! Sends packets to the output whose number is the number of the current thread.
 //!
-//! The remainder counts where there are fewer outputs than threads. Threads are workers, counted from 0.
+//! Threads are workers, numbered from 0. If there are fewer outputs than workers, the output is the
+//! worker's number modulo the number of outputs.
 //!
 //! ## Usage
 //! `CPUSwitch`
@@ -28,7 +29,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes either switch: packets may come to it on every worker, so both do the same.
+/// Makes either switch. Packets may arrive on every worker, so both switches do the same.
 pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let outputs = args.outputs();
     let several = args.setup.workers > 1 && outputs > 1;
@@ -38,7 +39,7 @@ pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 }
 
 struct CpuSwitch {
-    /// This worker's.
+    /// The output of this worker.
     output: usize,
     outputs: usize,
     several: bool,

@@ -1,7 +1,7 @@
 //! # ExactCPUSwitch
-//! Spreads the threads that packets come from evenly over the outputs.
+//! Distributes the threads on which packets arrive evenly over the outputs.
 //!
-//! Threads are workers; all of them may have packets for it.
+//! Threads are workers; packets may arrive on each of them.
 //!
 //! ## Usage
 //! `ExactCPUSwitch`

@@ -1,4 +1,4 @@
-//! Threads, tasks and signals: elements that matter where several workers run, and aids for tests.
+//! Elements for threads, tasks and signals, which matter with several workers, and aids for tests.
 
 pub mod block_thread;
 pub mod cpu_switch;

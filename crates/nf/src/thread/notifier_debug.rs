@@ -1,13 +1,14 @@
 //! # NotifierDebug
-//! Passes packets on, and shows the signal that its neighbours hear.
+//! Passes packets unchanged, and shows the signal between its neighbours.
 //!
 //! ## Usage
 //! `NotifierDebug`
 //!
 //! ## Handlers
-//! - `signal`: where packets are pulled, whether those upstream have packets; where they are pushed, whether there is room
-//!   downstream. `busy*` if somebody gives no signal, `idle` if nobody ever will, otherwise one part per 32 elements
-//!   that give the signal, with a mask of those that count, those that are on, and a star if any is.
+//! - `signal`: the state of the signal: in a pull path, the signal that upstream elements have packets; in
+//!   a push path, the signal that there is room downstream. `busy*` if an element gives no signal, `idle`
+//!   if no element will ever give one, otherwise one part per 32 elements that give the signal: a mask of
+//!   these elements, a mask of the elements whose signal is on, and a star if any signal is on.
 //!
 //! ## Example
 //! ```click
@@ -34,7 +35,7 @@ pub static CLASS: Class = Class {
 
 struct NotifierDebug;
 
-/// The signals of elements by number, 32 to a part.
+/// Returns the text for the signals of elements, by element number, with 32 elements per part.
 fn show(name: &str, givers: &[(usize, bool)]) -> String {
     let mut parts: Vec<(usize, u32, u32)> = Vec::new();
     for &(number, on) in givers {

@@ -1,7 +1,7 @@
 //! # PathSpinlock
-//! Lets one thread at a time through the path behind it.
+//! Allows one thread at a time into the downstream path.
 //!
-//! Each worker has its own copy of the graph, so that there is never more than one and packets pass.
+//! Each worker has its own copy of the graph, so there is never more than one thread, and all packets pass.
 //!
 //! ## Usage
 //! `PathSpinlock([LOCK])`

@@ -1,24 +1,25 @@
 //! # Pipeliner
-//! Hands packets to the thread that the element belongs to.
+//! Passes packets to the thread that the element belongs to.
 //!
-//! Packets that are pushed by that thread itself go straight on, which with a single worker are all of them. Told not
-//! to let them, it queues them, and its task pushes them on.
+//! Packets that this thread itself pushes pass directly, and with a single worker these are all packets. If
+//! DIRECT_TRAVERSAL is false, the element queues packets, and its task pushes them.
 //!
 //! ## Usage
 //! `Pipeliner([CAPACITY, BURST, BLOCKING, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets that wait, at least 4.
-//! - `BURST`: packets per turn; 0 for as many as there are.
-//! - `BLOCKING`: accepted for FastClick's sake; a full queue drops.
-//! - `ACTIVE`: whether its task runs.
-//! - `ALWAYS_UP`, `NOUSELESS`, `VERBOSE`: accepted for FastClick's sake, without effect.
-//! - `DIRECT_TRAVERSAL`: whether packets of its own thread go straight on.
+//! - `CAPACITY`: the maximum number of packets that wait, at least 4.
+//! - `BURST`: the number of packets per turn; 0 for all.
+//! - `BLOCKING`: accepted for compatibility with FastClick, without effect; packets that find the queue
+//!   full are dropped.
+//! - `ACTIVE`: if true, the task runs.
+//! - `ALWAYS_UP`, `NOUSELESS`, `VERBOSE`: accepted for compatibility with FastClick, without effect.
+//! - `DIRECT_TRAVERSAL`: if true, packets of the element's own thread pass directly.
 //!
 //! ## Handlers
-//! - `dropped`: packets that found it full.
-//! - `count`: packets that waited.
-//! - `active`: whether its task runs.
+//! - `dropped`: the number of packets that found the queue full.
+//! - `count`: the number of packets that were queued.
+//! - `active`: true if the task runs.
 //!
 //! ## Example
 //! ```click
@@ -124,7 +125,7 @@ impl Element for Pipeliner {
         while left > 0 {
             let mut batch = cx.batch();
             for packet in self.ring.drain(..left.min(BATCH_CAPACITY)) {
-                // A fresh batch has room for so many.
+                // A new batch has room for this number of packets.
                 if let Err(packet) = batch.push(packet) {
                     cx.drop(packet, DropReason::NoBuffer);
                 }

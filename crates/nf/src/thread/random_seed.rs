@@ -1,14 +1,14 @@
 //! # RandomSeed
-//! Sets the seed of random numbers.
+//! Sets the seed of the random number generator.
 //!
 //! ## Usage
 //! `RandomSeed([SEED])`
 //!
 //! ## Arguments
-//! - `SEED`: the seed; without it, one that nobody can know.
+//! - `SEED`: the seed; a random seed if not given.
 //!
 //! ## Handlers
-//! - `seed`: the seed as it was given. Writing nothing means a random one.
+//! - `seed`: the configured seed. Writing an empty value sets a random seed.
 //!
 //! ## Example
 //! ```click

@@ -1,15 +1,15 @@
 //! # ScheduleInfo
-//! Says how often tasks of elements run in relation to others.
+//! Sets the rates at which the tasks of elements run, relative to other tasks.
 //!
-//! A number given to a compound multiplies those of the elements in it, unless an outer ScheduleInfo speaks of these
-//! themselves. With 0 a task never runs; more than 32 counts as 32. An element's handler `tickets` shows the result,
-//! 1024 times as much.
+//! The number of a compound multiplies the numbers of the elements in it, unless an outer ScheduleInfo
+//! names these elements themselves. With 0, a task never runs; numbers above 32 count as 32. An element's
+//! handler `tickets` shows the result times 1024.
 //!
 //! ## Usage
 //! `ScheduleInfo(ELEMENT PARAM, ...)`
 //!
 //! ## Arguments
-//! - `ELEMENT`: an element, or a compound that stands for all elements in it, and a number; others have 1.
+//! - `ELEMENT`: an element, or a compound for all elements in it, and a number; the default of elements is 1.
 //!
 //! ## Example
 //! ```click

@@ -1,7 +1,7 @@
 //! # SpinlockAcquire
-//! Takes a lock (and SpinlockRelease gives it back), so that one thread at a time is between the two.
+//! Takes a lock, which SpinlockRelease releases, so that only one thread is between the two elements.
 //!
-//! Each worker has its own copy of the graph, so that there is never more than one and packets pass.
+//! Each worker has its own copy of the graph, so there is never more than one thread, and all packets pass.
 //!
 //! ## Usage
 //! `SpinlockAcquire(LOCK)`
@@ -28,7 +28,7 @@ pub static CLASS: Class = Class {
     aliases: &["SpinlockRelease"],
     manual: manual!("spinlock_acquire.rs"),
     args: &[ArgInfo::required("LOCK", "string")],
-    // A lock has to be declared by another element.
+    // No samples, because another element must declare the lock.
     samples: &[],
     build: |args| {
         let lock: String = args.required("LOCK");

@@ -1,11 +1,12 @@
 //! # SpinlockInfo
-//! Names locks for PathSpinlock, SpinlockAcquire and SpinlockRelease.
+//! Declares the names of locks for PathSpinlock, SpinlockAcquire and SpinlockRelease.
 //!
 //! ## Usage
 //! `SpinlockInfo(NAME, ...)`
 //!
 //! ## Arguments
-//! - `NAME`: the name of a lock, known in the compound that it stands in and inside of it.
+//! - `NAME`: the name of a lock, known in the compound that contains the SpinlockInfo, including nested
+//!   compounds.
 //!
 //! ## Example
 //! ```click
@@ -44,10 +45,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The names that one element has declared, with their compounds.
+/// The lock names that an element has declared, prefixed with its compound.
 struct Locks(Vec<String>);
 
-/// Reports an error unless some element has declared the lock, here or further out.
+/// Reports an error unless an element in this compound or an outer one has declared the lock.
 pub(super) fn check(args: &mut Args<'_>, lock: &str) {
     let own = args.name();
     let declared =

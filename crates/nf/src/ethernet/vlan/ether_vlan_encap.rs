@@ -1,26 +1,26 @@
 //! # EtherVLANEncap
-//! Puts an Ethernet header with a VLAN tag in front of each packet.
+//! Prepends an Ethernet header with a VLAN tag to each packet.
 //!
-//! Packets of the native VLAN get a header without a tag: unless told otherwise, those of VLAN 0. The MAC and
-//! network header annotations are set to the new header and to what follows it.
+//! Packets of the native VLAN, by default VLAN 0, get a header without a tag. The MAC header annotation is
+//! set to the new header, and the network header annotation to the first byte after it.
 //!
 //! ## Usage
 //! `EtherVLANEncap(ETHERTYPE, SRC, DST [, VLAN_TCI, VLAN_PCP, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `ETHERTYPE`: the type of what follows, such as 0x0800.
-//! - `SRC`: source address.
-//! - `DST`: destination address.
-//! - `VLAN_TCI`: the tag's control information, or `ANNO` for that in the VLAN annotation of each packet.
-//! - `VLAN_PCP`: priority, 0 to 7.
-//! - `VLAN_ID`: the VLAN, if there is no `VLAN_TCI`.
+//! - `ETHERTYPE`: the EtherType of the payload, such as 0x0800.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+//! - `VLAN_TCI`: the tag control information, or `ANNO` for the VLAN annotation of each packet.
+//! - `VLAN_PCP`: the priority, 0 to 7.
+//! - `VLAN_ID`: the VLAN number, if there is no `VLAN_TCI`.
 //! - `NATIVE_VLAN`: the VLAN whose packets get no tag, or -1 for none.
 //!
 //! ## Handlers
 //! - `src`, `dst`: the addresses.
-//! - `ethertype`: the type, in decimal.
-//! - `vlan_tci`: the control information, or `ANNO`.
-//! - `vlan_id`, `vlan_pcp`, `native_vlan`: the arguments as they were written.
+//! - `ethertype`: the EtherType, in decimal.
+//! - `vlan_tci`: the tag control information, or `ANNO`.
+//! - `vlan_id`, `vlan_pcp`, `native_vlan`: the arguments as configured.
 //!
 //! ## Example
 //! ```click
@@ -78,7 +78,7 @@ pub static CLASS: Class = Class {
 };
 
 struct EtherVlanEncap {
-    /// Its type is that of what follows the tag.
+    /// The header; its type is the EtherType after the tag.
     header: ethernet::Header,
     tag: TagChoice,
 }
@@ -87,7 +87,7 @@ const PLAIN: usize = ethernet::Header::LEN;
 const TAGGED: usize = PLAIN + vlan::Tag::LEN;
 
 impl EtherVlanEncap {
-    /// The header with a tag that is filled in per packet.
+    /// Returns the header with a tag, whose control information is set per packet.
     fn template(&self) -> [u8; TAGGED] {
         let mut header = [0; TAGGED];
         let tagged = ethernet::Header { ether_type: ether_type::VLAN.into(), ..self.header };
@@ -101,7 +101,7 @@ impl EtherVlanEncap {
 impl Element for EtherVlanEncap {
     fn effects(&self) -> Effects {
         if self.tag.is_annotated() {
-            // How long the header is depends on the annotation.
+            // The length of the header depends on the annotation.
             let actions = vec![
                 pure(Field::HeaderOffset(Base::Data), "in front of the header", &[TCI]),
                 pure(Field::Length, "with the header", &[TCI, Field::Length]),

@@ -1,4 +1,5 @@
-//! VLAN tags, and what the elements that handle them share: the arguments that say which tag, and their handlers.
+//! VLAN tags, and common parts of the elements that handle them: the arguments that choose a tag, and their
+//! handlers.
 
 pub mod ether_vlan_encap;
 pub mod set_vlan_anno;
@@ -12,22 +13,22 @@ use element::effects::{Field, Filter};
 use element::{Args, Complaint, Cx, Invalid, Packet};
 use packet::Annotations;
 
-/// The annotation that holds a tag's control information, in network order.
+/// The annotation that holds the tag control information, in network byte order.
 pub(crate) const TCI: Field = Field::Annotation { offset: Annotations::VLAN_TCI as u8, length: 2 };
 
-/// The tag's control information in the annotation.
+/// Returns the tag control information in the annotation.
 #[inline]
 pub(crate) fn tci_annotation(packet: &Packet) -> u16 {
     let annotations = packet.annotations();
     u16::from_be_bytes([annotations.u8(Annotations::VLAN_TCI), annotations.u8(Annotations::VLAN_TCI + 1)])
 }
 
-/// Whether anybody reads the annotation; if not, writing it can be spared.
+/// True if an element reads the annotation; otherwise it need not be written.
 pub(crate) fn tci_is_read(cx: &Cx<'_>) -> bool {
     cx.facts().annotation_read(Annotations::VLAN_TCI, 2)
 }
 
-/// Sets the tag's control information in the annotation.
+/// Sets the tag control information in the annotation.
 #[inline]
 pub(crate) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
     let [high, low] = tci.to_be_bytes();
@@ -36,20 +37,20 @@ pub(crate) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
     annotations.set_u8(Annotations::VLAN_TCI + 1, low);
 }
 
-/// The arguments that say which tag, in the order in which they are read. Handlers have their names in small
-/// letters.
+/// The arguments that choose a tag, in the order in which they are parsed. Handlers have the same names in
+/// lower case.
 const NAMES: [&str; 4] = ["VLAN_TCI", "VLAN_PCP", "VLAN_ID", "NATIVE_VLAN"];
 
-/// Those of them that were given, as they were written; and what they mean together.
+/// The choice of a tag: the arguments as configured, and their meaning.
 pub(super) struct TagChoice {
     texts: [Option<String>; 4],
-    /// `None` for the annotation.
+    /// The tag control information; `None` to use the annotation.
     tci: Option<u16>,
     /// The VLAN whose frames have no tag.
     native: Option<u16>,
 }
 
-/// A number within bounds.
+/// Parses a number within bounds; 0 if there is no text.
 fn bounded(
     name: &str,
     text: Option<&String>,
@@ -67,7 +68,7 @@ fn bounded(
 }
 
 impl TagChoice {
-    /// Reads the arguments that the class has. Other positional ones have been read before.
+    /// Parses the arguments that the class has. Other positional arguments must have been parsed before.
     pub(super) fn read(args: &mut Args<'_>, class: &element::Class) -> Result<TagChoice, Invalid> {
         let texts = NAMES.map(|name| {
             let text = class.arg(name).and_then(|_| args.get::<Raw>(name));
@@ -96,12 +97,12 @@ impl TagChoice {
         Ok(TagChoice { texts, tci, native: u16::try_from(native).ok() })
     }
 
-    /// Whether the tag comes from the annotation.
+    /// True if the tag comes from the annotation.
     pub(super) fn is_annotated(&self) -> bool {
         self.tci.is_none()
     }
 
-    /// The declaration of packets whose annotation has the native VLAN.
+    /// Returns a filter: the packet's annotation has the native VLAN.
     pub(super) fn is_native(&self) -> Filter {
         match self.native {
             Some(native) => within(TCI, 0xfff, native.into(), native.into()),
@@ -109,29 +110,31 @@ impl TagChoice {
         }
     }
 
-    /// The tag of a packet; none if its VLAN is the native one.
+    /// Returns the tag of a packet; `None` if its VLAN is the native VLAN.
     #[inline]
     pub(super) fn tag(&self, packet: &Packet) -> Option<u16> {
         let tci = self.tci.unwrap_or_else(|| tci_annotation(packet));
         (self.native != Some(tci & 0xfff)).then_some(tci)
     }
 
-    /// The tag of all packets; none if their VLAN is the native one, or theirs to choose.
+    /// Returns the tag of all packets; `None` if their VLAN is the native VLAN, or if each packet's
+    /// annotation decides.
     pub(super) fn tag_of_constant(&self) -> Option<u16> {
         self.tci.filter(|tci| self.native != Some(tci & 0xfff))
     }
 
-    /// The constant control information, zero for the annotation.
+    /// Returns the constant tag control information; 0 if the annotation is used.
     pub(super) fn constant(&self) -> u16 {
         self.tci.unwrap_or(0)
     }
 
-    /// The place of a handler's argument.
+    /// Returns the index of a handler's argument in [`NAMES`].
     fn position(handler: &str) -> Option<usize> {
         NAMES.iter().position(|name| name.eq_ignore_ascii_case(handler))
     }
 
-    /// Answers a handler: `vlan_tci` with what it means, the others with what was written.
+    /// Returns the value of a handler: for `vlan_tci` the resulting value, for other handlers the argument
+    /// as configured.
     pub(super) fn handler(&self, name: &str) -> String {
         match Self::position(name) {
             Some(0) => self.tci.map_or("ANNO".into(), |tci| tci.to_string()),
@@ -140,7 +143,7 @@ impl TagChoice {
         }
     }
 
-    /// Executes a write handler: as if the configuration had the argument so.
+    /// Handles a write: the argument gets this value, as if configured so.
     pub(super) fn set(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let mut texts = self.texts.clone();
         if let Some(place) = Self::position(name) {

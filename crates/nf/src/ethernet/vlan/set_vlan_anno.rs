@@ -5,13 +5,13 @@
 //! `SetVLANAnno([VLAN_TCI, VLAN_PCP, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `VLAN_TCI`: the tag's control information.
-//! - `VLAN_PCP`: priority, 0 to 7.
-//! - `VLAN_ID`: the VLAN, if there is no `VLAN_TCI`.
+//! - `VLAN_TCI`: the tag control information.
+//! - `VLAN_PCP`: the priority, 0 to 7.
+//! - `VLAN_ID`: the VLAN number, if there is no `VLAN_TCI`.
 //!
 //! ## Handlers
-//! - `vlan_tci`: the control information, in decimal.
-//! - `vlan_id`, `vlan_pcp`: the arguments as they were written.
+//! - `vlan_tci`: the tag control information, in decimal.
+//! - `vlan_id`, `vlan_pcp`: the arguments as configured.
 //!
 //! ## Example
 //! ```click
@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The message about a tag that is to be taken from where it is put.
+/// The error text for `ANNO`, which is the annotation that this element sets.
 const NOT_ANNO: &str = "VLAN_TCI: 'ANNO' is not a number; it is what this element sets";
 
 struct SetVlanAnno {

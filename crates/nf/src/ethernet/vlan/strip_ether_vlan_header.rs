@@ -1,14 +1,14 @@
 //! # StripEtherVLANHeader
-//! Removes an Ethernet header with or without a VLAN tag, and keeps the tag in the VLAN annotation.
+//! Removes an Ethernet header with or without a VLAN tag, and stores the tag in the VLAN annotation.
 //!
-//! Frames without a tag belong to the native VLAN; without one, they go to output 1, or are dropped. So do packets
-//! too short for the header.
+//! Frames without a tag belong to the native VLAN. If there is no native VLAN, they go to output 1, or are
+//! dropped, and so do packets that are too short for the header.
 //!
 //! ## Usage
 //! `StripEtherVLANHeader([NATIVE_VLAN])`
 //!
 //! ## Arguments
-//! - `NATIVE_VLAN`: what the annotation becomes for frames without a tag; negative for none.
+//! - `NATIVE_VLAN`: the value of the annotation for frames without a tag; negative for none.
 //!
 //! ## Example
 //! ```click

@@ -1,14 +1,14 @@
 //! # VLANDecap
-//! Removes the VLAN tag of Ethernet frames, and keeps it in the VLAN annotation.
+//! Removes the VLAN tag of Ethernet frames, and stores it in the VLAN annotation.
 //!
-//! Frames without a tag pass. The MAC and network header annotations are set to those of a frame without a tag.
+//! Frames without a tag pass. The MAC and network header annotations are set as for a frame without a tag.
 //!
 //! ## Usage
 //! `VLANDecap([ANNO, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `ANNO`: whether the annotation is set: to the control information, or zero without a tag.
-//! - `ETHERTYPE`: the type that announces the tag.
+//! - `ANNO`: if true, the annotation is set to the tag control information, or to zero without a tag.
+//! - `ETHERTYPE`: the EtherType that indicates the tag.
 //!
 //! ## Example
 //! ```click
@@ -48,10 +48,10 @@ struct VlanDecap {
     ether_type: u16,
 }
 
-/// Bytes up to the end of the tag.
+/// The number of bytes up to the end of the tag.
 const FRONT: usize = ADDRESSES + vlan::Tag::LEN;
 
-/// Takes the tag out and gives its control information.
+/// Removes the tag and returns its control information.
 fn take_tag(packet: &mut Packet, ether_type: u16) -> Option<u16> {
     let front: &mut [u8; FRONT] = packet.header_chunk_mut(Base::Data)?;
     let [.., t0, t1, c0, c1] = *front;
@@ -59,7 +59,7 @@ fn take_tag(packet: &mut Packet, ether_type: u16) -> Option<u16> {
         return None;
     }
     front.copy_within(..ADDRESSES, vlan::Tag::LEN);
-    // The packet has these bytes.
+    // The packet has these bytes, as checked above.
     packet.strip(vlan::Tag::LEN).then_some(u16::from_be_bytes([c0, c1]))
 }
 

@@ -1,22 +1,22 @@
 //! # VLANEncap
 //! Inserts a VLAN tag into Ethernet frames.
 //!
-//! Frames of the native VLAN get none: unless told otherwise, those of VLAN 0. The MAC header annotation is set to the
-//! start of the frame. Packets too short for an Ethernet header's addresses are dropped.
+//! Frames of the native VLAN, by default VLAN 0, get no tag. The MAC header annotation is set to the start
+//! of the frame. Packets that are too short for the addresses of an Ethernet header are dropped.
 //!
 //! ## Usage
 //! `VLANEncap([VLAN_TCI, VLAN_PCP, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `VLAN_TCI`: the tag's control information, or `ANNO` for that in the VLAN annotation of each packet.
-//! - `VLAN_PCP`: priority, 0 to 7.
-//! - `VLAN_ID`: the VLAN, if there is no `VLAN_TCI`.
+//! - `VLAN_TCI`: the tag control information, or `ANNO` for the VLAN annotation of each packet.
+//! - `VLAN_PCP`: the priority, 0 to 7.
+//! - `VLAN_ID`: the VLAN number, if there is no `VLAN_TCI`.
 //! - `NATIVE_VLAN`: the VLAN whose frames get no tag, or -1 for none.
-//! - `ETHERTYPE`: the type that announces the tag.
+//! - `ETHERTYPE`: the EtherType that indicates the tag.
 //!
 //! ## Handlers
-//! - `vlan_tci`: the control information, or `ANNO`.
-//! - `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype`: the arguments as they were written.
+//! - `vlan_tci`: the tag control information, or `ANNO`.
+//! - `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype`: the arguments as configured.
 //!
 //! ## Example
 //! ```click
@@ -75,14 +75,14 @@ fn parse_type(text: &str, place: &Place<'_>) -> Result<u16, Complaint> {
 struct VlanEncap {
     tag: TagChoice,
     ether_type: u16,
-    /// The type as it was written, if it was.
+    /// The EtherType as configured, if it was given.
     written: Option<String>,
 }
 
-/// Bytes of the addresses, behind which the tag goes.
+/// The length of the addresses in bytes; the tag is inserted after them.
 pub(super) const ADDRESSES: usize = 12;
 
-/// Inserts the tag behind the addresses, which move forward.
+/// Inserts the tag after the addresses, which move to lower offsets.
 fn insert(packet: &mut Packet, tag: [u8; vlan::Tag::LEN]) -> Fate {
     if !packet.unstrip(vlan::Tag::LEN) {
         return Err(DropReason::NoHeadroom);
