@@ -77,7 +77,8 @@ pub(crate) struct Links {
     unknown: Option<Unknown>,
     /// For each worker, the packets that waited for it when the current batch came.
     waiting: Vec<Waiting>,
-    /// Measures by how many packets packets overtake each other, if they are spread and their order is not kept.
+    /// The displacement of packets by others that overtake them, if packets are spread and their order is
+    /// not kept.
     displacement: Option<Displacement>,
     /// The load of each worker, if packets are spread by it.
     loads: Option<Arc<[Load]>>,

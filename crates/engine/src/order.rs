@@ -107,7 +107,7 @@ impl Tickets {
     }
 }
 
-/// One worker's part in keeping order.
+/// The part of each worker in keeping order.
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,

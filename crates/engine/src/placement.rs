@@ -26,7 +26,7 @@ pub enum Place {
     Everywhere,
     /// Every worker, for the flows whose home it is.
     Owner,
-    /// This worker alone.
+    /// The given worker alone.
     One(usize),
 }
 
@@ -219,8 +219,8 @@ impl Placement {
         }
     }
 
-    /// Returns the elements that keep state for flows by addresses and ports, and that may get
-    /// fragments, which have no ports. Their verdict on a fragment may differ from the verdict of a single worker,
+    /// Returns the elements that keep state for flows by addresses and ports, and that may get fragments,
+    /// which have no ports. Their verdict on a fragment may differ from the verdict of a single worker,
     /// because fragments do not come to the home of their flow.
     pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
         let comes_from_outside = |id: usize| {

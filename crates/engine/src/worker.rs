@@ -1,4 +1,4 @@
-//! One thread's copy of a graph, and the loop that moves packets through it.
+//! A thread's own copy of a graph, and the loop that moves packets through it.
 //!
 //! A packet takes this path through a [`Worker`]:
 //!
