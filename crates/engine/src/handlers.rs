@@ -1,5 +1,4 @@
-//! Finds, reads and writes handlers: those of each element, those that every element has, and those of the
-//! whole graph.
+//! Finds, reads and writes handlers: of one element, of every element, and of the whole graph.
 
 use std::fmt::Write;
 

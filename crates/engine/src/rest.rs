@@ -35,8 +35,8 @@ impl Lateness {
     /// core.
     const MOST: i64 = 1_000_000;
 
-    /// Notes how late a sleep has ended. The value rises four times as fast as it falls, so that one of
-    /// five sleeps is later.
+    /// Notes how late a sleep has ended. The value rises four times as fast as it falls, so that every
+    /// fifth sleep is later.
     fn note(&mut self, late: i64) {
         let more = late.clamp(0, Self::MOST) - self.0;
         self.0 += if more > 0 { more / 4 } else { more / 16 };

@@ -19,7 +19,7 @@ const CYCLE: u32 = 64;
 /// Packets are looked up if more than one of this number is sent home.
 const PART: u64 = 8;
 
-/// The packets that one worker has counted while packets are spread. Only that worker writes.
+/// The packets that a worker has counted while packets are spread. Other workers only read the counts.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Count {
