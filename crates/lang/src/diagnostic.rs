@@ -40,7 +40,7 @@ pub struct Diagnostic {
     pub span: Span,
     /// A hint on how to correct the error.
     pub hint: Option<String>,
-    /// Other places that explain the error, each with its own message.
+    /// Further places that explain the error, each with its own message.
     pub related: Vec<(Span, String)>,
 }
 
@@ -84,8 +84,8 @@ impl Diagnostic {
         self
     }
 
-    /// Appends the diagnostic to others, up to [`MOST_FINDINGS`]. The next one is replaced by an error that
-    /// says so, and further ones are dropped.
+    /// Appends the diagnostic to others, up to [`MOST_FINDINGS`]. The next diagnostic is replaced by an
+    /// error that says so, and all after it are dropped.
     pub(crate) fn add_to(self, others: &mut Vec<Diagnostic>) {
         match others.len() {
             0..MOST_FINDINGS => others.push(self),
@@ -95,7 +95,8 @@ impl Diagnostic {
         }
     }
 
-    /// True if there are so many diagnostics that no more are reported. The caller may stop reading the
+    /// True if the limit [`MOST_FINDINGS`] has been passed, so that no more are reported. The caller may
+    /// stop reading the text.
     /// text.
     pub(crate) fn are_enough(found: &[Diagnostic]) -> bool {
         found.len() > MOST_FINDINGS

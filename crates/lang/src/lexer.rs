@@ -7,8 +7,8 @@ use crate::diagnostic::Diagnostic;
 use crate::scan::{self, Kind};
 use crate::source::{Directive, SourceId, Span};
 
-/// The number of unterminated configuration strings that are cut off at a `;`. Later ones extend to the end
-/// of the text, so that hostile texts are still read in linear time.
+/// The number of unterminated configuration strings that are cut off at a `;`. Later unterminated strings
+/// extend to the end of the text, so that hostile texts are still read in linear time.
 const MAX_CUTS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -303,7 +303,7 @@ fn is_from_outside<'p>(program: &'p Program, mut template: Option<&'p Template>,
 pub(crate) enum Mismatch {
     TooFew,
     TooMany,
-    /// This keyword is not given.
+    /// The keyword that is not given.
     Missing(String),
 }
 

@@ -68,8 +68,8 @@ struct Libraries<'a> {
 }
 
 impl Libraries<'_> {
-    /// If a file closes a circle of texts that require each other, returns their names, and true if the
-    /// main text is among them.
+    /// Returns the names of the texts that require each other in a circle, if a file closes a circle. The
+    /// flag is true if the main text is among them.
     fn circle(&self, file: &str) -> Option<(String, bool)> {
         let start = self.open.iter().position(|(_, open)| !open.is_empty() && open == file)?;
         let names = self.open.iter().skip(start).map(|(id, _)| self.sources.name(*id));

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Data,
 }
 
-/// A piece of a text, `start..end` in bytes. Pieces other than plain ones start and end on ASCII bytes.
+/// A piece of a text, `start..end` in bytes. Pieces that are not plain start and end on ASCII bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) kind: Kind,
