@@ -3,7 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `reader.rs` | [`Reader`], [`Record`]: one interface to all formats |
-//! | `classic.rs`, `pcapng.rs` | the two formats: where the next record is and what it says |
+//! | `classic.rs`, `pcapng.rs` | the two formats: find and parse the next record |
 //! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression by magic number; the buffer of records |
 //! | `writer.rs` | [`Writer`] |
 //! | `summary/` | [`summary`]: IP summary dumps |

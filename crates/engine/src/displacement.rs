@@ -4,7 +4,7 @@
 //! Each worker that spreads packets (the giver) numbers them. Rings keep their order, so a worker that has
 //! processed a packet has processed all packets that it was given before. It publishes the number of the
 //! last processed packet after each batch. So a giver knows the oldest packet that is not processed yet,
-//! even if that packet's worker stands still and its ring never fills. Sources that can wait do so when too
+//! even if that packet's worker is stuck and its ring never fills. Sources that can wait do so when too
 //! many packets have been spread after it, and spreading policies can leave a flow at the worker where its
 //! packets still are ([`Waiting`]).
 

@@ -177,7 +177,7 @@ impl Worker {
         }
     }
 
-    /// Returns two numbers that show if packets have moved: the packets held, and the packets emitted
+    /// Returns two numbers that show whether packets have moved: the packets held, and the packets emitted
     /// so far.
     pub(crate) fn traces(&self) -> (usize, u64) {
         let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
@@ -430,7 +430,7 @@ impl Worker {
         false
     }
 
-    /// Asks the driver script, if there is one, if the run may end. True if the run is over.
+    /// Asks the driver script, if there is one, whether the run may end. True if the run is over.
     fn consult(&mut self) -> bool {
         let manages = |id: &ElementId| self.inner.plan.classes[*id].notes.manages_driver;
         let managers: Vec<ElementId> = (0..self.inner.plan.len()).filter(manages).collect();

@@ -168,8 +168,8 @@ fn moved(case: &Case) -> Option<i32> {
     moves.sum()
 }
 
-/// Returns the number of bytes by which each case that leads to an output moves the start of a packet.
-/// `None` stands in the set if it differs from packet to packet.
+/// Returns the numbers of bytes by which cases that lead to an output move the start of a packet. The set
+/// contains `None` if the number differs from packet to packet.
 fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
     // Packets of a source have their start at the source.
     if effects.cases.is_empty() {
@@ -365,7 +365,8 @@ fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
 }
 
 /// Returns the range of bytes that any element may write, if no element downstream of a replay marks
-/// transport headers. Then these headers are at the same offset as when the packets were stored.
+/// transport headers. Then these headers are at the same offset as when the packets were stored. `None`
+/// otherwise.
 fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
     let marks = |effect: &Effects| {
         let mut actions = effect.cases.iter().flat_map(|case| &case.actions);
@@ -702,7 +703,7 @@ mod tests {
         assert!(!in_front(&[replay.clone(), strip(14), strip(-14)], None));
         assert!(in_front(&[replay.clone(), strip(14), strip(-18)], None));
         assert!(!in_front(&[strip(-14), replay.clone(), Effects::pass()], None));
-        // In circles it grows; stripping in circles ends.
+        // A header that is added in a circle grows without limit. Stripping in a circle ends.
         assert!(in_front(&[replay.clone(), strip(14), strip(-1)], Some(2)));
         assert!(!in_front(&[replay, strip(14), strip(1)], Some(1)));
     }

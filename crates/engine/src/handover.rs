@@ -13,7 +13,7 @@
 //! A ring keeps the order of its packets, so packets of a flow that take the same way stay in order.
 //! Captures and generators wait while a ring is half full ([`Links::is_clear`]). If a ring is full, packets
 //! that are already on their way wait in a queue next to it. In a graph with interfaces, whose packets
-//! cannot wait, they are dropped and counted instead.
+//! cannot wait, such packets are dropped and counted instead.
 //!
 //! Packets that a worker has sent home (to the worker that owns the state of their flow) wait until all
 //! packets that were handed over before are processed. So the packet that opens a connection is processed
@@ -35,7 +35,7 @@ use crate::unknown::Unknown;
 
 /// The number of packets that a ring can hold.
 const CAPACITY: usize = 4096;
-/// The number of packets in a ring from which on it gets no more packets that may go to any worker.
+/// The number of packets in a ring from which on the ring gets only packets that must go to its worker.
 /// Packets in the ring of a worker that has lost its core are late for as long as that lasts, so this
 /// constant bounds how many packets of a flow are late.
 const SPREAD_CAPACITY: usize = 256;
@@ -77,8 +77,7 @@ pub(crate) struct Links {
     unknown: Option<Unknown>,
     /// For each worker, the packets that waited for it when the current batch came.
     waiting: Vec<Waiting>,
-    /// The displacement of packets by others that overtake them, if packets are spread and their order is
-    /// not kept.
+    /// The displacement of packets, if packets are spread and their order is not kept.
     displacement: Option<Displacement>,
     /// The load of each worker, if packets are spread by it.
     loads: Option<Arc<[Load]>>,
@@ -115,7 +114,8 @@ struct Lane {
 struct Unfinished(AtomicU64);
 
 impl Unfinished {
-    /// Begins or ends such a period. Only the worker itself may call this.
+    /// Begins or ends a period in which packets are still outside of the rings. Only the worker itself may
+    /// call this.
     #[inline]
     fn set(&self, unfinished: bool) {
         let number = self.0.load(Ordering::Relaxed);
@@ -545,9 +545,9 @@ impl Links {
         if all { there } else { there.min(MOST_BATCHES * burst) }
     }
 
-    /// True if sources that can wait may go on: each ring is less than half full (of
-    /// [`SPREAD_CAPACITY`] if packets may be spread out of order), and not too many packets were spread
-    /// after the oldest unprocessed packet.
+    /// True if sources that can wait may go on. Each ring must be less than half full (measured by
+    /// [`SPREAD_CAPACITY`] if packets are spread and their order is not kept), and not too many packets may
+    /// have been spread after the oldest unprocessed packet.
     pub(crate) fn is_clear(&self) -> bool {
         let most = match self.spread.is_some() && self.order.is_none() {
             true => SPREAD_CAPACITY / 2,
@@ -598,7 +598,7 @@ fn sift(
     );
 }
 
-/// Marks the workers whose rings get no more packets that may go to any worker. True if there are any.
+/// Marks the workers whose rings get only packets that must go there. True if there are any.
 fn mark_full(lanes: &[Option<Lane>], waiting: &mut [Waiting]) -> bool {
     let mut any = false;
     for (waiting, lane) in waiting.iter_mut().zip(lanes) {

@@ -1,20 +1,20 @@
 //! Keeps the order of packets whose flows are spread over workers: gives them tickets where they are
 //! spread, and holds them in windows where they come together.
 //!
-//! The worker that spreads packets (the *giver*) gives each packet the next of its own numbers. Rings keep
-//! their order, so a worker that has processed a number has processed all smaller numbers that it was
-//! given. It publishes the last such number after each batch. Ahead of an element that has one place,
-//! packets wait in the *window* of its worker until all workers have passed their number. A packet with a
-//! smaller number that has not come until then was dropped, or an element holds it. So packets never wait
-//! for a packet that does not come, and a gap in the numbers costs the time of the slowest worker's batch.
-//! If a worker stands still for [`LONGEST`] while packets come from interfaces, packets no longer wait for
-//! it.
+//! The worker that spreads packets (the *giver*) numbers them. Rings keep their order, so a worker that has
+//! processed a number has processed all smaller numbers that it was given. It publishes the last such
+//! number after each batch. Ahead of an element that has one place, packets wait in the *window* of its
+//! worker until all workers have passed their number. A packet with a smaller number that has not come
+//! until then was dropped, or an element holds it. So packets never wait for a packet that does not come,
+//! and a gap in the numbers costs the time of the slowest worker's batch. If a worker is stuck for
+//! [`LONGEST`] while packets come from interfaces, packets no longer wait for it.
 //!
 //! Packets that are sent home (handed over *aside*, to the worker that owns the state of their flow) keep
 //! their number. The worker that sends them home counts them as processed only when the other worker has
-//! processed them. The other worker may hand them on from an element further downstream. So each element
-//! that packets can be sent home at has a *level*. Workers publish the levels in order, the most downstream
-//! level first, after what they depend on. No worker ever waits for a worker that waits for it.
+//! processed them. The other worker may hand them on from an element further downstream. So each element at
+//! which packets can be sent home has a *level*, and the counts of a level depend only on levels further
+//! downstream. A worker publishes its counts level by level, the most downstream level first. So no worker
+//! ever waits for a worker that waits for it.
 //!
 //! Packets that elements have made have no number. They stay after the packet that came before them from
 //! the same worker.
@@ -107,7 +107,7 @@ impl Tickets {
     }
 }
 
-/// The part of each worker in keeping order.
+/// The state of one worker for keeping order.
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,
@@ -209,7 +209,7 @@ impl Order {
         }
     }
 
-    // Giving numbers.
+    // At the worker that spreads packets.
 
     /// Gives the next number to a packet that goes to a worker.
     pub(crate) fn give(&mut self, packet: &mut Packet, worker: usize) {
@@ -229,7 +229,7 @@ impl Order {
         row.given.store(self.given, Ordering::Release);
     }
 
-    // Processing.
+    // At the worker that processes packets.
 
     /// Returns the ticket of a packet: the giver, and the number.
     fn ticket(packet: &Packet) -> Option<(usize, u64)> {
@@ -333,7 +333,7 @@ impl Order {
             || self.accounts.iter().any(|account| account.now != account.told)
     }
 
-    // Waiting.
+    // At the worker where packets wait.
 
     /// Puts the packets of a batch that came from a worker, which may be this worker, into the window
     /// ahead of an element. Packets that need not wait stay in the batch.

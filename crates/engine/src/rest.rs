@@ -1,4 +1,4 @@
-//! Lets a worker without work wait: asleep, and awake for the last moment before a timer.
+//! Puts a worker without work to sleep, and keeps it awake for the last moment before a timer.
 //!
 //! A sleep ends late. The kernel's timer, an idle core and the scheduler add some 10 to 100 microseconds,
 //! which is longer than many elements hold packets. So a worker that waits for a timer sleeps less, by as

@@ -2,9 +2,9 @@
 //!
 //! A packet that is spread, and whose flow no element's table has, is sent home. So it is handed over
 //! twice, and looked up twice. If there are many such packets, as in a flood, they are sent to their home
-//! at once. [`Known`] tells at low cost if a flow is known, but the look-up is of no use while nearly all
-//! flows are. So one window of packets in [`CYCLE`] is spread without look-ups, and the part of it that is
-//! sent home decides if packets of the other windows are looked up.
+//! at once. [`Known`] tells at low cost whether a flow is known, but the look-up is of no use while nearly
+//! all flows are. So one window of packets in [`CYCLE`] is spread without look-ups, and the part of it that
+//! is sent home decides whether packets of the other windows are looked up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use element::steering::{Known, flow_number};
 const WINDOW: u64 = 4096;
 /// The number of windows of a cycle, of which the first is spread without look-ups.
 const CYCLE: u32 = 64;
-/// Packets are looked up if more than one of this number is sent home.
+/// The divisor of the limit: packets are looked up if more than one in this number is sent home.
 const PART: u64 = 8;
 
 /// The packets that a worker has counted while packets are spread. Other workers only read the counts.
@@ -29,7 +29,7 @@ pub(crate) struct Count {
     home: AtomicU64,
 }
 
-/// Decides for one worker.
+/// The state of one worker, by which it decides whether to look packets up.
 pub(crate) struct Unknown {
     me: usize,
     known: Arc<Known>,

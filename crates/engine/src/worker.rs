@@ -31,7 +31,7 @@ use crate::requests::Requests;
 use crate::rest::Lateness;
 use crate::streams::Sink;
 
-/// The default of [`Options::spin`]. Most sleeps end later than asked for by less than this.
+/// The default of [`Options::spin`]. Most sleeps are less late than this.
 const SPIN: Duration = Duration::from_micros(200);
 
 /// The options of a worker.
@@ -282,9 +282,9 @@ impl Worker {
         }
     }
 
-    /// Pushes a batch along the connection of an output, and the packets that come back along the next
-    /// connection, until no packet is left or an element has emitted something else before. Returns the
-    /// number of elements that were called.
+    /// Pushes a batch along the connection of an output, then the packets that the element returns along
+    /// its next connection, and so on. Ends when no packet is left, or when an element has emitted other
+    /// items first. Returns the number of elements that were called.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
         let Some(at) = self.inner.target(element, output) else {
@@ -296,8 +296,7 @@ impl Worker {
         self.go(element, at, batch, endless)
     }
 
-    /// Like [`deliver`](Self::deliver), where the input `at` that the output of the element `from` is
-    /// connected to is known.
+    /// Like [`deliver`](Self::deliver), for an output of the element `from` whose target `at` is known.
     #[inline]
     fn go(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
         let mut hops = 0;
