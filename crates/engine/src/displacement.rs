@@ -64,6 +64,7 @@ impl Board {
 struct Stretch {
     first: u64,
     last: u64,
+    /// The time at which they were given.
     at: Timestamp,
 }
 

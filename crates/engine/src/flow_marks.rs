@@ -74,7 +74,7 @@ fn keeps(effects: &Effects) -> bool {
     !holds && cases
 }
 
-/// True if a field may distinguish flows: addresses, protocol, ports, and the fields that tell their
+/// True if a field may distinguish flows: addresses, protocol, ports, and the fields that determine their
 /// offsets.
 fn tells_apart(field: &Field) -> bool {
     let within = |offset: i32, length: u16, free: &[(i32, i32)]| {

@@ -67,9 +67,13 @@ struct Handed {
 /// The ends of the rings between one worker and all others.
 pub(crate) struct Links {
     pub(crate) me: usize,
+    /// The way to each other worker. `None` for this worker.
     lanes: Vec<Option<Lane>>,
+    /// The ring from each other worker. `None` for this worker.
     arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
+    /// The bell of each worker.
     bells: Arc<[Bell]>,
+    /// The rule that gives each flow its home.
     dispatch: Arc<dyn Dispatch>,
     /// The rule that spreads packets of one flow over workers, if there is one.
     spread: Option<Box<dyn Spread>>,
@@ -272,7 +276,9 @@ impl Links {
         match (to.way, spread) {
             (Way::Here, _) => {}
             (Way::To(worker), _) => sift(me, lanes, batch, to, |_| (worker, 0), &mut lost),
+            // Each packet gets a worker from the spreading policy, or goes home.
             (Way::Spread, Some(spread)) => {
+                // False if the policy sends the whole batch home.
                 let is_spread = spread.look(batch, now, &**dispatch);
                 let unknown = unknown.as_mut().filter(|_| is_spread && from.meets_boards);
                 let unknown = unknown.and_then(|unknown| unknown.looks(batch.len()).then_some(&*unknown));
@@ -287,11 +293,13 @@ impl Links {
                 let mut stayed = 0;
                 if is_spread || !from.is_home || order.is_some() {
                     let worker = |packet: &mut Packet| {
+                        // Packets of unknown flows would be sent home anyway.
                         let goes_home = || unknown.is_some_and(|unknown| !unknown.may_know(packet));
                         let worker = match is_spread && !goes_home() {
                             true => spread.worker_of(packet, now, &**dispatch),
                             false => dispatch.worker_of(packet),
                         };
+                        // A packet that any worker may process does not go to a full ring.
                         let worker = match any_full && is_full(worker) && spread.may_stay(packet) {
                             true => with_room(waiting, worker),
                             false => worker,
@@ -318,6 +326,7 @@ impl Links {
                 }
                 work.packets += batch.len() as u64;
             }
+            // Packets that any worker may process stay; the others go home.
             (Way::Stay, Some(spread)) => {
                 let worker = |packet: &mut Packet| match spread.may_stay(packet) {
                     true => (me, 0),
@@ -332,6 +341,8 @@ impl Links {
         self.hand_over(to, now, lost);
     }
 
+    /// Moves staged packets into the rings, or into the queues of full rings, and wakes their workers.
+    /// Passes packets that find no room to `lost`, if packets do not wait.
     fn hand_over(&mut self, to: Target, now: Timestamp, mut lost: impl FnMut(Packet)) {
         let unfinished = &self.unfinished[self.me];
         unfinished.set(true);

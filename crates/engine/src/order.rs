@@ -185,6 +185,7 @@ enum Comes {
 }
 
 impl Order {
+    /// Makes the state of the worker `me`.
     pub(crate) fn new(me: usize, tickets: Arc<Tickets>) -> Order {
         let zeros = vec![0; tickets.rows.len()];
         let widest = tickets.widest;
@@ -284,7 +285,8 @@ impl Order {
     }
 
     /// Publishes that the packets that were taken, and those that this worker has kept for itself, have
-    /// been processed and handed on. If `has_waiting`, some of them still wait for room in a ring.
+    /// been processed and handed on. With `has_waiting`, some packets still wait for room in a ring, and no
+    /// new counts are published.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());
@@ -397,6 +399,8 @@ impl Window {
         }) as u32
     }
 
+    /// Puts a packet that came from a worker into the lane of its giver. A packet without a number gets the
+    /// last ticket from that worker, so that it leaves after the packet that it follows.
     fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
         let Window { lanes, ends, widest } = self;
         let is_made = packet.flow_mark().is_none();

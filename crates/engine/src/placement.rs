@@ -102,6 +102,7 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
+        // An element that uses the state of others, or acts for others, works where they work.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing =
@@ -167,6 +168,8 @@ impl Placement {
     /// Finds the elements whose packets are certainly at the home of their flow when they leave. These
     /// elements get all of their packets that way, and change no field that distinguishes flows.
     fn find_sorted(&mut self, plan: &Plan, effects: &[Effects]) {
+        // An element keeps packets at home if it makes and renames none, or if it chooses their home
+        // itself.
         let keeps: Vec<bool> = (0..plan.len())
             .map(|id| {
                 let makes = effects[id].emits.iter().any(|emit| !emit.is_copy());
@@ -178,6 +181,7 @@ impl Placement {
             })
             .collect();
         self.sorted = keeps.clone();
+        // Repeated until nothing changes, because there may be circles.
         loop {
             let before = self.sorted.clone();
             for id in 0..plan.len() {
@@ -200,6 +204,7 @@ impl Placement {
         self.way_if(from, to, self.sorted[from])
     }
 
+    /// Like [`way`](Self::way), where `sorted` is true if packets leave `from` at the home of their flow.
     fn way_if(&self, from: ElementId, to: ElementId, sorted: bool) -> Way {
         let is_one = matches!(self.places[from], Place::One(_)) && !self.assigned[from];
         match (self.places[from], self.places[to]) {

@@ -5,7 +5,7 @@ use lang::{Diagnostic, Sources, Span};
 /// A problem that the engine or an element has found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// `While configuring 'name :: Class'`, if the problem comes from an element.
+    /// The context, such as `While configuring 'name :: Class'`, if the problem comes from an element.
     pub context: Option<String>,
     /// The span of the element that the context names. The span of the diagnostic may be a part of its
     /// arguments, or a value elsewhere.

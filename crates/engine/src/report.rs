@@ -38,7 +38,7 @@ pub struct WorkerReport {
     /// The largest number of packets that have waited for this worker at once in the rings from other
     /// workers.
     pub waited: u64,
-    /// The number of packets that left after packets of their flow that came later, if order is kept.
+    /// The number of packets that left after packets that had been spread later, if order is kept.
     pub late: u64,
     /// The largest number of packets by which a packet that this worker has processed was overtaken. `None`
     /// if packets of a flow are not spread, or their order is kept.

@@ -363,7 +363,7 @@ mod tests {
         assert!(plans > 1000 && heard > 5000, "{plans} graphs, {heard} ports");
     }
 
-    /// Took hours with a search per port.
+    /// Checks graphs for which a search per port took hours.
     #[test]
     fn long_rows_and_wide_forks_are_quick() {
         const MANY: usize = 50_000;

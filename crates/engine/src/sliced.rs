@@ -31,8 +31,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
             if effects[to].sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
-            // A stand-in may ask in another order than the elements that it acts for, but decides by the
-            // same fields.
+            // A stand-in may test fields in another order than the elements that it acts for, but decides
+            // by the same fields.
             let stood_for = &effects[to].stands_for;
             let asked = if stood_for.is_empty() { std::slice::from_ref(&to) } else { stood_for };
             let why = |&id: &ElementId| {

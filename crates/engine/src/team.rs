@@ -166,8 +166,8 @@ impl Team {
     }
 
     /// True if all workers are idle and no packet is on its way. A worker works only after it has called
-    /// [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two looks, and
-    /// as many packets were taken as were handed over, no work can begin any more.
+    /// [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two looks at
+    /// their counts, and as many packets were taken as were handed over, no work can begin any more.
     pub(crate) fn is_idle(&self) -> bool {
         let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
         let before: Vec<u64> = all().collect();
@@ -186,7 +186,7 @@ impl Team {
         self.members.iter().map(|member| member.made.load(Ordering::Relaxed)).sum()
     }
 
-    /// Sets if a worker answers requests. When it stops, the requests that are left end with an error.
+    /// Sets whether a worker answers requests. When it stops, the requests that are left end with an error.
     pub(crate) fn set_answers(&self, me: usize, answers: bool) {
         self.members[me].answers.store(answers, Ordering::SeqCst);
         if !answers {

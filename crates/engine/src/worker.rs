@@ -424,6 +424,9 @@ impl Worker {
         self.import_all(ends)
     }
 
+    /// Takes packets out of the rings from all workers and processes them. Packets that were sent home are
+    /// kept until what was handed over before them is processed. See [`import_last`](Self::import_last) for
+    /// `ends`.
     fn import_all(&mut self, ends: bool) -> bool {
         let Some(links) = &mut self.links else { return false };
         links.count_arrivals();
@@ -438,6 +441,8 @@ impl Worker {
         for from in 0..workers {
             let burst = self.core.burst;
             let links = self.links.as_ref();
+            // All packets of the rings, if packets that were sent home or that wait in windows depend on
+            // them.
             let all = !sent_home.is_empty() || links.is_some_and(|links| links.order.is_some());
             let mut most = links.map_or(0, |links| links.most(from, all, burst));
             while most > 0 {
@@ -450,6 +455,7 @@ impl Worker {
                 came = true;
                 most -= batch.len();
                 self.has_worked = true;
+                // Packets sent home wait, where packets of one flow come from several workers.
                 match to.way {
                     Way::ToOwner if links.spreads() => links.keep(from, to, batch),
                     _ => self.take_in(from, to, batch, ends),

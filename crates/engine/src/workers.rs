@@ -153,8 +153,8 @@ impl Workers {
         result
     }
 
-    /// Like [`initialize`](Self::initialize), where no thread runs. Time starts as the captures of the
-    /// first worker say.
+    /// Like [`initialize`](Self::initialize), where no thread runs. Time starts with the captures of the
+    /// first worker.
     fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
         for number in 0..self.here.len() {
             self.here[number].core.now = self.here[0].core.now;
