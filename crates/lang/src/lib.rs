@@ -49,7 +49,7 @@ pub struct Options<'a> {
     /// Parameters from the command line, name (without dollar sign) and value. They have priority over
     /// `define()` in the outermost scope.
     pub defines: &'a [(String, String)],
-    /// Returns the text of a library by its name. Without this function, or if it finds no library,
+    /// A function that returns the text of a library by its name. Without it, or if it finds no library,
     /// requiring a library is an error.
     pub library: Option<Library<'a>>,
     /// The file of the main text, in the form of [`LibraryText::file`], for `library`.

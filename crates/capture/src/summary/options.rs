@@ -49,7 +49,7 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// Writes options with `one`, which returns true if an option is well-formed, and writes it if it is
-/// chosen.
+/// chosen. Writes only `?` if any option is malformed, and `.` if no option is chosen.
 fn join(out: &mut String, options: &[u8], mut one: impl FnMut(&mut String, u8, &[u8]) -> bool) {
     let start = out.len();
     for option in each(options) {

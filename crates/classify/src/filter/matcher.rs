@@ -1,7 +1,7 @@
 //! Finds the first of many conditions that holds.
 //!
 //! Each condition is compiled to a graph of tests in which every branch leads forward, so that it ends
-//! after at most as many steps as it has tests. Up to 16 conditions are compiled to a single graph, in
+//! after at most as many steps as it has tests. Up to `FEW` conditions are compiled to a single graph, in
 //! which a condition that fails leads to the next.
 //!
 //! More conditions become boxes over addresses, protocol and ports. [`Products`], or [`Cuts`] if those
