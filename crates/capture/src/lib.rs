@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `reader.rs` | [`Reader`], [`Record`]: one interface to all formats |
 //! | `classic.rs`, `pcapng.rs` | the two formats: find and parse the next record |
-//! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, detected by magic number; the read buffer |
+//! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, by magic number; the read buffer |
 //! | `writer.rs` | [`Writer`] |
 //! | `summary/` | [`summary`]: IP summary dumps |
 //! | `content.rs` | [`content`]: detects the content of a file by its first bytes |

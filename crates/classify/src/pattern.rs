@@ -146,8 +146,8 @@ impl Program {
         self.graph.unused(self.patterns.len())
     }
 
-    /// Returns the clauses of a pattern, all of which must hold. Each clause is a flag and tests: with `false`,
-    /// all of the tests must hold; with `true`, at least one of them must fail.
+    /// Returns the clauses of a pattern, all of which must hold. Each clause is a flag and tests: with
+    /// `false`, all of the tests must hold; with `true`, at least one of them must fail.
     pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
         let bytes = |test: &Test| {
             // Bytes of the word after the last byte that counts may be missing.

@@ -71,8 +71,8 @@ fn of_classbench(line: &str) -> Rule {
     }
 }
 
-/// Parses the pattern of a rule of IPFilter, of the kind in the rule sets: `src net ... && dst port >
-/// 1023`.
+/// Parses the pattern of a rule of IPFilter, of the kind in the rule sets:
+/// `src net ... && dst port > 1023`.
 fn of_filter(pattern: &str) -> Rule {
     let mut rule = Rule::ANY;
     for clause in pattern.split("&&").map(str::trim).filter(|clause| !matches!(*clause, "" | "all")) {

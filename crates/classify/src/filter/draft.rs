@@ -116,8 +116,8 @@ impl Data {
     }
 }
 
-/// The qualifiers of the previous question, for a question without qualifiers of its own: `src port 80 or
-/// 81`.
+/// The qualifiers of the previous question, for a question without qualifiers of its own, such as the last
+/// number in `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     level: Option<Level>,
