@@ -1,13 +1,13 @@
-//! The buffer that records are slices of: large reads, and no copy but of the piece that a read leaves at the
-//! end.
+//! The buffer that records are slices of. It reads in large pieces, and copies only the rest that is left
+//! at the end of the buffer before a read.
 
 use std::io::{self, Read};
 
 use crate::error::ErrorKind;
 use crate::input::{Compression, Input};
 
-/// Size of the buffer, and so of the largest record or block. Many records fit into it, and it fits into a
-/// second-level cache.
+/// The size of the buffer in bytes, and so of the largest record or block. Many records fit into it, and it
+/// fits into a second-level cache.
 pub(crate) const CAPACITY: usize = 1024 * 1024;
 
 /// A window on the stream that moves forward.
@@ -15,12 +15,13 @@ pub(crate) struct Buffer {
     input: Input,
     compression: Option<Compression>,
     bytes: Box<[u8]>,
-    /// `bytes[start..end]` have been read and not consumed; `start <= end <= CAPACITY`.
+    /// The bytes `bytes[start..end]` have been read and not consumed; `start <= end <= CAPACITY`.
     start: usize,
     end: usize,
-    /// Position of `start` in the stream.
+    /// The offset of `start` in the stream.
     offset: u64,
-    /// The input has ended, or failed as said here: reported when it is needed.
+    /// The end of the input, or the error with which it failed, which is reported when more bytes are
+    /// needed.
     ended: Option<Result<(), ErrorKind>>,
 }
 
@@ -37,12 +38,12 @@ impl Buffer {
         }
     }
 
-    /// Position in the stream of the first byte that has not been consumed.
+    /// Returns the offset in the stream of the first byte that has not been consumed.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// True if the input has ended before other bytes that are ignored.
+    /// True if the input has ended before other bytes, which are ignored.
     pub(crate) fn ignores_rest(&self) -> bool {
         self.input.ignores_rest()
     }
@@ -51,10 +52,10 @@ impl Buffer {
         self.compression
     }
 
-    /// The next `length` bytes; fewer if the stream ends before.
+    /// Returns the next `length` bytes, or fewer if the stream ends before.
     ///
     /// # Errors
-    /// If the input fails before that many have been read. Then the bytes that were read are lost.
+    /// If the input fails before `length` bytes have been read. The bytes that were read are then lost.
     #[inline]
     pub(crate) fn peek(&mut self, length: usize) -> Result<&[u8], ErrorKind> {
         if self.end - self.start < length {
@@ -73,8 +74,9 @@ impl Buffer {
         self.bytes.get(start..self.start).unwrap_or_default()
     }
 
-    /// Consumes `length` bytes, however many; returns how many there were. If they were fewer, the position
-    /// stays: it is where the fault is.
+    /// Consumes `length` bytes, which may be more than the capacity. Returns the number of bytes consumed.
+    /// If there were fewer than `length`, the offset stays, because it is reported as the place of the
+    /// error.
     ///
     /// # Errors
     /// If the input fails before.
@@ -93,7 +95,7 @@ impl Buffer {
         Ok(skipped)
     }
 
-    /// Reads until `length` bytes (at most the capacity) are there or the input ends.
+    /// Reads until there are `length` bytes (at most the capacity) or the input ends.
     #[cold]
     fn fill(&mut self, length: usize) -> Result<(), ErrorKind> {
         self.bytes.copy_within(self.start..self.end, 0);

@@ -1,6 +1,6 @@
-//! Byte order of a capture file: that of the machine which wrote it.
+//! The byte order of a capture file, which is the byte order of the machine that wrote it.
 
-/// How the file's 32-bit words are to be read. All headers of both formats are made of such words.
+/// The byte order of the 32-bit words of a file. All headers of both formats consist of such words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteOrder {
     Little,
@@ -15,7 +15,7 @@ impl ByteOrder {
         }
     }
 
-    /// The first N words of `bytes`; `None` if there are not as many.
+    /// Returns the first N words of `bytes`. `None` if there are fewer.
     #[inline]
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let words: &[[u8; 4]; N] = bytes.as_chunks().0.first_chunk()?;
@@ -25,7 +25,7 @@ impl ByteOrder {
         }))
     }
 
-    /// The two 16-bit fields that a word holds, first the one at the lower address.
+    /// Returns the two 16-bit fields of a word, the field at the lower address first.
     #[inline]
     pub(crate) fn halves(self, word: u32) -> (u16, u16) {
         let (upper, lower) = ((word >> 16) as u16, word as u16);
@@ -35,7 +35,7 @@ impl ByteOrder {
         }
     }
 
-    /// The 64-bit number at the start of `bytes`.
+    /// Returns the 64-bit number at the start of `bytes`.
     pub(crate) fn long(self, bytes: &[u8]) -> Option<u64> {
         let [first, second] = self.words(bytes)?.map(u64::from);
         Some(match self {

@@ -1,4 +1,5 @@
-//! The classic pcap format (draft-ietf-opsawg-pcap): a header of 24 bytes, then records of 16 bytes and data.
+//! The classic pcap format (draft-ietf-opsawg-pcap): a header of 24 bytes, then records of 16 bytes and
+//! data.
 
 use wire::LinkType;
 
@@ -8,18 +9,19 @@ use crate::byte_order::ByteOrder;
 use crate::error::ErrorKind;
 use crate::reader::Found;
 
-/// Magic number of files with microseconds.
+/// The magic number of files with microseconds.
 pub(crate) const MICROSECONDS: u32 = 0xa1b2_c3d4;
-/// Magic number of files with nanoseconds.
+/// The magic number of files with nanoseconds.
 pub(crate) const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// Magic number of A. Kuznetzov's patched libpcap: microseconds, and 8 more bytes in each record header.
+/// The magic number of A. Kuznetzov's patched libpcap: microseconds, and 8 more bytes in each record
+/// header.
 const MODIFIED: u32 = 0xa1b2_cd34;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MODIFIED_RECORD_HEADER: usize = 24;
 
-/// What the file's header says.
+/// The values of the file header.
 #[derive(Debug)]
 pub(crate) struct Classic {
     order: ByteOrder,
@@ -30,7 +32,7 @@ pub(crate) struct Classic {
 }
 
 impl Classic {
-    /// Reads the file's header; `None` if the magic number is of another format.
+    /// Reads the file header. Returns `None` if the magic number is of another format.
     pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
         let header = input.peek(FILE_HEADER)?;
         let Some((order, magic)) = [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
@@ -52,12 +54,12 @@ impl Classic {
             record_header: if magic == MODIFIED { MODIFIED_RECORD_HEADER } else { RECORD_HEADER },
             nanoseconds: magic == NANOSECONDS,
             snap_length,
-            // The upper half tells of frame check sequences.
+            // The upper half describes frame check sequences.
             link: LinkType::from_number(link as u16),
         }))
     }
 
-    /// Finds the next record; `None` at the end of the file.
+    /// Finds the next record. Returns `None` at the end of the file.
     #[inline]
     pub(crate) fn find(&self, input: &mut Buffer) -> Result<Option<Found>, ErrorKind> {
         let header = input.peek(self.record_header)?;

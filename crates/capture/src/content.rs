@@ -1,15 +1,15 @@
-//! What a file is, by its first bytes.
+//! Detects the content of a file by its first bytes.
 
 use crate::input::Compression;
 
-/// What the first bytes of a file say that it is.
+/// The content of a file, as its first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A pcap or pcapng file.
     Capture,
-    /// Compressed in a way that captures are read in, by the name of the format.
+    /// A compressed file in a format in which captures can be read, by its name.
     Compressed(&'static str),
-    /// Compressed in another way.
+    /// A compressed file in another format.
     Unread {
         /// The name of the format.
         format: &'static str,
@@ -18,7 +18,7 @@ pub enum Content {
     },
 }
 
-/// What a file is that begins with these bytes: `None` for text, and for all else that is not known here.
+/// Returns the content of a file that begins with these bytes. `None` for text, and for any unknown format.
 pub fn content(start: &[u8]) -> Option<Content> {
     let unread = |format, command| Some(Content::Unread { format, command });
     match start {

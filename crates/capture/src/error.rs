@@ -1,4 +1,4 @@
-//! What can go wrong with a capture file, told to the one who has to mend it.
+//! Errors of capture files, with their place and what to do.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use crate::MAX_CAPTURED;
 use crate::content::{Content, content};
 use crate::input::Compression;
 
-/// A fault in a capture file: where it is and what it is.
+/// An error in a capture file, with its place.
 #[derive(Debug)]
 pub struct Error {
     pub(crate) name: String,
-    /// 0 while reading the file's header.
+    /// The number of the packet. 0 while the file header is read.
     pub(crate) packet: u64,
     pub(crate) offset: u64,
     pub(crate) compression: Option<Compression>,
@@ -19,22 +19,24 @@ pub struct Error {
 }
 
 impl Error {
-    /// The file's name.
+    /// Returns the name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The packet that could not be read, counted from 1; `None` if the fault is in the file's header.
+    /// Returns the number of the packet that could not be read, counted from 1. `None` if the error is in
+    /// the file header.
     pub fn packet(&self) -> Option<u64> {
         (self.packet > 0).then_some(self.packet)
     }
 
-    /// Where that packet starts: bytes from the start of the file, after decompression if it is compressed.
+    /// Returns the offset of that packet in bytes from the start of the file, after decompression if the
+    /// file is compressed.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What is wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
@@ -43,7 +45,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        // These are about the whole file, and are told as Click tells them.
+        // These errors are about the whole file, and use Click's words.
         if matches!(
             self.kind,
             ErrorKind::Open(_) | ErrorKind::Folder | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }
@@ -73,63 +75,63 @@ impl std::error::Error for Error {
     }
 }
 
-/// What is wrong with a capture file.
+/// The kind of an error in a capture file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file cannot be opened.
     Open(io::Error),
-    /// It is a folder.
+    /// The file is a folder.
     Folder,
     /// The operating system reports an error while reading.
     Read(io::Error),
     /// Compressed data are damaged or end early.
     Decompress {
-        /// Which compression: `gzip` or `zstd`.
+        /// The compression: `gzip` or `zstd`.
         format: &'static str,
-        /// The decompressor's words.
+        /// The error of the decompressor.
         error: io::Error,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     Empty,
-    /// It starts with no magic number known here.
+    /// The file starts with an unknown magic number.
     UnknownFormat {
         /// The first bytes.
         magic: [u8; 4],
     },
     /// A version of the format that does not exist.
     Version {
-        /// Major version.
+        /// The major version.
         major: u16,
-        /// Minor version.
+        /// The minor version.
         minor: u16,
     },
     /// The file ends in the middle of a header, record or block.
     Truncated {
-        /// Bytes needed.
+        /// The number of bytes needed.
         need: u64,
-        /// Bytes there.
+        /// The number of bytes that are there.
         have: u64,
     },
     /// A record claims more than [`MAX_CAPTURED`] bytes.
     TooLong {
-        /// The claim.
+        /// The number of bytes that the record claims.
         captured: u32,
     },
     /// The lengths of a pcapng block contradict each other, or are larger than any real block.
     Block {
-        /// Type of the block.
+        /// The type of the block.
         kind: u32,
-        /// Its total length as it says.
+        /// The total length in the block's header.
         length: u32,
-        /// What is wrong with that.
+        /// The reason why the block is wrong.
         what: &'static str,
     },
     /// A pcapng packet of an interface that has not been described.
     Interface {
-        /// The packet's interface.
+        /// The interface of the packet.
         id: u32,
-        /// How many have been described.
+        /// The number of interfaces that have been described.
         known: usize,
     },
 }
@@ -138,7 +140,7 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ErrorKind::Open(error) => {
-                // The system's words, as everybody knows them, without the number that Rust adds.
+                // The well-known message of the system, without the number that Rust adds.
                 let text = error.to_string();
                 f.write_str(text.split(" (os error").next().unwrap_or_default())
             }

@@ -1,5 +1,5 @@
-//! Reads and writes gzip files: any number of members (RFC 1952), their checksums verified, and what lies behind the
-//! last one.
+//! Reads and writes gzip files: any number of members (RFC 1952), whose checksums are verified, and the
+//! bytes after the last member.
 
 use std::io::{self, BufRead, Chain, Cursor, Read, Write};
 
@@ -11,12 +11,12 @@ use crate::input::{Stream, behind_end};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The input of a member: the bytes that showed that it is one, and the source.
+/// The input of a member: the bytes by which the member was detected, followed by the source.
 type Member<R> = GzDecoder<Chain<Cursor<Vec<u8>>, R>>;
 
 /// Decompresses all members of a source.
 pub(crate) struct GzipReader<R> {
-    /// `None` behind the last member.
+    /// The current member. `None` after the last member.
     member: Option<Member<R>>,
     ignores_rest: bool,
 }
@@ -62,11 +62,11 @@ impl<R: BufRead + Send> Stream for GzipReader<R> {
     }
 }
 
-/// Compresses what is written to it. Each flush ends a member: the file is whole then, and whoever flushes hears of
-/// errors.
+/// Compresses the bytes that are written to it. Each flush ends a member, so that the file is complete, and
+/// returns errors.
 pub(crate) struct GzipWriter<W: Write> {
     target: W,
-    /// `None` behind a member, while nothing else was written.
+    /// The current member. `None` after a flush, until more bytes are written.
     member: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -99,7 +99,7 @@ impl<W: Write> Write for GzipWriter<W> {
 
 impl<W: Write> Drop for GzipWriter<W> {
     fn drop(&mut self) {
-        // Whoever wants to know calls `flush`.
+        // Errors are ignored here. A caller that needs them calls `flush`.
         let _ = self.flush();
     }
 }
@@ -108,7 +108,7 @@ impl<W: Write> Drop for GzipWriter<W> {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for a limited number of bytes.
     struct Disk<'d> {
         bytes: &'d mut Vec<u8>,
         room: usize,
@@ -142,7 +142,7 @@ mod tests {
                 writer.write_all(part)?;
                 writer.flush()
             });
-            // Nothing else comes later.
+            // The writer must not write anything when it is dropped.
             std::mem::forget(writer);
             (file, result)
         };

@@ -1,4 +1,4 @@
-//! Opens the byte stream of a capture: plain, gzip or zstd, told apart by the first bytes.
+//! Opens the byte stream of a capture: plain, gzip or zstd, detected by the first bytes.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -6,10 +6,10 @@ use crate::error::ErrorKind;
 use crate::gzip::GzipReader;
 use crate::zstd::ZstdReader;
 
-/// How much compressed data is read at once.
+/// The number of compressed bytes that are read at once.
 const COMPRESSED_READ: usize = 256 * 1024;
 
-/// How the file is compressed.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -36,8 +36,8 @@ impl Compression {
 
 /// The bytes of a file after decompression.
 pub(crate) trait Stream: Read + Send {
-    /// True if bytes that are neither zeros nor compressed data lie behind the end of the compressed data. They are not
-    /// read.
+    /// True if the compressed data are followed by bytes that are neither zeros nor compressed data. These
+    /// bytes are not read.
     fn ignores_rest(&self) -> bool {
         false
     }
@@ -48,7 +48,7 @@ impl Stream for io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>> {}
 
 pub(crate) type Input = Box<dyn Stream>;
 
-/// The warning about bytes that are ignored.
+/// Returns the warning about bytes that are ignored.
 pub(crate) fn warning(name: &str, compression: Compression) -> String {
     let format = compression.name();
     format!(
@@ -57,8 +57,8 @@ pub(crate) fn warning(name: &str, compression: Compression) -> String {
     )
 }
 
-/// Passes the zeros behind compressed data, which tapes and disks leave there. Returns the bytes behind them, at most
-/// `most`; none at the end of the file.
+/// Skips the zeros after compressed data, which tapes and disks leave there. Returns the bytes that follow,
+/// at most `most`. Empty at the end of the file.
 pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<Vec<u8>> {
     loop {
         let bytes = match source.fill_buf() {
@@ -78,7 +78,7 @@ pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<V
     }
 }
 
-/// Looks at the first bytes and puts a decompressor in between if needed.
+/// Reads the first bytes, and adds a decompressor if needed.
 pub(crate) fn decompressed(mut raw: Box<dyn Read + Send>) -> Result<(Input, Option<Compression>), ErrorKind> {
     let mut start = Vec::with_capacity(4);
     raw.by_ref().take(4).read_to_end(&mut start).map_err(|error| match error.kind() {

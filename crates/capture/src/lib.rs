@@ -3,14 +3,14 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `reader.rs` | [`Reader`], [`Record`]: one interface to all formats |
-//! | `classic.rs`, `pcapng.rs` | the two formats: where the next record is and what it says |
-//! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, chosen by magic number; the buffer that records are slices of |
+//! | `classic.rs`, `pcapng.rs` | the two formats: find and parse the next record |
+//! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, by magic number; the read buffer |
 //! | `writer.rs` | [`Writer`] |
 //! | `summary/` | [`summary`]: IP summary dumps |
-//! | `content.rs` | [`content`]: what a file is, by its first bytes |
-//! | `error.rs` | [`Error`]: file, packet, byte, what is wrong and what to do |
+//! | `content.rs` | [`content`]: detects the content of a file by its first bytes |
+//! | `error.rs` | [`Error`]: file, packet, offset, error and hint |
 //!
-//! Memory is constant however large the file is, and no record costs an allocation.
+//! Memory is constant for files of any size, and reading a record allocates nothing.
 //!
 //! ```
 //! use tidegate_capture::{LinkType, Reader, Writer, WriterOptions};
@@ -48,5 +48,5 @@ pub use reader::{Reader, Record};
 pub use wire::LinkType;
 pub use writer::{Writer, WriterOptions, buffer as writer_buffer, create};
 
-/// The largest number of captured bytes of one packet, 256 KiB; as in libpcap.
+/// The largest number of captured bytes of one packet, 256 KiB, as in libpcap.
 pub const MAX_CAPTURED: usize = 262_144;

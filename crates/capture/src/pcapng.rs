@@ -1,5 +1,6 @@
-//! pcapng (draft-ietf-opsawg-pcapng): a sequence of blocks. Sections set the byte order, interfaces the link
-//! type and the unit of time; packets refer to them. Blocks of other types are skipped.
+//! The pcapng format (draft-ietf-opsawg-pcapng): a sequence of blocks. Sections set the byte order, and
+//! interfaces the link type and the unit of time. Packets refer to interfaces. Blocks of other types are
+//! skipped.
 
 use wire::LinkType;
 
@@ -11,22 +12,22 @@ use crate::reader::Found;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
-/// The obsolete packet block.
+/// The type of the obsolete packet block.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// Type, length, and the length again at the end.
+/// The size in bytes of the type, the length, and the length again at the end.
 const MIN_BLOCK: usize = 12;
-/// Type and length.
+/// The size in bytes of the type and the length.
 const BLOCK_HEADER: usize = 8;
 
-/// More interfaces than any real file has; bounds the memory that a malformed one can take.
+/// The largest number of interfaces, more than in any real file. Limits the memory for a malformed file.
 const MAX_INTERFACES: usize = 65_536;
 
-/// The state of reading: what the current section has said so far.
+/// The state of reading: the contents of the current section so far.
 #[derive(Debug)]
 pub(crate) struct Pcapng {
     order: ByteOrder,
@@ -39,21 +40,21 @@ pub(crate) struct Pcapng {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interface {
     pub(crate) link: LinkType,
-    /// 0 means no limit.
+    /// The snap length in bytes. 0 means no limit.
     pub(crate) snap_length: u32,
     unit: TimeUnit,
-    /// Seconds to add to all time stamps.
+    /// The seconds to add to all time stamps.
     time_offset: i64,
 }
 
-/// What one tick of a time stamp is.
+/// The unit of a time stamp.
 #[derive(Debug, Clone, Copy)]
 enum TimeUnit {
-    /// This many nanoseconds.
+    /// The given number of nanoseconds.
     Nanoseconds(u64),
-    /// A second divided by a power of ten above 9.
+    /// A second divided by a power of ten above 10^9.
     Fraction(u128),
-    /// A second divided by a power of two.
+    /// A second divided by a power of two, by its exponent.
     PowerOfTwo(u32),
 }
 
@@ -62,11 +63,11 @@ enum TimeUnit {
 struct Header {
     order: ByteOrder,
     kind: u32,
-    /// Bytes of the whole block: at least [`MIN_BLOCK`], a multiple of 4.
+    /// The size of the whole block in bytes: at least [`MIN_BLOCK`], a multiple of 4.
     length: u32,
 }
 
-/// What one block holds.
+/// The contents of a block.
 enum Block {
     Packet(Found),
     Other,
@@ -74,7 +75,7 @@ enum Block {
 }
 
 impl Pcapng {
-    /// Reads up to the first interface; `None` if the file does not start with a section header.
+    /// Reads up to the first interface. Returns `None` if the file does not start with a section header.
     pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
         if ByteOrder::Little.words(input.peek(4)?) != Some([SECTION_HEADER]) {
             return Ok(None);
@@ -89,7 +90,7 @@ impl Pcapng {
         Ok(Some(pcapng))
     }
 
-    /// Finds the next packet; `None` at the end of the file.
+    /// Finds the next packet. Returns `None` at the end of the file.
     #[inline]
     pub(crate) fn find(&mut self, input: &mut Buffer) -> Result<Option<Found>, ErrorKind> {
         loop {
@@ -110,7 +111,7 @@ impl Pcapng {
         })
     }
 
-    /// Looks at the next block. Packets stay in the buffer, all others are consumed.
+    /// Reads the next block. Packets stay in the buffer, all other blocks are consumed.
     fn block(&mut self, input: &mut Buffer) -> Result<Block, ErrorKind> {
         let Some(header) = Header::read(self.order, input.peek(MIN_BLOCK)?)? else { return Ok(Block::End) };
         self.order = header.order;
@@ -174,13 +175,13 @@ impl Pcapng {
             interface = self.interface(0)?;
             time = 0;
             data_offset = 4;
-            // No field says how much was captured. A body is not longer than the buffer, so its length fits.
+            // No field has the captured length. A body is not longer than the buffer, so its length fits.
             let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
             captured = wire_len.min(limit).min((body.len() - data_offset) as u32);
         } else {
             let (id, high, low);
             [id, high, low, captured, wire_len] = header.words(body)?;
-            // In the obsolete block the second half is a drop counter.
+            // In the obsolete block, the second half is a drop counter.
             let id = if header.kind == PACKET { header.order.halves(id).0.into() } else { id };
             interface = self.interface(id)?;
             time = interface.time(u64::from(high) << 32 | u64::from(low));
@@ -209,7 +210,7 @@ impl Pcapng {
 }
 
 impl Header {
-    /// Reads the first 12 bytes of a block; `None` if there are none.
+    /// Reads the first 12 bytes of a block. Returns `None` if there are none.
     #[inline]
     fn read(order: ByteOrder, bytes: &[u8]) -> Result<Option<Header>, ErrorKind> {
         if bytes.is_empty() {
@@ -219,7 +220,8 @@ impl Header {
             return Err(ErrorKind::Truncated { need: MIN_BLOCK as u64, have: bytes.len() as u64 });
         };
         let mut header = Header { order, kind, length };
-        // A section header's type reads the same in both orders; the magic number behind it tells its order.
+        // The type of a section header is the same in both byte orders. The magic number after it shows the
+        // order.
         if kind == SECTION_HEADER && magic != BYTE_ORDER_MAGIC {
             if magic.swap_bytes() != BYTE_ORDER_MAGIC {
                 return Err(header.fault("its byte-order magic is none"));
@@ -236,13 +238,13 @@ impl Header {
         Ok(Some(header))
     }
 
-    /// True if blocks of this type matter here.
+    /// True if blocks of this type are used here.
     #[inline]
     fn is_known(&self) -> bool {
         matches!(self.kind, SECTION_HEADER | INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
     }
 
-    /// The first words of the block's body.
+    /// Returns the first words of the block's body.
     #[inline]
     fn words<const N: usize>(&self, body: &[u8]) -> Result<[u32; N], ErrorKind> {
         self.order.words(body).ok_or_else(|| self.fault("too short for its type"))
@@ -255,7 +257,7 @@ impl Header {
 }
 
 impl Interface {
-    /// Reads the body of an interface description block. Malformed options are left out.
+    /// Parses the body of an interface description block. Malformed options are ignored.
     fn parse(header: &Header, body: &[u8]) -> Result<Self, ErrorKind> {
         let order = header.order;
         let [link_reserved, snap_length] = header.words(body)?;
@@ -283,7 +285,8 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Nanoseconds since the epoch; what does not fit is the nearest that does.
+    /// Converts ticks to nanoseconds since the epoch. Values out of range become the nearest value in
+    /// range.
     #[inline]
     fn time(&self, ticks: u64) -> i64 {
         let since_offset = match self.unit {
@@ -298,11 +301,11 @@ impl Interface {
 }
 
 impl TimeUnit {
-    /// From option `if_tsresol`: with the top bit set a power of two, else of ten.
+    /// Parses the option `if_tsresol`: a power of two if the top bit is set, otherwise a power of ten.
     fn from_resolution(resolution: u8) -> Self {
         match resolution {
             0..=9 => TimeUnit::Nanoseconds(10u64.pow(9 - u32::from(resolution))),
-            // Ticks finer than 10^-38 s cannot be counted in 128 bits; all such times are zero.
+            // Ticks finer than 10^-38 s cannot be counted in 128 bits. All such times are zero.
             10..=127 => TimeUnit::Fraction(10u128.checked_pow(resolution.into()).unwrap_or(u128::MAX)),
             128.. => TimeUnit::PowerOfTwo(u32::from(resolution & 0x7f)),
         }

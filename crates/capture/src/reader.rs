@@ -1,4 +1,4 @@
-//! One reader for all formats.
+//! A reader for all formats.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,18 +14,18 @@ use crate::pcapng::Pcapng;
 
 /// Reads the packets of a capture one after the other.
 ///
-/// Takes pcap (micro- or nanoseconds, either byte order, also with the longer record headers of magic
-/// 0xa1b2cd34) and pcapng (several sections and interfaces), plain, gzip or zstd, all told apart by what is
-/// in the file.
+/// Supports pcap (micro- or nanoseconds, either byte order, also with the longer record headers of magic
+/// 0xa1b2cd34) and pcapng (several sections and interfaces), plain, gzip or zstd. The format is detected by
+/// the contents of the file.
 ///
-/// Memory is constant, about 1 MiB and what decompression needs (zstd: the window, up to 100 MiB).
+/// Memory is constant: about 1 MiB, and the memory for decompression (zstd: the window, up to 100 MiB).
 pub struct Reader {
     name: String,
     input: Buffer,
     format: Format,
-    /// How many packets have been handed out.
+    /// The number of packets that have been returned.
     packets: u64,
-    /// The end or a fault has been met.
+    /// True after the end or an error.
     done: bool,
 }
 
@@ -37,29 +37,29 @@ enum Format {
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Place in the file, counted from 1.
+    /// The number of the packet in the file, counted from 1.
     pub number: u64,
-    /// Nanoseconds since 1970-01-01 00:00 UTC, as it stands in the file: it may go back from one packet to
-    /// the next. 0 if the file has none (pcapng simple packets).
+    /// The time stamp in nanoseconds since 1970-01-01 00:00 UTC, as in the file. It may go back from one
+    /// packet to the next. 0 if the packet has no time stamp (pcapng simple packets).
     pub time: i64,
     /// The captured bytes, at most [`crate::MAX_CAPTURED`].
     pub data: &'a [u8],
-    /// Bytes the packet had on the wire; never less than were captured.
+    /// The number of bytes that the packet had on the wire, at least the number of captured bytes.
     pub wire_len: u32,
-    /// What the data start with.
+    /// The type of the header that the data start with.
     pub link: LinkType,
 }
 
-/// Where a format has found a record in the buffer.
+/// A record that a format has found in the buffer.
 pub(crate) struct Found {
     pub(crate) time: i64,
     pub(crate) wire_len: u32,
     pub(crate) link: LinkType,
-    /// Bytes before the data.
+    /// The number of bytes before the data.
     pub(crate) data_offset: usize,
-    /// Bytes of data; `data_offset + captured <= total`.
+    /// The number of bytes of data; `data_offset + captured <= total`.
     pub(crate) captured: usize,
-    /// Bytes to the next record; all in the buffer.
+    /// The number of bytes to the next record, all of which are in the buffer.
     pub(crate) total: usize,
 }
 
@@ -80,10 +80,10 @@ impl Reader {
         }
     }
 
-    /// Reads a capture from any stream; `name` is what errors call it.
+    /// Reads a capture from any stream. `name` is used in errors.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// As for [`Reader::open`].
     pub fn from_read(stream: impl Read + Send + 'static, name: impl Into<String>) -> Result<Self, Error> {
         Self::from_input(Box::new(stream), name.into())
     }
@@ -100,10 +100,11 @@ impl Reader {
         }
     }
 
-    /// The next packet; `None` at the end. Its data are valid until the next call.
+    /// Returns the next packet, or `None` at the end. Its data are valid until the next call.
     ///
     /// # Errors
-    /// Once, at the first fault, when all packets before it have been handed out; after that it is `None`.
+    /// At the first error in the file, after all packets before it have been returned. Later calls return
+    /// `None`.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
@@ -124,7 +125,7 @@ impl Reader {
                     number: self.packets,
                     time: found.time,
                     data,
-                    // MAX_CAPTURED fits.
+                    // MAX_CAPTURED fits into 32 bits.
                     wire_len: found.wire_len.max(data.len() as u32),
                     link: found.link,
                 }))
@@ -137,15 +138,15 @@ impl Reader {
         }
     }
 
-    /// A warning although every packet has been read: that bytes behind the end of compressed data are
-    /// ignored. `None` before the end.
+    /// Returns a warning if bytes after the end of compressed data were ignored, although every packet has
+    /// been read. `None` before the end.
     pub fn warning(&self) -> Option<String> {
         let compression = self.input.compression().filter(|_| self.done && self.input.ignores_rest())?;
         Some(input::warning(&self.name, compression))
     }
 
-    /// Link type of the file, in pcapng of its first interface; each [`Record`] has its own. Ethernet where a
-    /// pcapng file describes no interface (such a file has no packets).
+    /// Returns the link type of the file; in pcapng, of its first interface. Each [`Record`] has its own
+    /// link type. Ethernet if a pcapng file describes no interface (such a file has no packets).
     pub fn link(&self) -> LinkType {
         match &self.format {
             Format::Classic(classic) => classic.link,
@@ -153,7 +154,7 @@ impl Reader {
         }
     }
 
-    /// True if time stamps are finer than microseconds, in pcapng those of the first interface.
+    /// True if time stamps are finer than microseconds; in pcapng, the time stamps of the first interface.
     pub fn nanoseconds(&self) -> bool {
         match &self.format {
             Format::Classic(classic) => classic.nanoseconds,
@@ -161,8 +162,8 @@ impl Reader {
         }
     }
 
-    /// The largest number of bytes that were captured of a packet, in pcapng on the first interface; 0 means
-    /// no limit. Records may be longer all the same.
+    /// Returns the largest number of bytes that were captured of a packet; in pcapng, on the first
+    /// interface. 0 means no limit. Records may still be longer.
     pub fn snap_length(&self) -> u32 {
         match &self.format {
             Format::Classic(classic) => classic.snap_length,
@@ -170,7 +171,7 @@ impl Reader {
         }
     }
 
-    /// The file's name as given.
+    /// Returns the name of the file as given.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,4 +1,5 @@
-//! Writes classic pcap files: little-endian on every machine, so the same packets give the same bytes.
+//! Writes classic pcap files. They are little-endian on every machine, so that the same packets give the
+//! same bytes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,11 +10,11 @@ use crate::MAX_CAPTURED;
 use crate::classic::{MICROSECONDS, NANOSECONDS};
 use crate::gzip::GzipWriter;
 
-/// Creates a file to write a capture to; one whose name ends with `.gz` is compressed, and complete when it is
-/// flushed or dropped.
+/// Creates a file for a capture. A file whose name ends with `.gz` is compressed, and is complete when it
+/// is flushed or dropped.
 ///
 /// # Errors
-/// Those of the file system.
+/// If the file cannot be created.
 pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
     let file = File::create(path)?;
     Ok(match path.ends_with(".gz") {
@@ -22,34 +23,34 @@ pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
     })
 }
 
-/// Records are collected up to this many bytes before they are written.
+/// The number of bytes that are collected before they are written.
 const BUFFER: usize = 256 * 1024;
 
-/// Bytes of a buffer: no record is longer than what the limit leaves.
+/// The size of a buffer in bytes: room for the longest record when the buffer is nearly full.
 const ROOM: usize = BUFFER + MAX_CAPTURED + 16;
 
-/// A buffer for [`Writer::with_buffer`], so that writing asks for no memory.
+/// Allocates a buffer for [`Writer::with_buffer`], so that writing allocates nothing.
 ///
 /// # Errors
-/// Where there is no memory for it.
+/// If the buffer cannot be allocated.
 pub fn buffer() -> Result<Vec<u8>, std::collections::TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(ROOM)?;
     Ok(buffer)
 }
 
-/// What the file's header says.
+/// The values of the file header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Time stamps in nanoseconds; else in microseconds, rounded down.
+    /// True for time stamps in nanoseconds. False for microseconds, rounded down.
     pub nanoseconds: bool,
-    /// Bytes to keep of each packet, at most [`MAX_CAPTURED`]; 0 means that limit.
+    /// The number of bytes to keep of each packet, at most [`MAX_CAPTURED`]. 0 means that limit.
     pub snap_length: u32,
-    /// What the packets start with.
+    /// The type of the header that the packets start with.
     pub link: LinkType,
 }
 
-/// Microseconds, no limit below [`MAX_CAPTURED`], Ethernet.
+/// Returns microseconds, no limit below [`MAX_CAPTURED`], and Ethernet.
 impl Default for WriterOptions {
     fn default() -> Self {
         WriterOptions { nanoseconds: false, snap_length: 0, link: LinkType::Ethernet }
@@ -58,8 +59,8 @@ impl Default for WriterOptions {
 
 /// Writes a pcap file to any stream, through a buffer of its own.
 ///
-/// Call [`Writer::flush`] at the end: dropping the writer writes what is left too, but cannot report an
-/// error.
+/// Call [`Writer::flush`] at the end: dropping the writer also writes the rest of the buffer, but cannot
+/// report an error.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: W,
@@ -67,18 +68,18 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// Packets in the buffer.
+    /// The number of packets in the buffer.
     gathered: u64,
     written: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a file: its header is written with the first packets or by [`Writer::flush`].
+    /// Starts a file. Its header is written with the first packets or by [`Writer::flush`].
     pub fn new(inner: W, options: WriterOptions) -> Self {
         Writer::with_buffer(inner, options, Vec::new())
     }
 
-    /// The same with a [`buffer`] that was had before.
+    /// Like [`new`](Self::new), with a [`buffer`] that was allocated before.
     pub fn with_buffer(inner: W, options: WriterOptions, mut buffer: Vec<u8>) -> Self {
         let snap_length = match options.snap_length {
             0 => MAX_CAPTURED as u32,
@@ -86,7 +87,7 @@ impl<W: Write> Writer<W> {
         };
         let magic = if options.nanoseconds { NANOSECONDS } else { MICROSECONDS };
         buffer.reserve_exact(ROOM);
-        // Version 2.4 in two halves; time zone and accuracy are always zero.
+        // Version 2.4 in two halves. Time zone and accuracy are always zero.
         for word in [magic, 2 | 4 << 16, 0, 0, snap_length, options.link.number().into()] {
             buffer.extend_from_slice(&word.to_le_bytes());
         }
@@ -102,14 +103,15 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds a packet: nanoseconds since the epoch, bytes it had on the wire (raised to those given, if less),
-    /// and its bytes in any number of pieces. What is beyond the snap length is left out.
+    /// Adds a packet. `time` is in nanoseconds since the epoch. `wire_len` is the number of bytes that the
+    /// packet had on the wire; it is raised to the number of bytes given, if that is larger. `chunks` are
+    /// the bytes of the packet, in any number of pieces. Bytes beyond the snap length are left out.
     ///
-    /// Times that the format cannot hold, before 1970 or after 2106, become the nearest that it can, and are
-    /// counted.
+    /// A time that the format cannot represent, before 1970 or after 2106, becomes the nearest time that it
+    /// can, and is counted.
     ///
     /// # Errors
-    /// Those of the stream. The packets that could not be written are lost.
+    /// If the stream returns an error. The packets that could not be written are lost.
     pub fn write<'a>(
         &mut self,
         time: i64,
@@ -128,7 +130,7 @@ impl<W: Write> Writer<W> {
             captured += kept.len();
         }
         let given = u32::try_from(given).unwrap_or(u32::MAX);
-        // The length is known only now; captured is at most MAX_CAPTURED.
+        // The length is known only now. `captured` is at most MAX_CAPTURED.
         let words = [seconds, fraction, captured as u32, wire_len.max(given)];
         for (place, word) in self.buffer.get_mut(header..).unwrap_or_default().chunks_exact_mut(4).zip(words)
         {
@@ -138,26 +140,26 @@ impl<W: Write> Writer<W> {
         if self.buffer.len() >= BUFFER { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes what is in the buffer and flushes the stream.
+    /// Writes the contents of the buffer and flushes the stream.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// If the stream returns an error.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out()?;
         self.inner.flush()
     }
 
-    /// How many packets had a time that the format cannot hold.
+    /// Returns the number of packets with a time that the format cannot represent.
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
 
-    /// The number of packets that the stream has taken, without those in the buffer.
+    /// Returns the number of packets that the stream has taken, without packets in the buffer.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// The stream; what is still in the buffer has not reached it.
+    /// Returns the stream, without the bytes that are still in the buffer.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
@@ -177,7 +179,8 @@ impl<W: Write> Writer<W> {
 
     fn write_out(&mut self) -> io::Result<()> {
         let written = self.inner.write_all(&self.buffer);
-        // Also after an error: part of it may have been written, so writing it again would damage the file.
+        // Also after an error: part of the buffer may have been written, so writing it again would damage
+        // the file.
         self.buffer.clear();
         let gathered = std::mem::take(&mut self.gathered);
         self.written += if written.is_ok() { gathered } else { 0 };
@@ -187,7 +190,7 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
-        // As BufWriter does: who wants to know calls `flush`.
+        // Errors are ignored, as in BufWriter. A caller that needs them calls `flush`.
         let _ = self.write_out();
     }
 }

@@ -1,8 +1,9 @@
-//! Reads zstd files: any number of frames, skippable frames between them (RFC 8878), content checksums
-//! verified.
+//! Reads zstd files: any number of frames, skippable frames between them (RFC 8878), with verified content
+//! checksums.
 //!
-//! A frame's decoder keeps back as much output as its window is large, because later blocks may refer to it.
-//! What it keeps when a file is damaged or cut short is good data, so it is handed out before the error is.
+//! The decoder of a frame holds back as much output as its window is large, because later blocks may refer
+//! to it. If a file is damaged or cut short, these bytes are good data, so they are returned before the
+//! error.
 
 use std::io::{self, BufRead, Read};
 
@@ -11,23 +12,24 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::input::{Compression, Stream, behind_end};
 
-/// A whole frame without content. The decoder checks the window size of all frames but its first, so this one
-/// goes first.
+/// A complete frame without content. The decoder checks the window size of all frames except its first, so
+/// this frame is decoded first.
 const EMPTY_FRAME: [u8; 9] = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0];
 
-/// A last block without content, and a place for the checksum: makes the decoder hand out what it keeps.
+/// A last block without content, and room for the checksum. Makes the decoder return the output that it
+/// holds back.
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
-/// Bytes that tell frames from other data.
+/// The number of bytes that distinguish frames from other data.
 const MAGIC_LENGTH: usize = 4;
 
 /// Decompresses all frames of `source`.
 pub(crate) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
-    /// Met while decoding; reported when all before it has been handed out.
+    /// An error during decoding, which is returned after all data before it.
     fault: Option<io::Error>,
-    /// The decoder holds a frame of `source` whose checksum is still to be compared.
+    /// True if the decoder has a frame of `source` whose checksum is still to be compared.
     frame: bool,
     ignores_rest: bool,
 }
@@ -53,12 +55,12 @@ impl<R: BufRead> ZstdReader<R> {
         if let Err(error) = self.decoder.decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1))
         {
             self.fault = Some(io::Error::other(error));
-            // If this fails there is nothing to hand out, and the error is on record already.
+            // If this fails, there is nothing to return, and the error is already stored.
             let _ = self.decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
         }
     }
 
-    /// Compares the checksum of the frame that has been handed out completely.
+    /// Compares the checksum of the frame that has been returned completely.
     fn verify(&mut self) -> io::Result<()> {
         let stored = self.decoder.get_checksum_from_data();
         if std::mem::take(&mut self.frame)
@@ -70,7 +72,7 @@ impl<R: BufRead> ZstdReader<R> {
         Ok(())
     }
 
-    /// Starts the next frame; false behind the last one.
+    /// Starts the next frame. False after the last frame.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.ignores_rest {
             let start = behind_end(&mut self.source, MAGIC_LENGTH)?;

@@ -1,24 +1,24 @@
-//! Decision graphs over aligned 32-bit words, as Click's classifiers have them.
+//! Decision graphs over aligned 32-bit words, as in Click's classifiers.
 //!
-//! Tests whose outcome follows from tests before them are skipped; branches only lead forward.
+//! Tests whose outcome follows from tests before them are skipped. Branches only lead forward.
 
 use std::fmt;
 
-/// Where a decision leads: the number of a test further on, or a result.
+/// The target of a branch: the index of a later test, or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next(pub(crate) u32);
 
 impl Next {
-    /// Nothing matches.
+    /// The end at which nothing matches.
     pub(crate) const FAIL: Next = Next(u32::MAX);
-    /// Results count from here; there are fewer tests.
+    /// The value at which results begin. There are fewer tests than this.
     const RESULTS: u32 = 1 << 31;
 
     pub(crate) fn step(number: usize) -> Next {
         Next(number as u32)
     }
 
-    /// What the decision comes to.
+    /// Makes the branch target for a result.
     pub(crate) fn result(number: usize) -> Next {
         Next(Next::RESULTS + number as u32)
     }
@@ -33,30 +33,30 @@ impl Next {
     }
 }
 
-/// One test of one word.
+/// A test of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Test {
-    /// First byte, a multiple of four.
+    /// The offset of the word in bytes, a multiple of four.
     pub(crate) offset: u32,
     pub(crate) mask: u32,
     pub(crate) value: u32,
-    /// Whether a packet that lacks the bytes passes.
+    /// True if a packet that lacks the bytes passes.
     pub(crate) short: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) test: Test,
-    /// The test's mask and value as they stand in memory.
+    /// The test's mask and value in the byte order of memory.
     pub(crate) mask: u32,
     pub(crate) value: u32,
-    /// Bytes that a packet must have for the test.
+    /// The number of bytes that a packet must have for the test.
     pub(crate) needs: u32,
     pub(crate) yes: Next,
     pub(crate) no: Next,
 }
 
-/// Tests that lead to each other and at last to results.
+/// Tests whose branches lead to other tests and finally to results.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     pub(crate) steps: Vec<Step>,
@@ -69,12 +69,13 @@ impl Default for Graph {
     }
 }
 
-/// Facts kept while skipping implied tests; more would make the compilation of long lists quadratic.
+/// The number of facts kept while skipping implied tests. More would make the compilation of long lists
+/// quadratic.
 const MOST_FACTS: usize = 64;
 
 impl Graph {
-    /// Leads each branch past tests whose outcome it already settles. Branches only lead forward, so one pass
-    /// in order sees the facts that hold on every way to a test before the test itself.
+    /// Redirects each branch past tests whose outcome is already known. Branches only lead forward, so one
+    /// pass in order knows the facts that hold on every path to a test before it comes to the test.
     pub(crate) fn skip_implied(&mut self) {
         type Facts = Vec<(Test, bool)>;
         let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
@@ -114,7 +115,7 @@ impl Graph {
         }
     }
 
-    /// Removes tests that no packet reaches, and those that lead to the same place either way.
+    /// Removes tests that no packet reaches, and tests whose two branches have the same target.
     pub(crate) fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
             // Later steps are final, so following them once is enough.
@@ -166,7 +167,7 @@ impl Graph {
         renumber(&mut self.start);
     }
 
-    /// Results up to `count` that nothing leads to.
+    /// Returns the results below `count` that no branch leads to.
     pub(crate) fn unused(&self, count: usize) -> Vec<usize> {
         let mut used = vec![false; count];
         let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);
@@ -178,7 +179,7 @@ impl Graph {
         (0..count).filter(|&result| !used[result]).collect()
     }
 
-    /// Bytes that the longest test looks at.
+    /// Returns the number of bytes that the longest test looks at.
     pub(crate) fn safe_length(&self) -> usize {
         self.steps.iter().map(|s| s.needs as usize).max().unwrap_or(0)
     }
@@ -193,14 +194,14 @@ impl Step {
     pub(crate) fn holds(&self, data: &[u8]) -> bool {
         let offset = self.test.offset as usize;
         if let Some(word) = data.get(offset..offset + 4) {
-            // The length of the slice is known, so this is one load.
+            // The length of the slice is known, so this compiles to one load.
             let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
             return word & self.mask == self.value;
         }
         self.holds_at_end(data)
     }
 
-    /// The last word of a packet may be incomplete.
+    /// Tests the last word of a packet, which may be incomplete.
     #[cold]
     fn holds_at_end(&self, data: &[u8]) -> bool {
         if data.len() < self.needs as usize {
@@ -214,14 +215,15 @@ impl Step {
 }
 
 impl Test {
-    /// How many bytes a packet has to have.
+    /// Returns the number of bytes that a packet must have.
     pub(crate) fn needs(self) -> u32 {
         self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
     }
 
-    /// The outcome of this test where `fact` is known to have held, or not.
+    /// Returns the outcome of this test if `fact` is known to have held, or not. `None` if it does not
+    /// follow.
     pub(crate) fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
-        // Where missing bytes pass, only the same test is sure to come out the same.
+        // If missing bytes pass, only an equal test is sure to have the same outcome.
         if self.short || fact.short {
             return (self == fact).then_some(held);
         }
@@ -233,14 +235,14 @@ impl Test {
         match held {
             true if !agree => Some(false),
             true if common == self.mask => Some(true),
-            // Where a weaker test failed, a stronger one fails too.
+            // If a weaker test failed, a stronger test fails too.
             false if agree && common == fact.mask => Some(false),
             _ => None,
         }
     }
 }
 
-/// Click's listing of the decision graph.
+/// Formats the decision graph as Click lists it.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |next: Next| match (next.as_step(), next) {

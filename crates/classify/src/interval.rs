@@ -9,44 +9,44 @@ pub struct IntervalSet {
 }
 
 impl IntervalSet {
-    /// The empty set.
+    /// Returns the empty set.
     pub const fn empty() -> IntervalSet {
         IntervalSet { intervals: Vec::new() }
     }
 
-    /// All numbers from `low` to `high`, both included; empty if `low > high`.
+    /// Returns the set of all numbers from `low` to `high`, both included. Empty if `low > high`.
     pub fn one(low: u128, high: u128) -> IntervalSet {
         IntervalSet { intervals: if low <= high { vec![(low, high)] } else { Vec::new() } }
     }
 
-    /// All numbers of `bits` bits (at most 128).
+    /// Returns the set of all numbers of `bits` bits (at most 128).
     pub fn full(bits: u32) -> IntervalSet {
         IntervalSet::one(0, top(bits))
     }
 
-    /// The intervals, lowest first.
+    /// Returns the intervals, lowest first.
     pub fn intervals(&self) -> &[(u128, u128)] {
         &self.intervals
     }
 
-    /// Whether there is no number in the set.
+    /// True if the set has no numbers.
     pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// Whether `value` is in the set.
+    /// True if `value` is in the set.
     pub fn contains(&self, value: u128) -> bool {
         let after = self.intervals.partition_point(|&(low, _)| low <= value);
         after > 0 && value <= self.intervals[after - 1].1
     }
 
-    /// What is in either set.
+    /// Returns the numbers that are in either set.
     #[must_use]
     pub fn union(&self, other: &IntervalSet) -> IntervalSet {
         self.intervals.iter().chain(&other.intervals).copied().collect()
     }
 
-    /// What is in both sets.
+    /// Returns the numbers that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &IntervalSet) -> IntervalSet {
         let (mut i, mut j) = (0, 0);
@@ -61,7 +61,7 @@ impl IntervalSet {
         IntervalSet { intervals: both }
     }
 
-    /// The numbers of `bits` bits that are not in the set.
+    /// Returns the numbers of `bits` bits that are not in the set.
     #[must_use]
     pub fn complement(&self, bits: u32) -> IntervalSet {
         let mut gaps = Vec::with_capacity(self.intervals.len() + 1);
@@ -83,12 +83,12 @@ impl IntervalSet {
     }
 }
 
-/// All numbers in any of the closed intervals, which may come in any order and overlap.
+/// Collects all numbers in any of the closed intervals, which may come in any order and overlap.
 impl FromIterator<(u128, u128)> for IntervalSet {
     fn from_iter<I: IntoIterator<Item = (u128, u128)>>(intervals: I) -> IntervalSet {
         let mut all: Vec<_> = intervals.into_iter().filter(|(low, high)| low <= high).collect();
         all.sort_unstable();
-        // In place: a declaration may have a million of them.
+        // In place, because a declaration may have a million intervals.
         all.dedup_by(|next, last| {
             // Neighbours without a gap become one interval.
             let together = next.0 <= last.1.saturating_add(1);
@@ -101,7 +101,7 @@ impl FromIterator<(u128, u128)> for IntervalSet {
     }
 }
 
-/// The largest number of `bits` bits.
+/// Returns the largest number of `bits` bits.
 fn top(bits: u32) -> u128 {
     if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Small sets beside their bit masks.
+    /// Generates small sets together with their bit masks.
     fn small() -> impl Strategy<Value = (IntervalSet, u32)> {
         any::<u32>().prop_map(|mask| {
             let ones = (0..32).filter(|i| mask >> i & 1 == 1);

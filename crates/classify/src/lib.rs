@@ -1,10 +1,12 @@
-//! Which packets: sets of field values, and the languages that describe them.
+//! Classifies packets: sets of field values, and the languages that describe them.
 //!
-//! - [`IntervalSet`]: a set of numbers as disjoint intervals, the currency of declared effects
-//! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for many of them
-//! - [`cuts`], [`products`]: the first of many boxes over header fields that a packet lies in, by trees and by tables
-//! - [`prefixes`]: longest-prefix match over IPv4 and IPv6 addresses
-//! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision tree
+//! - [`IntervalSet`]: a set of numbers as disjoint intervals, used by the declared effects of elements
+//! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for
+//!   many of them
+//! - [`cuts`], [`products`]: find the first of many boxes over header fields that a packet lies in, by
+//!   trees and by tables
+//! - [`prefixes`]: longest-prefix match (LPM) over IPv4 and IPv6 addresses
+//! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision graph
 
 pub mod cuts;
 mod decision;

@@ -1,8 +1,8 @@
 //! Click's byte patterns: `12/0800 33/02%12 !20/1?`, first match wins.
 //!
-//! A pattern is a list of clauses that must all hold; a clause is `[!]offset/value[%mask]` in hexadecimal, with
-//! `?` for half bytes that do not matter; `-` matches everything. A packet too short for a clause's bytes does
-//! not match it.
+//! A pattern is a list of clauses that must all hold. A clause is `[!]offset/value[%mask]` in hexadecimal,
+//! with `?` for half bytes that do not matter. The pattern `-` matches everything. A packet too short for a
+//! clause's bytes does not match the clause.
 //!
 //! Patterns are compiled into a decision graph over aligned 32-bit words. Tests whose outcome follows from
 //! tests before them are skipped.
@@ -11,12 +11,12 @@ use std::fmt;
 
 use crate::decision::{Graph, Next, Step, Test};
 
-/// Which pattern a packet matches; equal decisions are equal patterns.
+/// The pattern that a packet matches, if any. Equal decisions mean equal patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision(Next);
 
 impl Decision {
-    /// The pattern, if one matches.
+    /// Returns the number of the pattern, if one matches.
     #[inline]
     pub fn pattern(self) -> Option<usize> {
         self.0.as_result()
@@ -30,32 +30,33 @@ pub struct Program {
     patterns: Vec<Vec<Clause>>,
 }
 
-/// One clause, as words: the packet matches if all tests hold, or (negated) if not all hold.
+/// A clause, as tests of words. A packet matches if all tests hold, or (negated) if not all hold.
 #[derive(Clone, Debug)]
 struct Clause {
     negated: bool,
     tests: Vec<Test>,
 }
 
-/// A test of bytes of the packet, as a big-endian number under a mask. It fails where the packet has not all of
-/// them.
+/// A test of bytes of the packet, as a big-endian number under a mask. It fails if the packet lacks any of
+/// the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesTest {
-    /// First byte.
+    /// The offset of the first byte.
     pub offset: u32,
-    /// How many, up to four.
+    /// The number of bytes, up to four.
     pub length: u16,
-    /// Bits that count.
+    /// The mask of the bits that count.
     pub mask: u32,
-    /// What they are.
+    /// The value that these bits must have.
     pub value: u32,
 }
 
 impl Program {
-    /// Compiles one pattern per output.
+    /// Compiles a pattern for each output.
     ///
     /// # Errors
-    /// Every mistake in every pattern, in Click's words, with the number of the pattern.
+    /// If patterns have errors: every error of every pattern, in Click's words, with the number of the
+    /// pattern.
     pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Program, Vec<(usize, String)>> {
         let mut errors = Vec::new();
         let mut parsed = Vec::new();
@@ -78,9 +79,9 @@ impl Program {
         Ok(program)
     }
 
-    /// Lays out the tests of all patterns one behind the other.
+    /// Lays out the tests of all patterns one after the other.
     fn chain(&mut self, patterns: &[Vec<Clause>]) -> Next {
-        // Where each pattern's tests start, so that a failing test can lead to the next pattern.
+        // The index of each pattern's first test, so that a failing test can lead to the next pattern.
         let sizes = patterns.iter().map(|p| p.iter().map(|c| c.tests.len()).sum::<usize>());
         let mut starts: Vec<usize> = vec![0];
         for size in sizes {
@@ -117,36 +118,39 @@ impl Program {
         entry(0)
     }
 
-    /// The first pattern that matches.
+    /// Returns the first pattern that matches.
     #[inline]
     pub fn matches(&self, data: &[u8]) -> Option<usize> {
         self.decide(data).pattern()
     }
 
-    /// The same as a decision, which costs one comparison less to compare with another.
+    /// Like [`matches`](Self::matches), but returns a decision, which takes one comparison less to compare
+    /// with another.
     #[inline]
     pub fn decide(&self, data: &[u8]) -> Decision {
-        // One test, as for one Ethernet type, needs no loop.
+        // A single test, as for one Ethernet type, needs no loop.
         if let [only] = &self.graph.steps[..] {
             return Decision(if only.holds(data) { only.yes } else { only.no });
         }
         let mut next = self.graph.start;
-        // What is no step number is a result; comparing with the number of steps is needed anyway.
+        // Any value that is not the index of a step is a result. The comparison with the number of steps is
+        // needed anyway.
         while let Some(step) = self.graph.steps.get(next.0 as usize) {
             next = if step.holds(data) { step.yes } else { step.no };
         }
         Decision(next)
     }
 
-    /// Patterns that no packet can match, because others before them take everything.
+    /// Returns the patterns that no packet can match, because patterns before them match every such packet.
     pub fn unmatched(&self) -> Vec<usize> {
         self.graph.unused(self.patterns.len())
     }
 
-    /// The clauses of a pattern, all of which must hold: tests of which all hold, or (true) not all hold.
+    /// Returns the clauses of a pattern, all of which must hold. Each clause is a flag and tests: with
+    /// `false`, all of the tests must hold; with `true`, at least one of them must fail.
     pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
         let bytes = |test: &Test| {
-            // Bytes of the word behind the last one that counts need not be there.
+            // Bytes of the word after the last byte that counts may be missing.
             let length = test.needs() - test.offset;
             let (mask, value) = (test.mask >> (32 - 8 * length), test.value >> (32 - 8 * length));
             BytesTest { offset: test.offset, length: length as u16, mask, value }
@@ -155,13 +159,13 @@ impl Program {
         clauses.iter().map(move |clause| (clause.negated, clause.tests.iter().map(bytes).collect()))
     }
 
-    /// Bytes that the longest test looks at.
+    /// Returns the number of bytes that the longest test looks at.
     pub fn safe_length(&self) -> usize {
         self.graph.safe_length()
     }
 }
 
-/// Reads the clauses of one pattern.
+/// Parses the clauses of one pattern.
 fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
     if text.trim() == "-" {
         return Ok(Vec::new());
@@ -213,7 +217,7 @@ fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
     if errors.is_empty() { Ok(simplify(clauses)) } else { Err(errors) }
 }
 
-/// Cuts a clause into aligned words; words without a bit that counts are left out.
+/// Splits a clause into tests of aligned words. Words without a bit that counts are left out.
 fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
     let nibble = |c: Option<u8>, otherwise: u8| match c {
         Some(b'?') | None => otherwise,
@@ -247,7 +251,7 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
     tests
 }
 
-/// Merges plain clauses that look at the same word and sorts them by offset; negated ones stay behind them.
+/// Merges plain clauses that look at the same word and sorts them by offset. Negated clauses follow.
 fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     let (negated, plain): (Vec<_>, Vec<_>) = clauses.into_iter().partition(|c| c.negated);
     let mut tests: Vec<Test> = Vec::new();
@@ -268,7 +272,7 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     if !tests.is_empty() {
         simple.push(Clause { negated: false, tests });
     }
-    // A negated clause without a test can never hold; one impossible pair of tests says so.
+    // A negated clause without a test can never hold. An impossible pair of tests expresses that.
     simple.extend(negated.into_iter().map(|mut clause| {
         if clause.tests.is_empty() {
             let never = Test { offset: 0, mask: 0xff00_0000, value: 0, short: false };
@@ -279,7 +283,7 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     simple
 }
 
-/// Click's listing of the decision graph.
+/// Formats the decision graph as Click lists it.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.graph.fmt(f)
@@ -351,7 +355,7 @@ mod tests {
         assert!(Program::compile(&["-"]).unwrap().to_string().starts_with("all->[0]\n"));
     }
 
-    /// Evaluates patterns as the manual words it.
+    /// Evaluates patterns as the manual describes them.
     fn reference(patterns: &[String], data: &[u8]) -> Option<usize> {
         patterns.iter().position(|pattern| {
             pattern == "-"

@@ -1,14 +1,17 @@
-//! Longest-prefix match over IPv4 and IPv6 addresses: a table that is quick to ask and can be changed while it is in use.
+//! Longest-prefix match over IPv4 and IPv6 addresses: a table that is quick to look up and can be changed
+//! while it is in use.
 //!
-//! Addresses are looked up in steps of 16 bits and then 8 at a time. The first step is an array of 256 KiB, which stays
-//! in the processor's caches; each address block of 16 (or 24, 32, ...) bits in which there are longer prefixes has a
-//! page of 256 entries, 1 KiB, of its own. So a look-up in IPv4 costs one access to main memory for prefixes of up to 24
-//! bits and two for longer ones, as in DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access
-//! Speeds, INFOCOM 1998), but a small table is small, and a change touches few entries. A full table of the Internet,
-//! 900,000 IPv4 prefixes, takes about 70 MB with the prefixes themselves; 160,000 IPv6 prefixes take about 50 MB.
+//! The first step of a look-up uses 16 bits of the address, and each further step 8 bits. The first step is
+//! an array of 256 KiB, which stays in the processor's caches. Each address block of 16 (or 24, 32, ...)
+//! bits in which there are longer prefixes has a page of its own, of 256 entries or 1 KiB. So a look-up in
+//! IPv4 costs one access to main memory for prefixes of up to 24 bits and two for longer prefixes, as in
+//! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998). But a
+//! small table takes little memory, and a change touches few entries. A full table of the Internet, 900,000
+//! IPv4 prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take about 50
+//! MB.
 //!
-//! Each entry says what the longest prefix of its addresses gives, and how long this prefix is: that is all that is
-//! needed to paint a new prefix over shorter ones, and to paint the next shorter one over it when it goes.
+//! Each entry has the value and the length of the longest prefix of its addresses. That is enough to write
+//! a new prefix over shorter prefixes, and to write the next shorter prefix over a prefix that is removed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -19,21 +22,21 @@ use packet::prefetch_line;
 
 use crate::IntervalSet;
 
-/// An address, as a number: `u32` for IPv4, `u128` for IPv6.
+/// An address as a number: `u32` for IPv4, `u128` for IPv6.
 pub trait Address: Copy + Ord + Hash + Debug {
-    /// How many bits it has: 16 and a multiple of 8.
+    /// The number of bits: 16 or more, a multiple of 8.
     const BITS: u8;
 
-    /// From its lowest bits.
+    /// Makes an address from its lowest bits.
     fn from_bits(bits: u128) -> Self;
 
-    /// As a number.
+    /// Returns the address as a number.
     fn to_bits(self) -> u128;
 
-    /// Eight of its bits, behind the first so many (at most `BITS - 8`).
+    /// Returns the eight bits after the first `behind` bits (at most `BITS - 8`).
     fn byte(self, behind: u8) -> usize;
 
-    /// Its first 16 bits.
+    /// Returns the first 16 bits.
     fn root(self) -> usize;
 }
 
@@ -74,73 +77,75 @@ pub struct Prefix<A = u32> {
 }
 
 impl<A: Address> Prefix<A> {
-    /// The prefix of so many bits (at most all of them) that an address lies in.
+    /// Makes the prefix of `length` bits (at most all bits) that an address lies in.
     pub fn new(address: A, length: u8) -> Prefix<A> {
         let length = length.min(A::BITS);
         Prefix { address: A::from_bits(address.to_bits() & !host_bits::<A>(length)), length }
     }
 
-    /// Its first address.
+    /// Returns the first address of the prefix.
     pub fn first(self) -> A {
         self.address
     }
 
-    /// Its last address.
+    /// Returns the last address of the prefix.
     pub fn last(self) -> A {
         A::from_bits(self.address.to_bits() | host_bits::<A>(self.length))
     }
 
-    /// How many bits it has.
+    /// Returns the length of the prefix in bits.
     pub fn length(self) -> u8 {
         self.length
     }
 
-    /// The next shorter prefix that it lies in.
+    /// Returns the next shorter prefix that this prefix lies in.
     fn shorter(self) -> Option<Prefix<A>> {
         Some(Prefix::new(self.address, self.length.checked_sub(1)?))
     }
 }
 
-/// The bits of an address behind a prefix.
+/// Returns a mask of the bits of an address after a prefix.
 fn host_bits<A: Address>(length: u8) -> u128 {
     1u128.checked_shl(u32::from(A::BITS - length)).map_or(u128::MAX, |bit| bit - 1)
 }
 
-/// What a table keeps of a prefix.
+/// The data that a table keeps for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What looking up an address of the prefix gives; at most [`MAX_VALUE`].
+    /// The result of looking up an address of the prefix, at most [`MAX_VALUE`].
     pub value: u32,
-    /// A number that the table only keeps.
+    /// A number that the table only stores.
     pub note: u32,
 }
 
-/// Prefixes, each with a number.
+/// A table of prefixes, each with a value.
 #[derive(Clone, Debug)]
 pub struct PrefixTable<A = u32> {
-    /// What there is, for changes.
+    /// The prefixes, for changes.
     prefixes: HashMap<Prefix<A>, Entry>,
-    /// The first step's array, and behind it the pages.
+    /// The first step's array, followed by the pages.
     cells: Vec<Cell>,
-    /// Per page: prefixes that need it.
+    /// For each page, the number of prefixes that need it.
     users: Vec<u32>,
-    /// Pages to be used again.
+    /// Pages that can be used again.
     free: Vec<u32>,
-    /// What the prefix of length 0 gives: to have it apart spares painting everything.
+    /// The value of the prefix of length 0. It is stored separately, so that it need not be written into
+    /// all entries.
     default: Option<u32>,
 }
 
-/// Bits of the first step, and how many addresses of it there are.
+/// The number of entries of the first step's array.
 const ROOT: usize = 1 << 16;
-/// Entries of a page.
+/// The number of entries of a page.
 const PAGE: usize = 256;
-/// Steps behind the first one, at most.
+/// The largest number of steps after the first step.
 const STEPS: usize = (128 - 16) / 8;
-/// Addresses that are looked up together: so many cache lines can be waited for at once, and no more.
+/// The number of addresses that are looked up together. The processor can wait for about this many cache
+/// lines at once.
 const WINDOW: usize = 32;
 
-/// Nothing (0); or the number of a page, marked by the highest bit; or the length of a prefix, at least 1, above the
-/// 23 bits of its value.
+/// An entry: nothing (0); or the number of a page, marked by the highest bit; or the length of a prefix, at
+/// least 1, in the bits above the 23 bits of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell(u32);
 
@@ -162,7 +167,7 @@ impl Cell {
         (self.0 & Cell::IS_PAGE != 0).then_some((self.0 & !Cell::IS_PAGE) as usize)
     }
 
-    /// The length of the prefix that it is of; 0 where there is none.
+    /// Returns the length of the prefix, or 0 if there is none.
     fn length(self) -> u8 {
         (self.0 >> Cell::VALUE_BITS) as u8
     }
@@ -173,7 +178,7 @@ impl Cell {
     }
 }
 
-/// The largest number that a prefix can have.
+/// The largest value that a prefix can have.
 pub const MAX_VALUE: u32 = (1 << Cell::VALUE_BITS) - 1;
 
 impl<A: Address> Default for PrefixTable<A> {
@@ -183,7 +188,7 @@ impl<A: Address> Default for PrefixTable<A> {
 }
 
 impl<A: Address> PrefixTable<A> {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new() -> PrefixTable<A> {
         PrefixTable {
             prefixes: HashMap::new(),
@@ -194,29 +199,29 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// How many prefixes there are.
+    /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no prefixes.
     pub fn is_empty(&self) -> bool {
         self.prefixes.is_empty()
     }
 
-    /// What there is for exactly this prefix.
+    /// Returns the entry for exactly this prefix.
     pub fn get(&self, prefix: Prefix<A>) -> Option<Entry> {
         self.prefixes.get(&prefix).copied()
     }
 
-    /// The value of the longest prefix that an address lies in.
+    /// Returns the value of the longest prefix that an address lies in.
     #[inline]
     pub fn lookup(&self, address: A) -> Option<u32> {
         self.resolve(self.second(address), address)
     }
 
-    /// The same for many addresses, whose waits for memory overlap. The slices belong together element by element;
-    /// what is longer than the other is ignored.
+    /// Like [`lookup`](Self::lookup), for many addresses, whose waits for memory overlap. The slices are
+    /// matched element by element; surplus elements of the longer slice are ignored.
     #[inline]
     pub fn lookup_batch(&self, addresses: &[A], values: &mut [Option<u32>]) {
         for (addresses, values) in addresses.chunks(WINDOW).zip(values.chunks_mut(WINDOW)) {
@@ -231,8 +236,8 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Where the second step looks: in a page, or once more where the first did. Whether there is a page cannot be
-    /// foreseen, so that a branch would often be taken wrongly.
+    /// Returns the index of the cell for the second step: in a page, or again the cell of the first step.
+    /// There is no branch, because the processor could not predict it.
     #[inline]
     fn second(&self, address: A) -> usize {
         let root = address.root();
@@ -241,7 +246,7 @@ impl<A: Address> PrefixTable<A> {
         select_unpredictable(cell & Cell::IS_PAGE != 0, paged, root)
     }
 
-    /// Goes on from there.
+    /// Continues a look-up at the cell of the second step.
     #[inline]
     fn resolve(&self, place: usize, address: A) -> Option<u32> {
         let mut cell = self.cell(place);
@@ -260,7 +265,7 @@ impl<A: Address> PrefixTable<A> {
         self.cells.get(at).copied().unwrap_or(Cell::NOTHING)
     }
 
-    /// Gives a prefix a value, in the place of what it had, which is returned.
+    /// Sets the entry of a prefix. Returns the previous entry.
     pub fn insert(&mut self, prefix: Prefix<A>, entry: Entry) -> Option<Entry> {
         let before = self.prefixes.insert(prefix, entry);
         if prefix.length == 0 {
@@ -279,7 +284,7 @@ impl<A: Address> PrefixTable<A> {
         before
     }
 
-    /// Takes a prefix out; what it had.
+    /// Removes a prefix. Returns its entry.
     pub fn remove(&mut self, prefix: Prefix<A>) -> Option<Entry> {
         let before = self.prefixes.remove(&prefix)?;
         if prefix.length == 0 {
@@ -289,20 +294,20 @@ impl<A: Address> PrefixTable<A> {
         let shorter = std::iter::successors(prefix.shorter(), |p| p.shorter()).filter(|p| p.length > 0);
         let under = shorter.into_iter().find_map(|p| Some(Cell::leaf(p, self.get(p)?.value)));
         self.paint(prefix, under.unwrap_or(Cell::NOTHING));
-        // The inner pages first: then an outer one has no page left when it goes itself.
+        // The inner pages first, so that an outer page has no inner page left when it is released itself.
         for at in self.path(prefix, false).into_iter().rev().flatten() {
             self.leave(at);
         }
         Some(before)
     }
 
-    /// Takes all prefixes out.
+    /// Removes all prefixes.
     pub fn clear(&mut self) {
         *self = PrefixTable::new();
     }
 
-    /// The values of all addresses, as intervals that do not overlap, lowest first; neighbours differ. Addresses
-    /// that lie in no prefix are left out.
+    /// Returns the values of all addresses, as intervals that do not overlap, lowest first. Adjacent
+    /// intervals have different values. Addresses that lie in no prefix are left out.
     pub fn intervals(&self) -> Vec<(A, A, u32)> {
         let mut found = Vec::new();
         self.sweep(0, ROOT, A::BITS - 16, 0, &mut found);
@@ -312,7 +317,8 @@ impl<A: Address> PrefixTable<A> {
             .collect()
     }
 
-    /// Adds the intervals of some entries, each of which is for so many bits of addresses, from `first` on.
+    /// Appends the intervals of `count` entries from index `start` on. Each entry is for `bits` bits of
+    /// addresses, from `first` on.
     fn sweep(&self, start: usize, count: usize, bits: u8, first: u128, found: &mut Vec<(u128, u128, u32)>) {
         let mut first = first;
         for cell in self.cells.iter().skip(start).take(count) {
@@ -332,7 +338,7 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// The addresses that give each value, with the value; lowest value first.
+    /// Returns each value with the set of addresses that have it, lowest value first.
     pub fn sets(&self) -> Vec<(u32, IntervalSet)> {
         let mut by_value: BTreeMap<u32, Vec<(u128, u128)>> = BTreeMap::new();
         for (first, last, value) in self.intervals() {
@@ -341,8 +347,8 @@ impl<A: Address> PrefixTable<A> {
         by_value.into_iter().map(|(value, set)| (value, set.into_iter().collect())).collect()
     }
 
-    /// The cells of the pages that a prefix needs, of one step after the other. Makes these pages where they are to be
-    /// made.
+    /// Returns the indexes of the cells that lead to the pages of a prefix, one for each step. If `make`,
+    /// missing pages are made.
     fn path(&mut self, prefix: Prefix<A>, make: bool) -> [Option<usize>; STEPS] {
         let mut cells = [None; STEPS];
         let mut at = prefix.address.root();
@@ -361,7 +367,7 @@ impl<A: Address> PrefixTable<A> {
         cells
     }
 
-    /// Puts a page in the place of a cell; it says the same.
+    /// Replaces a cell by a page with the same content.
     fn make_page(&mut self, at: usize) -> usize {
         let leaf = self.cells[at];
         let page = match self.free.pop() {
@@ -380,8 +386,8 @@ impl<A: Address> PrefixTable<A> {
         page as usize
     }
 
-    /// A prefix needs the page of a cell no longer. A page that nobody needs says the same everywhere, and so can the
-    /// cell.
+    /// Notes that a prefix no longer needs the page of a cell. If no prefix needs it, all entries of the
+    /// page are equal. Then the page is released, and the cell gets that content.
     fn leave(&mut self, at: usize) {
         let Some(page) = self.cell(at).as_page() else { return };
         self.users[page] -= 1;
@@ -391,11 +397,11 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Writes a cell everywhere in a prefix where there is not a longer one.
+    /// Writes a cell into all entries of a prefix that do not belong to a longer prefix.
     fn paint(&mut self, prefix: Prefix<A>, cell: Cell) {
         let last = self.path(prefix, false).into_iter().flatten().last();
         let inner = last.and_then(|at| self.cell(at).as_page());
-        // Bits that the step has looked at when it comes to the prefix's cells.
+        // The number of bits used up to and including the step that has the prefix's cells.
         let bits = prefix.length.max(16).next_multiple_of(8);
         let start = match inner {
             None => prefix.address.root(),
@@ -420,13 +426,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The slow way.
+    /// Looks an address up by a linear search.
     fn scan<A: Address>(prefixes: &[(Prefix<A>, u32)], address: A) -> Option<u32> {
         let fits = prefixes.iter().filter(|(p, _)| (p.first()..=p.last()).contains(&address));
         fits.max_by_key(|(p, _)| p.length()).map(|&(_, value)| value)
     }
 
-    /// Prefixes that lie in each other often, of every length.
+    /// Generates prefixes of every length, which often contain each other.
     fn prefix<A: Address>() -> impl Strategy<Value = Prefix<A>> {
         let byte = prop_oneof![3 => Just(0u8), 2 => Just(10), 2 => Just(255), 1 => any::<u8>()];
         (prop::collection::vec(byte, usize::from(A::BITS) / 8), 0..=A::BITS).prop_map(|(bytes, length)| {
@@ -465,7 +471,7 @@ mod tests {
         Ok(())
     }
 
-    /// Changes one after the other, each of which the slow way knows too.
+    /// Makes changes one after the other, and compares the table with a linear search after each.
     fn follow<A: Address>(changes: &[(Prefix<A>, u32, bool)], addresses: &[A]) -> Result<(), TestCaseError> {
         let mut table = PrefixTable::new();
         let mut listed: Vec<(Prefix<A>, u32)> = Vec::new();
@@ -482,7 +488,7 @@ mod tests {
             prop_assert_eq!(table.len(), listed.len());
             check(&table, &listed, addresses)?;
         }
-        // What has come and gone leaves nothing behind.
+        // After all prefixes are removed, nothing is left.
         for (prefix, _) in listed {
             prop_assert!(table.remove(prefix).is_some());
         }

@@ -1,4 +1,5 @@
-//! Longest-prefix match at the size of the Internet's table, against a trie that looks at bit after bit.
+//! Tests longest-prefix match with the Internet's routing table, against a trie that tests one bit after
+//! the other.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,9 +7,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use testkit::found;
 use tidegate_classify::prefixes::{Address, Entry, Prefix, PrefixTable};
 
-/// A binary trie: the straightforward way.
+/// A plain binary trie.
 struct Trie {
-    /// Where each bit leads (0 is nowhere), and the value.
+    /// For each node, the children of both bits (0 if there is none), and the value.
     nodes: Vec<([u32; 2], Option<u32>)>,
 }
 
@@ -48,7 +49,7 @@ impl Trie {
     }
 }
 
-/// Addresses at the edges of prefixes, inside of them, and anywhere.
+/// Returns addresses at the edges of prefixes, inside of them, and anywhere.
 fn addresses<A: Address>(prefixes: &[Prefix<A>], random: &mut fastrand::Rng) -> Vec<A> {
     let near = |random: &mut fastrand::Rng| {
         let prefix = prefixes[random.usize(..prefixes.len())];
@@ -80,7 +81,7 @@ fn agree<A: Address>(
     }
 }
 
-/// As it is found, and after changes.
+/// Compares the table with a trie, as loaded and after changes.
 fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) {
     let mut random = fastrand::Rng::with_seed(1);
     let (mut table, mut trie) = (PrefixTable::new(), Trie::new());
@@ -93,7 +94,8 @@ fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) 
     agree(&table, &trie, prefixes, &mut random);
     for number in 0..100_000 {
         let known = prefixes[random.usize(..prefixes.len())];
-        // A known one, or one that lies in it or around it; few are short, because these change much of the table.
+        // A known prefix, a prefix inside of it, or a prefix around it. Few are short, because these change
+        // much of the table.
         let length = match random.bool() {
             true => known.length(),
             false if number % 1000 == 0 => random.u8(..12),
@@ -112,7 +114,7 @@ fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) 
 
 type Families = (Vec<Prefix<u32>>, Vec<Prefix<u128>>);
 
-/// The routes of the found table.
+/// Reads the routes of the table from the data directory, if it is there.
 fn full_table() -> Option<Families> {
     let file = std::fs::File::open(found::path("routes/bart-tier1-prefixes.txt.gz")?).unwrap();
     let (mut v4, mut v6) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Rule sets of all kinds, at their full size, against a linear search that shares nothing with the matcher.
+//! Tests rule sets of all kinds, at their full size, against a linear search that shares no code with the
+//! matcher.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,17 +9,17 @@ use tidegate_classify::filter::{
     Condition, Expression, Headers, Matcher, Names, action, classbench, condition, parse,
 };
 
-/// A rule's five ranges, read without the product's help: addresses, ports, protocol under a mask.
+/// The five ranges of a rule, parsed without the crate's code: addresses, ports, protocol under a mask.
 #[derive(Clone, Debug)]
 struct Rule {
     nets: [(u32, u32); 2],
     ports: [(u16, u16); 2],
     protocol: (u8, u8),
-    /// Protocols that have ports, where the language asks for ports and names none.
+    /// True if only protocols with ports match, because the rule asks for ports and names no protocol.
     needs_ports: bool,
 }
 
-/// A packet's five numbers.
+/// The five-tuple of a packet: addresses, ports, protocol.
 type Tuple = ([u32; 2], [u16; 2], u8);
 
 impl Rule {
@@ -32,7 +33,7 @@ impl Rule {
             && (!self.needs_ports || matches!(protocol, 6 | 17))
     }
 
-    /// A tuple for which it holds.
+    /// Returns a random tuple for which the rule holds.
     fn tuple(&self, random: &mut fastrand::Rng) -> Tuple {
         let addresses = self.nets.map(|(value, mask)| value | random.u32(..) & !mask);
         let ports = self.ports.map(|(low, high)| match random.u8(..4) {
@@ -55,7 +56,7 @@ fn net(prefix: &str) -> (u32, u32) {
     (address.parse::<std::net::Ipv4Addr>().unwrap().to_bits() & mask, mask)
 }
 
-/// A line of ClassBench.
+/// Parses a line of ClassBench.
 fn of_classbench(line: &str) -> Rule {
     let words: Vec<&str> = line[1..].split_whitespace().collect();
     let hexadecimal = |text: &str| u8::from_str_radix(&text[2..], 16).unwrap();
@@ -70,7 +71,8 @@ fn of_classbench(line: &str) -> Rule {
     }
 }
 
-/// The pattern of a rule of IPFilter, of the kind that the rule sets have: `src net ... && dst port > 1023`.
+/// Parses the pattern of a rule of IPFilter, of the kind in the rule sets:
+/// `src net ... && dst port > 1023`.
 fn of_filter(pattern: &str) -> Rule {
     let mut rule = Rule::ANY;
     for clause in pattern.split("&&").map(str::trim).filter(|clause| !matches!(*clause, "" | "all")) {
@@ -100,7 +102,7 @@ fn of_filter(pattern: &str) -> Rule {
     rule
 }
 
-/// The language without names.
+/// A language without names.
 struct NoNames;
 
 impl Names for NoNames {
@@ -129,7 +131,7 @@ impl Names for NoNames {
     }
 }
 
-/// Both readings of a rule set.
+/// A rule set, parsed in both ways.
 struct Set {
     rules: Vec<Rule>,
     matcher: Matcher,
@@ -175,7 +177,8 @@ fn packet((addresses, ports, protocol): &Tuple) -> [u8; 24] {
     packet
 }
 
-/// The patterns of a rule file: ClassBench's lines, rules of a file for IPFilter, or of the firewall in a configuration.
+/// Returns the patterns of a rule file: ClassBench's lines, rules of a file for IPFilter, or rules of the
+/// firewall in a configuration.
 fn patterns(text: &str) -> Vec<&str> {
     fn pattern(line: &str) -> Option<&str> {
         let line = line.trim().trim_end_matches(',');
@@ -186,7 +189,7 @@ fn patterns(text: &str) -> Vec<&str> {
     text.lines().filter_map(pattern).collect()
 }
 
-/// 10^6 headers, three of four of which are made to match some rule.
+/// Compares the results for 10^6 headers, three of four of which are made to match some rule.
 fn agrees(name: &Path, text: &str) {
     let patterns = patterns(text);
     let set = Set::read(&patterns);
@@ -209,7 +212,7 @@ fn agrees(name: &Path, text: &str) {
             })
             .collect();
         for (tuple, found) in tuples.iter().zip(set.compiled(&tuples)) {
-            // Short of a linear search: nothing before the rule that was found holds, and it holds.
+            // A linear search must find the same rule.
             let expected = set.linear(tuple);
             matched += usize::from(expected.is_some());
             if found != expected {
@@ -233,7 +236,7 @@ fn every_rule_set_agrees_with_a_linear_search() {
     let texts = files.iter().map(|file| (file, std::fs::read_to_string(file).unwrap()));
     let sets: Vec<_> = texts.filter(|(_, text)| patterns(text).len() > 100).collect();
     assert!(sets.len() >= 15, "{}", sets.len());
-    // The longest ones first.
+    // The largest sets first.
     let mut sets: Vec<_> = sets.iter().collect();
     sets.sort_by_key(|(_, text)| std::cmp::Reverse(text.len()));
     let next = std::sync::atomic::AtomicUsize::new(0);

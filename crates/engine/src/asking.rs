@@ -1,4 +1,5 @@
-//! Handlers of elements that several workers have copies of: asking all of them, and making one value of theirs.
+//! Reads and writes handlers of elements of which several workers have a copy: asks all of these workers,
+//! and merges their values into a single value.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -10,15 +11,15 @@ use crate::handlers::WORKER;
 use crate::host::Inner;
 use crate::merge::merge;
 
-/// What another worker says.
+/// The answer of another worker.
 enum Answer {
-    /// Its thread will say it.
+    /// The other worker's thread will send the answer.
     Later(Receiver<Result<String, String>>),
-    /// It has said it, as it had no turn.
+    /// The answer, from a worker whose thread does not run now.
     Now(Result<String, String>),
 }
 
-/// How long to wait for an answer before looking whether others ask too.
+/// The time to wait for an answer before looking for questions of other workers.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 /// A handler, and the parameter to read it with or the value to write.
@@ -27,12 +28,13 @@ struct Question<'a> {
     element: Option<ElementId>,
     handler: &'a str,
     value: &'a str,
-    /// For a value to write: where files may be written.
+    /// For a value to write, the places where files may be written.
     writes: Option<&'a Files>,
 }
 
 impl Inner {
-    /// Reads a handler; where several workers have a copy of the element, of all of them.
+    /// Reads a handler. If several workers have a copy of the element, reads it from all of them and merges
+    /// the values.
     pub(crate) fn read_handler(
         &mut self,
         core: &mut Core,
@@ -53,7 +55,7 @@ impl Inner {
         let mut values = Vec::new();
         let question = Question { element, handler, value: param, writes: None };
         let merging = self.merging(element, handler);
-        // One value may stand for all.
+        // The value of one worker may be enough.
         let others = match merging == Merge::First && self.is_here(element) {
             true => Vec::new(),
             false => self.ask_others(question),
@@ -70,7 +72,7 @@ impl Inner {
         }
     }
 
-    /// Writes a handler; where several workers have a copy of the element, of all of them.
+    /// Writes a handler. If several workers have a copy of the element, writes it at all of them.
     pub(crate) fn write_handler(
         &mut self,
         core: &mut Core,
@@ -93,7 +95,7 @@ impl Inner {
         result
     }
 
-    /// What the graph's handler `worker` is asked: a worker, an element and its handler.
+    /// Parses the parameter of the graph's handler `worker`: a worker, an element and its handler.
     pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
         let usage = || format!("'{WORKER}' wants a worker's number and ELEMENT.HANDLER");
         let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
@@ -104,7 +106,7 @@ impl Inner {
         Ok((number, id, handler))
     }
 
-    /// What values of several workers come to.
+    /// Returns the rule that merges a handler's values of several workers.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
         let Some(id) = element else { return Merge::First };
         match self.plan.classes[id].handlers.iter().find(|known| known.name == handler) {
@@ -114,7 +116,7 @@ impl Inner {
         }
     }
 
-    /// Whether this worker does the element's work.
+    /// True if this worker does the element's work.
     fn is_here(&self, element: Option<ElementId>) -> bool {
         element.is_none_or(|id| self.placement.is_at(id, self.worker()))
     }
@@ -127,7 +129,7 @@ impl Inner {
         others.filter_map(|worker| self.ask(worker, question)).collect()
     }
 
-    /// Asks a worker; `None` if it does not run.
+    /// Asks a worker. Returns `None` if the worker does not run.
     fn ask(&self, worker: usize, question: Question<'_>) -> Option<Answer> {
         let team = self.team.as_ref()?;
         let Question { element, handler, value, writes } = question;
@@ -143,7 +145,7 @@ impl Inner {
         Some(Answer::Now(result))
     }
 
-    /// Waits for another worker, and answers what others ask meanwhile.
+    /// Waits for the answer of another worker, and answers the questions of others meanwhile.
     fn await_answer(&mut self, core: &mut Core, answer: Answer) -> Result<String, String> {
         let answer = match answer {
             Answer::Now(result) => return result,
@@ -158,7 +160,7 @@ impl Inner {
         }
     }
 
-    /// Answers what other workers have asked.
+    /// Answers the questions of other workers.
     pub(crate) fn answer(&mut self, core: &mut Core) {
         let Some(team) = self.team.clone() else { return };
         while let Some(request) = team.next_request(self.worker()) {

@@ -1,4 +1,4 @@
-//! Handlers that arguments name and that do not exist: said before anything runs.
+//! Finds handlers that are named in arguments and do not exist, before anything runs.
 
 use element::args::Place;
 use element::class::{ANY_HANDLER, Access};
@@ -11,7 +11,8 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 
 impl Plan {
-    /// The handler calls of elements that lead nowhere, as warnings, or as errors where each run makes the call.
+    /// Returns the handler calls of elements that cannot succeed: as errors if each run makes the call,
+    /// otherwise as warnings.
     pub fn unknown_calls(&self, configured: &Configured) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (id, element) in configured.elements.iter().enumerate() {
@@ -32,7 +33,7 @@ impl Plan {
         problems
     }
 
-    /// The calls in arguments that are handler calls by their type.
+    /// Returns the calls in arguments whose type is a handler call.
     fn calls_by_type(&self, id: ElementId) -> Vec<PlannedCall> {
         let class = self.classes[id];
         let arguments = lang::args::split(&self.graph.elements[id].config).into_iter().enumerate();
@@ -40,7 +41,7 @@ impl Plan {
             let (name, value) = given.text.split_once(char::is_whitespace)?;
             let text = match class.arg(name)?.ty {
                 "HANDLER [VALUE]" => value.trim(),
-                // Without a handler, it is the graph's `stop`.
+                // Without a handler, the argument means the graph's `stop`.
                 "N HANDLER [VALUE]" => value.trim().split_once(char::is_whitespace)?.1.trim(),
                 _ => return None,
             };
@@ -49,7 +50,7 @@ impl Plan {
         arguments.filter_map(call).collect()
     }
 
-    /// What is wrong with a call, and what to do; nothing if there is such a handler.
+    /// Returns the error in a call, and a hint. Returns `None` if the handler exists.
     fn what_is_wrong(
         &self,
         configured: &Configured,
@@ -97,7 +98,7 @@ impl Plan {
     }
 }
 
-/// The names of the handlers that an element has beside those of all elements.
+/// Returns the names of an element's own handlers, without the handlers that every element has.
 fn handler_names(class: &Class, element: &dyn Element) -> Vec<String> {
     let own = element.own_handlers().into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);
     class.handlers.iter().map(|handler| handler.name.to_string()).chain(own.map(|(name, _)| name)).collect()

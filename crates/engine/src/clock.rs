@@ -1,43 +1,43 @@
-//! Where time comes from.
+//! The sources of time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use element::Timestamp;
 
-/// What drives time.
+/// The clock that drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockKind {
     /// The machine's clock.
     Real,
-    /// The captures' time stamps; without captures, timers.
+    /// The time stamps of captures; without captures, the times of timers.
     Trace,
-    /// Starts at a given time, moves a little with each look at it and jumps to the next timer when there is
-    /// nothing to do (Click's `--simtime`).
+    /// A clock that starts at a given time, moves a little with each look at it, and jumps to the next
+    /// timer when no work is left (Click's `--simtime`).
     Simulated {
-        /// When it starts.
+        /// The start time.
         start: Timestamp,
-        /// What each look adds.
+        /// The time that each look adds.
         tick: Timestamp,
     },
 }
 
-/// The machine's clock, from the processor's time stamp counter: a system call-free look takes about a third of
-/// what `clock_gettime` takes, and the hot loop looks once per batch.
+/// The machine's clock, read from the processor's time stamp counter. A look without a system call takes
+/// about a third of the time of `clock_gettime`, and the hot loop looks once per batch.
 pub(crate) struct RealClock {
     start: Instant,
     wall: i64,
-    /// Counter at the last comparison with the system's clock, and what that clock said then.
+    /// The counter at the last comparison with the system's clock, and the time of that clock then.
     anchor: (u64, i64),
-    /// Nanoseconds per count, in units of 2^-32; zero until it is known.
+    /// The nanoseconds per count, in units of 2^-32. Zero until the value is known.
     scale: u64,
-    /// When to compare again.
+    /// The counter at which to compare again.
     compare_at: u64,
     last: i64,
 }
 
-/// How long to look at the system's clock before the counter is trusted.
+/// The time for which the system's clock is used until the counter is trusted.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// How often the counter is compared with the system's clock afterwards.
+/// The period of later comparisons between the counter and the system's clock.
 const COMPARISON: Duration = Duration::from_millis(500);
 
 impl RealClock {
@@ -47,11 +47,11 @@ impl RealClock {
         RealClock { start, wall, anchor: (cycles(), wall), scale: 0, compare_at: 0, last: wall }
     }
 
-    /// The time since 1970; never goes back.
+    /// Returns the time since 1970, which never goes back.
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
         let counter = cycles();
-        // A counter that goes back (a virtual machine that moved) is caught too.
+        // Also catches a counter that goes back (a virtual machine that moved).
         if counter >= self.compare_at || counter < self.anchor.0 {
             return self.compare(counter);
         }
@@ -65,7 +65,7 @@ impl RealClock {
         let elapsed = self.start.elapsed();
         let real = self.wall + elapsed.as_nanos() as i64;
         let counted = counter.saturating_sub(self.anchor.0);
-        // Until the counter is trusted every look comes here; without a counter, always.
+        // Every look comes here until the counter is trusted, and for ever without a counter.
         let waited = real - self.anchor.1;
         if counter < self.anchor.0 {
             (self.anchor, self.compare_at) = ((counter, real), 0);
@@ -80,7 +80,7 @@ impl RealClock {
     }
 }
 
-/// The processor's time stamp counter, or zero where there is none.
+/// Returns the processor's time stamp counter, or zero if there is none.
 #[inline]
 pub(crate) fn cycles() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -107,7 +107,7 @@ mod tests {
             last = now;
         }
         let system = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
-        // Somebody else may have a turn between two looks. A wrong scale would be off by far more than a second.
+        // Another process may run between two looks. A wrong scale would be off by far more than a second.
         let (before, now, after) = (system(), clock.now().0, system());
         assert!((before - 1_000_000_000..after + 1_000_000_000).contains(&now), "{before} {now} {after}");
     }

@@ -1,4 +1,4 @@
-//! Building elements from their arguments.
+//! Builds elements from their arguments.
 
 use std::sync::Arc;
 
@@ -12,37 +12,38 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::sliced;
 
-/// The elements of a graph, configured but not yet running: no file is open, nothing is scheduled.
+/// The elements of a graph, configured but not yet running: no file is open, no task is scheduled.
 pub struct Configured {
-    /// By number.
+    /// The elements, by number.
     pub elements: Vec<Box<dyn Element>>,
-    /// What each of them declares.
+    /// The declared effects of each element.
     pub effects: Vec<Effects>,
-    /// What the declarations say together.
+    /// Facts that follow from the effects of all elements together.
     pub facts: Facts,
-    /// What elements share.
+    /// State that elements share.
     pub setup: Setup,
-    /// What users should know although it does not stop them.
+    /// Problems that the user should know, but that do not prevent a run.
     pub warnings: Vec<Problem>,
 }
 
-/// An element, or what is wrong with its arguments.
+/// An element, or the errors in its arguments.
 pub(crate) type Built = Result<Box<dyn Element>, Vec<Complaint>>;
 
 impl Plan {
-    /// Builds every element. `burst` is what sources make per call where their configuration does not say.
+    /// Builds every element. `burst` is the number of packets that sources make per call if their
+    /// configuration does not say.
     ///
     /// # Errors
-    /// Everything that elements find wrong with their arguments.
+    /// If elements find errors in their arguments: all of these errors.
     pub fn configure(&self, burst: Option<usize>) -> Result<Configured, Vec<Problem>> {
         self.configure_copy(Setup::new(burst))
     }
 
-    /// The same for each of so many workers, over which packets of one flow are spread in this way, if they are. What users
-    /// should know is in the first copy.
+    /// Like [`configure`](Self::configure), for each of `workers` workers. `spreading` is the rule that
+    /// spreads packets of one flow over workers, if there is one. The warnings are in the first copy.
     ///
     /// # Errors
-    /// Everything that elements find wrong with their arguments.
+    /// If elements find errors in their arguments: all of these errors.
     pub fn configure_all(
         &self,
         burst: Option<usize>,
@@ -79,7 +80,7 @@ impl Plan {
         }
         if !problems.is_empty() {
             problems.extend(warnings);
-            // In the order of the text; what is said of one element stays together.
+            // In the order of the text, with the problems of one element together.
             problems.sort_by_key(|(id, _)| (self.config_span(*id), *id));
             return Err(problems.into_iter().map(|(_, problem)| problem).collect());
         }
@@ -101,13 +102,14 @@ impl Plan {
         }
         let mut facts = facts::gather(&effects, &self.forward);
         if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
-            // Tickets stand in their place.
+            // Tickets use the field of flow marks (see `order.rs`).
             facts.flow_marks.clear();
         }
         Ok(Configured { elements, effects, facts, setup, warnings })
     }
 
-    /// An element that works on packets whose payloads are left aside, and must not.
+    /// Makes the error for an element that gets sliced packets (without their payloads) and cannot work on
+    /// them.
     fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
         let element = &self.graph.elements[id];
         let text = format!(
@@ -121,13 +123,13 @@ impl Plan {
         )))
     }
 
-    /// An element that leaves payloads aside or waits for them, alone.
+    /// Makes the error for an element that parks payloads, or waits for them, without its counterpart.
     fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
         let text = format!("'{}' {what}", self.declaration(id));
         Problem::new(Diagnostic::error(self.graph.elements[id].span, text).with_hint(hint))
     }
 
-    /// Builds one element from its arguments; beside it, or its errors, its warnings.
+    /// Builds one element from its arguments. Returns the element or its errors, and the warnings.
     pub(crate) fn build(&self, id: ElementId, setup: &mut Setup, config: &str) -> (Built, Vec<Complaint>) {
         let given = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
         let shape = (self.inputs[id].len(), self.outputs[id].len());
@@ -143,13 +145,13 @@ impl Plan {
         (result, warnings)
     }
 
-    /// The place of an element's arguments, or of the element where it has none.
+    /// Returns the span of an element's arguments, or of the element if it has none.
     fn config_span(&self, id: ElementId) -> Span {
         let element = &self.graph.elements[id];
         element.config_span.unwrap_or(element.span)
     }
 
-    /// The place of one argument of an element, or of all of them.
+    /// Returns the span of one argument of an element, or of all its arguments.
     pub(crate) fn argument_span(&self, id: ElementId, argument: Option<usize>) -> Span {
         let element = &self.graph.elements[id];
         let given = |number: usize| lang::args::split(&element.config).into_iter().nth(number);

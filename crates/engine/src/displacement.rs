@@ -1,9 +1,12 @@
-//! How far packets that are spread over workers may overtake each other, where no order is kept.
+//! Bounds and measures the displacement of packets that are spread over workers where no order is kept: the
+//! number of packets that overtake a packet.
 //!
-//! Whoever spreads packets counts them. Rings keep their order, so a worker that has dealt with one has dealt with all before it
-//! that it was given; it says how far it is behind each batch. So the one who spreads knows the oldest packet that somebody has
-//! not dealt with, although that one stands still and its ring never fills: sources that can wait wait when too many have come
-//! behind it, and policies can leave a flow where its packets still are ([`Waiting`]).
+//! Each worker that spreads packets (the giver) numbers them. Rings keep their order, so a worker that has
+//! processed a packet has processed all packets that it was given before. It publishes the number of the
+//! last processed packet after each batch. So a giver knows the oldest packet that is not processed yet,
+//! even if that packet's worker is stuck and its ring never fills. Sources that can wait do so when too
+//! many packets have been spread after it, and spreading policies can leave a flow at the worker where its
+//! packets still are ([`Waiting`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,29 +15,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Timestamp;
 use element::steering::Waiting;
 
-/// Stretches that are remembered for each worker. When there are more, the last one grows; then a packet may be taken for older
-/// than it is, and never for newer.
+/// The number of stretches that are remembered for each worker. If there are more, the last stretch grows.
+/// Then a packet may be taken for older than it is, and never for newer.
 const STRETCHES: usize = 64;
 
-/// A number that one worker writes, on a line of its own.
+/// A number that only one worker writes, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// What all workers see.
+/// The state that all workers share.
 pub(crate) struct Board {
-    /// The last packet that a worker has dealt with of those that another one has given it, for each two.
+    /// For each giver and taker, the number of the last packet of the giver that the taker has processed.
     done: Vec<Line>,
-    /// The last packet that anybody has dealt with, of those that each has spread.
+    /// For each giver, the number of the last of its packets that any worker has processed.
     reached: Vec<Line>,
-    /// By how many packets one that a worker has dealt with has come too late at most.
+    /// For each worker, the largest number of packets by which a packet that it has processed was
+    /// overtaken.
     largest: Vec<Line>,
-    /// Workers that have spread so many behind the oldest that all sources have to wait.
+    /// The number of givers that have spread too many packets after the oldest unprocessed packet. While
+    /// there are any, all sources have to wait.
     stuck: Line,
 }
 
 impl Board {
-    /// For so many workers.
+    /// Makes the shared state of `workers` workers.
     pub(crate) fn new(workers: usize) -> Board {
         let lines = |count| (0..count).map(|_| Line::default()).collect();
         Board {
@@ -45,7 +50,7 @@ impl Board {
         }
     }
 
-    /// By how many packets one has come too late at most, at any worker.
+    /// Returns the largest number of packets by which a packet was overtaken, at any worker.
     pub(crate) fn largest(&self) -> u64 {
         self.largest.iter().map(|line| line.0.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
@@ -59,33 +64,35 @@ impl Board {
 struct Stretch {
     first: u64,
     last: u64,
+    /// The time at which they were given.
     at: Timestamp,
 }
 
-/// One worker's part.
+/// The state of one worker.
 pub(crate) struct Displacement {
     me: usize,
     pub(crate) board: Arc<Board>,
     /// The number of the last packet that was spread.
     given: u64,
-    /// The last of them that has stayed here.
+    /// The number of the last packet that has stayed at this worker.
     stayed: u64,
-    /// What each worker has not dealt with, as far as is known.
+    /// For each worker, the packets that it has not processed yet, as far as is known.
     under_way: Vec<VecDeque<Stretch>>,
-    /// True if some worker has something of it.
+    /// True if a worker has packets that it has not processed.
     has_some: bool,
-    /// Packets from the oldest of those on that somebody has not dealt with, how many are too many, and whether these are.
+    /// The number of packets since the oldest unprocessed packet, including it; the number that is too
+    /// large; and true if it is reached.
     span: u64,
     limit: u64,
     is_stuck: bool,
-    /// What was taken and is being dealt with: from whom, and the first and the last number.
+    /// The packets that are being processed: their giver, and the first and the last number.
     taken: Option<(usize, u64, u64)>,
-    /// By how many packets one that was dealt with here has come too late at most.
+    /// The largest number of packets by which a packet that was processed here was overtaken.
     pub(crate) largest: u64,
 }
 
 impl Displacement {
-    /// The part of one of the workers of a board.
+    /// Makes the state of one worker.
     fn new(me: usize, board: &Arc<Board>, limit: u64) -> Displacement {
         let workers = board.reached.len();
         Displacement {
@@ -103,20 +110,20 @@ impl Displacement {
         }
     }
 
-    /// The parts of so many workers. Sources wait when so many packets were spread from the oldest on that somebody has not dealt
-    /// with.
+    /// Makes the states of `workers` workers. Sources wait while `limit` or more packets have been spread
+    /// since the oldest unprocessed packet.
     pub(crate) fn of_all(workers: usize, limit: u64) -> Vec<Displacement> {
         let board = Arc::new(Board::new(workers));
         (0..workers).map(|me| Displacement::new(me, &board, limit)).collect()
     }
 
-    /// The number of the last packet that was spread.
+    /// Returns the number of the last packet that was spread.
     #[inline]
     pub(crate) fn given(&self) -> u64 {
         self.given
     }
 
-    /// Counts packets that are spread. The last of them that stays here has this number, if it is not 0.
+    /// Counts packets that are spread. `stayed` is the number of the last of them that stays here, or 0.
     #[inline]
     pub(crate) fn count(&mut self, packets: u64, stayed: u64) {
         self.given += packets;
@@ -127,7 +134,7 @@ impl Displacement {
         }
     }
 
-    /// Tells all workers when sources have to wait, and when they may go on.
+    /// Publishes to all workers that sources have to wait, or may go on.
     #[inline]
     fn judge(&mut self) {
         let is_stuck = self.span >= self.limit;
@@ -140,27 +147,28 @@ impl Displacement {
         }
     }
 
-    /// True if too many packets were spread here behind the oldest.
+    /// True if too many packets were spread here after the oldest unprocessed packet.
     #[inline]
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck
     }
 
-    /// True if sources have to wait: packets may come here from the source of another worker, and be spread behind.
+    /// True if sources have to wait, at any worker: packets from the source of another worker may also come
+    /// here and be spread.
     #[inline]
     pub(crate) fn holds_sources(&self) -> bool {
         self.board.stuck.0.load(Ordering::Relaxed) > 0
     }
 
-    /// True if others have packets that were not dealt with at the last look.
+    /// True if other workers had packets that were not processed at the last look.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.has_some
     }
 
-    /// Finds what others have dealt with, and says how far they are.
+    /// Finds out which packets other workers have processed, and publishes the last of them.
     pub(crate) fn look(&mut self) {
-        // What has stayed here was dealt with before anything else was done.
+        // Packets that stay here are processed before anything else is done.
         let (mut reached, mut oldest) = (self.stayed, self.given + 1);
         for (worker, stretches) in self.under_way.iter_mut().enumerate() {
             let done = self.board.done(self.me, worker).map_or(0, |done| done.load(Ordering::Acquire));
@@ -181,7 +189,7 @@ impl Displacement {
         }
     }
 
-    /// Tells since when packets wait for each worker.
+    /// Writes the time since which packets wait for each worker.
     pub(crate) fn show(&self, waiting: &mut [Waiting]) {
         for (waiting, stretches) in waiting.iter_mut().zip(&self.under_way) {
             waiting.since = stretches.front().map(|stretch| stretch.at);
@@ -200,13 +208,13 @@ impl Displacement {
         self.span = self.span.max(self.given + 1 - first);
     }
 
-    /// Begins to deal with packets of another worker.
+    /// Notes that packets of another worker are being processed.
     #[inline]
     pub(crate) fn take(&mut self, from: usize, (first, last): (u64, u64)) {
         self.taken = Some((from, first, last));
     }
 
-    /// Says that what was taken has been dealt with.
+    /// Publishes that the packets of the last [`take`](Self::take) have been processed.
     #[inline]
     pub(crate) fn end(&mut self) {
         let Some((from, first, last)) = self.taken.take() else { return };
@@ -217,7 +225,7 @@ impl Displacement {
             self.board.largest.get(self.me).inspect(|line| line.0.store(late, Ordering::Relaxed));
         }
         if let Some(done) = self.board.done(from, self.me) {
-            // Release: whoever sees it sees what was done with them.
+            // Release: a thread that sees the number sees the effects of processing the packets.
             done.store(last, Ordering::Release);
         }
     }
@@ -229,7 +237,7 @@ mod tests {
 
     const AT: Timestamp = Timestamp(7);
 
-    /// The next packets, to a worker.
+    /// Gives the next packets to a worker.
     fn give(giver: &mut Displacement, worker: usize, packets: u64) {
         let (first, last) = (giver.given + 1, giver.given + packets);
         giver.look();
@@ -255,7 +263,7 @@ mod tests {
         let mut waiting = [Waiting::default(); 3];
         all[0].show(&mut waiting);
         assert_eq!(waiting.map(|waiting| waiting.since), [None, Some(AT), None]);
-        // It is taken, and that takes long.
+        // The packet is taken, and is processed for a long time.
         all[1].take(0, (1, 1));
         all[0].look();
         assert_eq!(all[0].span, 321, "it is not dealt with");

@@ -1,4 +1,9 @@
-//! The driver: which task or timer runs next, what time it is, and when it is over.
+//! The driver: chooses the task or timer that runs next, sets the time, and ends the run.
+//!
+//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, imports
+//! packets from other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If
+//! there was no work, it sleeps until the next timer, or ends the run. Under the trace clock,
+//! `trace_time.rs` runs the loop instead.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,56 +18,60 @@ use crate::problem::Problem;
 use crate::trace_time::{Crew, run_trace};
 use crate::worker::{MOST_WORK, Worker};
 
-/// Tasks that run before the driver looks at stop requests and files again, if no timer is due before.
+/// The number of tasks that run before the driver looks at stop requests and files again, if no timer
+/// is due before.
 const TASKS_PER_ROUND: usize = 128;
-/// How long they may take in real time: where packets take long, requests and files do not wait for all of them. Of each task no
-/// more counts than this, because others may have had the core meanwhile.
+/// The longest real time that the tasks of one round may take, so that requests and files do not wait
+/// long where packets take long. Each task counts with at most `MOST_OF_TASK`, because other threads may
+/// have had the core meanwhile.
 const ROUND: Timestamp = Timestamp(10_000_000);
 const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
-/// Timers that run in a row before stop requests are looked at.
+/// The number of timers that run in a row before the driver looks at stop requests.
 const TIMERS_PER_ROUND: usize = 1024;
-/// Rounds between two reports of progress.
+/// The number of rounds between two reports of progress.
 const ROUNDS_PER_REPORT: u64 = 256;
-/// Rounds between two looks at the files that elements wait for, while there is other work; and the time after which there
-/// is one in any case.
+/// The number of rounds between two looks at the files that elements wait for, while there is other
+/// work. The driver looks at least once in each period [`LOOK`].
 const ROUNDS_PER_LOOK: u64 = 16;
 const LOOK: Timestamp = Timestamp(10_000_000);
-/// Times that a driver script may be consulted about one stop.
+/// The number of times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
 const INTERRUPTED: i64 = i64::MIN / 2;
 
-/// Timers at the end of a run: a periodic one beside an element that never lets go must not keep it from ending.
+/// The maximum number of timers that run at the end of a run. A periodic timer must not keep the run
+/// from ending while some element holds packets for ever.
 const MOST_LAST_TIMERS: usize = 1_000_000;
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// An element or a script stopped it.
+    /// An element or a script stopped the run.
     Stopped,
-    /// Nothing was left to do.
+    /// No work was left.
     Idle,
-    /// The user interrupted it.
+    /// The user interrupted the run.
     Interrupted,
 }
 
 impl Worker {
-    /// Initialises every element, in the order of their phases. Under the trace clock captures come first, and
-    /// time starts with their first packet, so that what others wait for counts from there. Stops at the first
-    /// failure, after closing what was opened.
+    /// Initialises every element, in the order of their phases. Under the trace clock, captures are
+    /// initialised first, and time starts with their first packet, so that the timers of other elements
+    /// count from there. Stops at the first failure, after closing the elements.
     ///
     /// # Errors
-    /// What an element reports.
+    /// If an element cannot be initialised: the problem that it reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
         let result = self.begin();
         if result.is_err() {
-            // What was opened is closed; its own complaints are not what the user has to hear now.
+            // Errors of closing are ignored: the user has to see the first failure.
             let _ = self.finish();
         }
         result
     }
 
-    /// The same, but after a failure it is for the caller to [`finish`](Self::finish).
+    /// Like [`initialize`](Self::initialize), but after a failure the caller has to call
+    /// [`finish`](Self::finish).
     pub(crate) fn begin(&mut self) -> Result<(), Box<Problem>> {
         let mut order: Vec<ElementId> = self.inner.placed().collect();
         let trace = self.options.clock == ClockKind::Trace;
@@ -93,8 +102,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
-    /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
+    /// Runs until an element or script stops the driver, no work is left, or the user interrupts. Call
+    /// [`initialize`](Self::initialize) before and [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         let end = match self.options.clock {
             ClockKind::Trace => run_trace(&mut Crew::One(self)),
@@ -104,8 +113,8 @@ impl Worker {
         end
     }
 
-    /// Runs at most `tasks` tasks and the timers that are due, for tests and benchmarks that drive a worker
-    /// themselves. False when it was stopped or nothing is scheduled.
+    /// Runs at most `tasks` tasks and the timers that are due, for tests and benchmarks that drive a
+    /// worker themselves. Returns false if the driver was stopped or no task is scheduled.
     pub fn step(&mut self, tasks: usize) -> bool {
         self.run_tasks(tasks);
         self.run_timers(self.core.now);
@@ -115,7 +124,7 @@ impl Worker {
     /// Drains and closes every element.
     ///
     /// # Errors
-    /// What could not be written.
+    /// If an element cannot write all of its output: the messages of all such elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         self.drain();
         self.inner.settle_stand_ins(&mut self.core);
@@ -129,15 +138,15 @@ impl Worker {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Drains every element, those that packets come to first before those that they go on to, and again for as long
-    /// as something is held and still moves. Under the trace clock time goes on in between.
+    /// Drains every element, upstream elements first, and repeats this while packets are held and still
+    /// move. Under the trace clock, timers run between the rounds.
     pub(crate) fn drain(&mut self) {
         drop(std::mem::take(&mut self.reserve));
         let mut order = self.inner.plan.order();
         order.retain(|&id| self.inner.placement.is_at(id, self.inner.worker()));
         let mut timers = MOST_LAST_TIMERS;
-        // A path through the graph is at most that long: what moves after that goes in circles, and ends where it
-        // comes to next.
+        // A path through the graph has at most `order.len()` elements. Packets that still move after
+        // that many rounds go in circles, and are dropped at the next element.
         for round in 0..=order.len() {
             let before = self.traces();
             for &id in &order {
@@ -154,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// After a capture has ended, time goes on for as long as some element still holds packets that a timer
-    /// will release, and for at most so many timers.
+    /// Runs timers after a capture has ended, while an element holds packets that a timer may release.
+    /// Runs at most `most` timers, and subtracts their number from it.
     fn run_timers_while_held(&mut self, most: &mut usize) {
         let elements = &self.inner.elements;
         let mut holders: Vec<ElementId> =
@@ -168,17 +177,18 @@ impl Worker {
         }
     }
 
-    /// What tells whether packets have moved: how many are held, and how many have gone on.
+    /// Returns two numbers that show whether packets have moved: the packets held, and the packets emitted
+    /// so far.
     pub(crate) fn traces(&self) -> (usize, u64) {
         let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
         (held, self.core.counters.iter().map(|counters| counters.emitted).sum())
     }
 
-    /// Real or simulated time.
+    /// Runs the driver's loop with real or simulated time.
     fn run_live(&mut self) -> End {
         self.ask_for_short_sleeps();
-        // What is to begin at once, such as a script, begins before the first packet. Simulated time counts each look at it,
-        // and stays Click's.
+        // Timers that are due at once, such as a script's, run before the first packet. Simulated time
+        // advances with each look at the clock, and keeps Click's order.
         if self.options.clock == ClockKind::Real && self.inner.runcount > 0 {
             self.run_timers(self.core.now);
         }
@@ -211,7 +221,8 @@ impl Worker {
         }
     }
 
-    /// Runs the next timer, which is due at `at`; timers of elements that do not count are cleared instead.
+    /// Runs the next timer, which is due at `at`. If `counts` is false for the timer's element, the
+    /// timer is cleared instead.
     pub(crate) fn run_next_timer_of(&mut self, at: Timestamp, counts: impl Fn(&Inner, ElementId) -> bool) {
         if let Some((_, (id, token))) = self.inner.timers.take(at)
             && counts(&self.inner, id)
@@ -223,7 +234,8 @@ impl Worker {
         }
     }
 
-    /// Elements that have packets of a capture, and when the next one is due, in the order of the graph.
+    /// Returns the elements that have packets of a capture, each with the time of its next packet, in
+    /// the order of the graph.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (Timestamp, ElementId)> + '_ {
         self.captures.iter().filter_map(|&id| Some((self.next_time(id)?, id)))
     }
@@ -232,7 +244,7 @@ impl Worker {
         self.inner.elements[id].as_ref()?.next_time()
     }
 
-    /// Runs each scheduled task once that does not follow a capture; whether any of them had work.
+    /// Runs each scheduled task once, except tasks that follow a capture. True if any of them had work.
     pub(crate) fn run_other_tasks(&mut self) -> bool {
         let mut worked = false;
         for _ in 0..self.inner.tasks.len() {
@@ -249,8 +261,8 @@ impl Worker {
         worked
     }
 
-    /// Runs at most so many tasks, and none after a timer is due: elements that hold packets for microseconds do not wait for other
-    /// tasks.
+    /// Runs at most `most` tasks. Stops when a timer is due, so that elements that hold packets for
+    /// microseconds do not wait for other tasks.
     fn run_tasks(&mut self, most: usize) {
         let mut spent = Timestamp::ZERO;
         self.look_at_clock();
@@ -277,13 +289,15 @@ impl Worker {
         }
     }
 
-    /// Whether a timer is due. Under the trace clock timers run when time gets there, and not between tasks.
+    /// True if a timer is due. Under the trace clock, timers run when time reaches them, and not
+    /// between tasks.
     #[inline]
     pub(crate) fn has_timer_due(&self) -> bool {
         self.options.clock != ClockKind::Trace && self.inner.timers.may_be_due(self.core.now)
     }
 
-    /// Whether a source has to wait until other workers have caught up. Interfaces do not wait.
+    /// True if a source has to wait until other workers have caught up. Sources that read interfaces
+    /// never wait.
     #[inline]
     fn has_to_wait(&self, id: ElementId) -> bool {
         let plan = &self.inner.plan;
@@ -291,7 +305,8 @@ impl Worker {
         self.links.as_ref().is_some_and(|links| can_wait() && !links.is_clear())
     }
 
-    /// Where there are other workers: whether none of them has anything to do. Rests a little if some have.
+    /// True if all workers are idle, as the first worker sees it, or if there is one worker. Otherwise
+    /// sleeps for a short time.
     fn is_team_idle(&mut self) -> bool {
         let Some(team) = self.inner.team.clone() else { return true };
         self.set_idle(true);
@@ -302,7 +317,7 @@ impl Worker {
         is_idle
     }
 
-    /// Does what other workers ask for; whether the run is over for this one.
+    /// Does what other workers ask for. True if the run is over for this worker.
     fn attend(&mut self) -> bool {
         let me = self.inner.worker();
         if self.inner.team.as_ref().is_some_and(|team| team.is_asked(me)) {
@@ -318,7 +333,7 @@ impl Worker {
             self.inner.runcount -= team.take_stops();
             return team.has_failed();
         }
-        // The first worker decides, and asks the driver's script.
+        // The first worker decides about the end of the run, and asks the driver script.
         if self.inner.runcount <= 0 {
             team.ask_to_stop(1 - self.inner.runcount);
             self.inner.runcount = 1;
@@ -327,7 +342,7 @@ impl Worker {
     }
 
     fn run_timers(&mut self, by: Timestamp) {
-        // Timers that are set for now by timers run in the next round, after stop requests have been looked at.
+        // Timers that other timers set for now run in the next round, after a look at stop requests.
         for _ in 0..TIMERS_PER_ROUND {
             if self.inner.runcount <= 0 {
                 return;
@@ -357,7 +372,9 @@ impl Worker {
         }
     }
 
-    /// Ends the run if it was stopped and no driver script objects.
+    /// Does the periodic work of a round: a switch to a new graph, the progress display, requests of
+    /// other workers, files and signals. Returns an end if the run was stopped and no driver script
+    /// objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
         if self.inner.next.is_some() {
@@ -381,7 +398,8 @@ impl Worker {
             return None;
         }
         self.serve_requests();
-        // A signal that an element waits for has raised its flag too, and comes first.
+        // A signal that an element waits for has also raised the interrupt flag. The element handles it
+        // first.
         if self.options.interrupt.load(Ordering::Relaxed) && !self.inner.os_signals.has_come() {
             self.inner.runcount = INTERRUPTED;
             self.consult();
@@ -398,20 +416,21 @@ impl Worker {
         }
     }
 
-    /// Treats having nothing to do as a request to stop. True if the run is over.
+    /// Treats an idle graph as a request to stop. True if the run is over.
     pub(crate) fn end_idle(&mut self) -> bool {
         self.inner.runcount = 0;
         if self.consult() {
             return true;
         }
         if self.inner.tasks.is_empty() && self.inner.timers.next().is_none() {
-            // A driver script that goes on although nothing can happen any more must not keep a core busy.
+            // A driver script may continue although nothing can happen any more. It must not keep a core
+            // busy.
             self.nap();
         }
         false
     }
 
-    /// Asks the driver script, if there is one, whether the run is over.
+    /// Asks the driver script, if there is one, whether the run may end. True if the run is over.
     fn consult(&mut self) -> bool {
         let manages = |id: &ElementId| self.inner.plan.classes[*id].notes.manages_driver;
         let managers: Vec<ElementId> = (0..self.inner.plan.len()).filter(manages).collect();
@@ -433,12 +452,13 @@ impl Worker {
         true
     }
 
-    /// Whether something may still come from outside. Simulated time does not wait for it.
+    /// True if input may still come from a file. Simulated time does not wait for input.
     fn is_awaited(&self, clock: ClockKind) -> bool {
         clock == ClockKind::Real && !self.inner.watches.is_empty()
     }
 
-    /// Tells elements of the signals that they wait for. One that an element has heard of does not end the run.
+    /// Calls the elements that wait for signals that have come. An interrupt that an element handles
+    /// does not end the run.
     fn deliver_os_signals(&mut self) {
         for (id, number) in self.inner.os_signals.take() {
             if OsSignals::INTERRUPTS.contains(&number) {

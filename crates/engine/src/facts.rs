@@ -1,4 +1,4 @@
-//! What the declarations of all elements of a graph say together.
+//! Derives facts from the declared effects of all elements of a graph together.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use packet::{Marked, Restore};
 
 use crate::flow_marks;
 
-/// The longest IPv4 header.
+/// The length of the longest IPv4 header, in bytes.
 const IP_HEADER: i64 = 60;
-/// Behind every byte that a packet can have.
+/// An offset after every byte that a packet can have.
 const ANYWHERE: i64 = u32::MAX as i64;
 
-/// Where each output of each element leads.
+/// For each element and output, the elements and inputs that the output is connected to.
 pub(crate) type Forward = [Vec<Vec<(ElementId, usize)>>];
 
-/// Combines the declarations of a graph.
+/// Combines the declared effects of a graph.
 pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let (mut annotations_read, mut annotations_written) = ([false; 48], [false; 48]);
     let mark = |bytes: &mut [bool; 48], field: &Field| {
@@ -43,9 +43,9 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     if tells_lengths {
         mark(&mut annotations_read, &EXTRA_LENGTH);
     }
-    // What is only written is seen by nobody.
+    // No element sees a field that is only written.
     let offloads = offloads(effects, forward);
-    // The fields of virtio-net lie beside annotations, and are cleared with them.
+    // The fields of virtio-net are stored next to the annotations, and are cleared with them.
     let large_segments = large_segments(effects, forward);
     let work_comes = work_comes(effects, forward, |id| offloads[id] || large_segments[id]);
     let left = offloads.contains(&true) || large_segments.contains(&true);
@@ -54,7 +54,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let restore = Restore {
         bytes: written_bytes(effects, forward),
         copies: effects.iter().any(holds),
-        // What is left to be done stands beside annotations.
+        // The work left for a device is stored next to the annotations.
         annotations: work_comes.contains(&true)
             || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
         beside: work_comes.contains(&true) || annotations_read.contains(&true),
@@ -75,7 +75,8 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     }
 }
 
-/// By element and output: annotation bytes that those look at whom its packets may come to.
+/// Returns, by element and output, a mask of the annotation bytes that elements downstream of the output
+/// read.
 fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool) -> Vec<Vec<u64>> {
     let looks_at = |effects: &Effects| {
         if effects.opaque.is_some() {
@@ -92,7 +93,7 @@ fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool)
     let mut seen: Vec<u64> = effects.iter().map(looks_at).collect();
     let behind =
         |seen: &[u64], to: &[(ElementId, usize)]| to.iter().fold(0, |all, &(next, _)| all | seen[next]);
-    // Who looks at a byte is told to all in front, again and again because there may be circles.
+    // Propagates the bytes upstream, and repeats this until nothing changes, because there may be circles.
     let mut is_new = true;
     while std::mem::take(&mut is_new) {
         for (id, outputs) in forward.iter().enumerate().rev() {
@@ -104,7 +105,7 @@ fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool)
     forward.iter().map(|outputs| outputs.iter().map(|to| behind(&seen, to)).collect()).collect()
 }
 
-/// For each element, whether it may emit frames in which something is left for a device to do.
+/// Returns, for each element, true if it may emit frames in which work is left for a device.
 fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
         let start = effects[source].offloads?;
@@ -114,13 +115,14 @@ fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
 }
 
-/// For each element, whether it may emit packets that stand for many segments, with all checksums complete.
+/// Returns, for each element, true if it may emit packets that hold many segments, with all checksums
+/// complete.
 fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let starts = starts_of_packets(effects, forward);
     let may = |source: ElementId| {
         let start = effects[source].offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
-        // Where packets come in, they start where they come from.
+        // Packets that come in start at the offset of their source.
         let here = if starts[source].is_empty() { BTreeSet::from([start]) } else { starts[source].clone() };
         let takes = |&start: &i32| take_large_segments(effects, forward, next.clone(), start);
         Some(!next.is_empty() && here.iter().all(takes))
@@ -128,11 +130,12 @@ fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
 }
 
-/// Bytes in front of the IP header in an Ethernet frame.
+/// The offset of the start of an Ethernet frame from its IP header, in bytes.
 const ETHERNET: i32 = -14;
 
-/// Where packets that come to each element start, in bytes behind their IP header. What a source does not say, and what
-/// nobody can follow, is taken for Ethernet.
+/// Returns, for each element, the possible starts of the packets that come to it, as offsets from their IP
+/// header in bytes. Ethernet is assumed if a source does not declare the start, and if the start cannot be
+/// followed.
 pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
     let mut starts = vec![BTreeSet::new(); effects.len()];
     let mut is_source = vec![true; effects.len()];
@@ -154,7 +157,8 @@ pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<B
     starts
 }
 
-/// How far a case moves the start of a packet; `None` where that differs from packet to packet.
+/// Returns the number of bytes by which a case moves the start of a packet. `None` if it differs from
+/// packet to packet.
 fn moved(case: &Case) -> Option<i32> {
     let moves = case.actions.iter().map(|action| match action {
         Action::Strip(n) => Some(*n),
@@ -164,10 +168,10 @@ fn moved(case: &Case) -> Option<i32> {
     moves.sum()
 }
 
-/// How far each case of an element by which packets may leave by an output moves their start; `None` where that differs from
-/// packet to packet.
+/// Returns the numbers of bytes by which cases that lead to an output move the start of a packet. The set
+/// contains `None` if the number differs from packet to packet.
 fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
-    // What a source gives starts where it comes from.
+    // Packets of a source have their start at the source.
     if effects.cases.is_empty() {
         return BTreeSet::from([Some(0)]);
     }
@@ -177,11 +181,12 @@ fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
         Target::Drop(_) | Target::Send => false,
     };
     let by_output: BTreeSet<_> = effects.cases.iter().filter(leaves).map(moved).collect();
-    // What no case leads to gets what is made of any packet.
+    // An output that no case leads to may get packets of any case.
     if by_output.is_empty() { effects.cases.iter().map(moved).collect() } else { by_output }
 }
 
-/// Which elements that take packets in which something is left to be done may get some, of those that leave something.
+/// Returns, for each element, true if it takes packets in which work is left, and may get such packets from
+/// an element for which `leaves` is true.
 fn work_comes(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId) -> bool) -> Vec<bool> {
     let mut seen = vec![false; effects.len()];
     let behind = |id: ElementId| forward[id].iter().flatten().map(|&(to, _)| to);
@@ -194,14 +199,16 @@ fn work_comes(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId)
     seen.iter().zip(effects).map(|(&seen, effects)| seen && effects.offloads.is_some()).collect()
 }
 
-/// Farther than headers reach: where packets start is not followed any more.
+/// The distance from the IP header, in bytes, beyond which the start of packets is not followed. No header
+/// is that long.
 const FAR: i32 = 256;
 
-/// Elements by their declarations. An element that stands for others decides by nothing else than these do, though in another
-/// order: they are asked in its place.
+/// The effects of all elements, where a stand-in is replaced by the elements that it acts for. A stand-in
+/// decides by the same fields as these elements, though in another order, so that the effects of the
+/// elements count.
 struct Asked<'e> {
     effects: &'e [Effects],
-    /// By element: where packets start that come to it, if any element stands for others.
+    /// For each element, the possible starts of the packets that come to it. Empty if there is no stand-in.
     starts: Vec<BTreeSet<i32>>,
 }
 
@@ -212,8 +219,8 @@ impl<'e> Asked<'e> {
         Asked { effects, starts }
     }
 
-    /// Whether something holds of an element for packets that start there, or of one that it stands for, for packets as they
-    /// come to that.
+    /// True if `holds` is true for an element and packets that start at `start`. For a stand-in: if it is
+    /// true for any element that it acts for, and packets as they come to that element.
     fn any(&self, id: ElementId, start: i32, holds: impl Fn(&Effects, i32) -> bool) -> bool {
         let stood_for = &self.effects[id].stands_for;
         if stood_for.is_empty() {
@@ -226,8 +233,9 @@ impl<'e> Asked<'e> {
     }
 }
 
-/// Whether some elements may be given packets that stand for many segments and start there: neither they nor any behind them
-/// mind. Whoever takes them in the end finds their headers anew, so they may start elsewhere by then.
+/// True if the given elements may get packets that hold many segments and start at `start`: neither the
+/// elements nor any element downstream has an obstacle. The device at the end finds the headers again, so
+/// packets may start elsewhere there.
 pub(crate) fn take_large_segments(
     effects: &[Effects],
     forward: &Forward,
@@ -256,8 +264,8 @@ pub(crate) fn take_large_segments(
     true
 }
 
-/// Whether some elements may be given frames that start there (see [`Effects::offloads`]) and in which something is left for
-/// a device to do: neither they nor any behind them mind.
+/// True if the given elements may get frames that start at `start` (see [`Effects::offloads`]) and in which
+/// work is left for a device: neither the elements nor any element downstream has an obstacle.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -272,7 +280,7 @@ pub(crate) fn take_offloads(
             continue;
         }
         match effects[id].offloads {
-            // They end there, but must start where that device takes them to start.
+            // The path ends at a device, which must take frames that start at the same offset.
             Some(there) if there == start => {}
             Some(_) => return false,
             None if asked.any(id, start, |effects, start| to_offloads(effects, start).is_some()) => {
@@ -284,9 +292,9 @@ pub(crate) fn take_offloads(
     true
 }
 
-/// Whether a replayed packet may get bytes in front of those that it was replayed with.
+/// True if a replayed packet may get bytes ahead of its first byte at the replay.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
-    // The least distance from where a packet started to where it starts when it comes to an element.
+    // The least distance from the start of a packet at its source to its start at each element.
     let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
     let mut open: Vec<(ElementId, i64)> = Vec::new();
     open.extend((0..effects.len()).filter(|&id| effects[id].hold == Hold::Replay).map(|id| (id, 0)));
@@ -302,7 +310,7 @@ fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
         if start < 0 {
             return true;
         }
-        // Where paths meet, and in circles, only what comes earlier than seen so far has to be followed.
+        // Where paths meet, and in circles, only starts that are earlier than before have to be followed.
         let mut next: Vec<ElementId> = forward[id].iter().flatten().map(|&(to, _)| to).collect();
         next.retain(|&to| starts[to].is_none_or(|seen| start < seen));
         for to in next {
@@ -313,7 +321,7 @@ fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     false
 }
 
-/// The largest value that a number can have; `None` where that is not known.
+/// Returns the largest value that a number can have. `None` if it is not known.
 fn largest(number: &Number) -> Option<i64> {
     number.terms.iter().try_fold(number.constant, |sum, (factor, field, mask)| {
         let bytes = match field {
@@ -322,25 +330,26 @@ fn largest(number: &Number) -> Option<i64> {
             _ => return None,
         };
         let bits = mask.count_ones().min(8 * bytes);
-        // Wider fields are no header lengths.
+        // Wider fields are not header lengths.
         let most = if bits <= 16 { (1i64 << bits) - 1 } else { return None };
         sum.checked_add(factor.checked_mul(most)?.max(0))
     })
 }
 
-/// How far behind the start of a packet a header may begin, if this is what its annotation is set to.
+/// Returns the largest offset from the start of a packet that a header may have if its annotation is set to
+/// this value.
 fn farthest(value: &Value) -> i64 {
     let known = match value {
-        // Four bytes may say that it lies in front of the packet.
+        // Four bytes may encode a negative offset.
         Value::Constant(bytes) => Some(bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte)).into()),
         Value::Number(number) => largest(number),
         _ => None,
     };
-    // Somewhere: whoever writes there may write anywhere.
+    // The offset is unknown, so a write relative to this header may be anywhere.
     known.unwrap_or(ANYWHERE)
 }
 
-/// Elements that replayed packets come to.
+/// Returns, for each element, true if replayed packets come to it.
 fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let mut reached = vec![false; effects.len()];
     let mut open: Vec<ElementId> =
@@ -355,8 +364,9 @@ fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     reached
 }
 
-/// How far any element may write, if none that replayed packets come to marks transport headers: then these lie where
-/// they did when the packets were stored.
+/// Returns the range of bytes that any element may write, if no element downstream of a replay marks
+/// transport headers. Then these headers are at the same offset as when the packets were stored. `None`
+/// otherwise.
 fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
     let marks = |effect: &Effects| {
         let mut actions = effect.cases.iter().flat_map(|case| &case.actions);
@@ -371,7 +381,7 @@ fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
     Some(Marked { bytes: written.bytes, behind: written.behind_transport })
 }
 
-/// How far from the start of a packet, as it was when a source made it, any element may write.
+/// Returns the number of bytes, from the start of a packet at its source, that elements may write.
 fn written_bytes(effects: &[Effects], forward: &Forward) -> usize {
     let starts = Starts::new(effects, forward);
     let Some(written) = written(effects, &starts) else { return usize::MAX };
@@ -381,9 +391,10 @@ fn written_bytes(effects: &[Effects], forward: &Forward) -> usize {
     }
 }
 
-/// How far behind the start of a packet, as it was when a source made it, others may begin.
+/// The largest offsets, from the start of a packet at its source, at which the packet and its headers may
+/// start.
 struct Starts {
-    /// The packet's own start while it is at an element.
+    /// The start of the packet at each element.
     packet: Vec<i64>,
     mac: i64,
     network: i64,
@@ -393,7 +404,8 @@ struct Starts {
 impl Starts {
     fn new(effects: &[Effects], forward: &Forward) -> Starts {
         let packet = farthest_starts(effects, forward);
-        // A header annotation is set only by somebody who declares it; others find it unset and do not write.
+        // A header annotation is set only by an element that declares it. Elsewhere it is unset, and
+        // elements that write relative to it do not write.
         let mut starts = Starts { packet, mac: 0, network: 0, transport: 0 };
         for (id, effect) in effects.iter().enumerate() {
             for action in effect.cases.iter().flat_map(|case| &case.actions) {
@@ -416,8 +428,8 @@ impl Starts {
     }
 }
 
-/// How far behind its first start a packet may start while it is at each element: where ways meet, on the one that strips
-/// most.
+/// Returns, for each element, the largest offset from its first start at which a packet may start there.
+/// Where paths meet, the path that strips most counts.
 fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
     let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
     let mut is_source = vec![true; effects.len()];
@@ -426,11 +438,11 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
         (0..effects.len()).filter(|&id| is_source[id]).map(|id| (id, 0)).collect();
     while let Some((id, start)) = open.pop() {
         let at = |moved: Option<i32>| match moved.map(|moved| start + i64::from(moved)) {
-            // What is stripped in circles has no end.
+            // Stripping in a circle has no limit.
             Some(start) if start <= i64::from(FAR) => start,
             _ => ANYWHERE,
         };
-        // An element that strips may write before or after.
+        // An element that strips may write before or after it strips.
         let within =
             effects[id].cases.iter().map(|case| at(moved(case))).chain([start]).max().unwrap_or(start);
         if starts[id].is_some_and(|seen| seen >= within) {
@@ -445,16 +457,16 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
     starts.into_iter().map(|start| start.unwrap_or(0)).collect()
 }
 
-/// How far anybody may write.
+/// The ranges of bytes that elements may write.
 #[derive(Default)]
 struct Written {
-    /// From the start of a packet, apart from what is written behind the transport header's start.
+    /// The number of bytes from the start of a packet, without writes relative to the transport header.
     bytes: usize,
-    /// From there.
+    /// The number of bytes from the start of the transport header.
     behind_transport: usize,
 }
 
-/// How far any element may write; `None` for anywhere.
+/// Returns the ranges of bytes that elements may write. `None` if an element may write anywhere.
 fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
     let mut written = Written::default();
     for (id, effect) in effects.iter().enumerate() {
@@ -485,7 +497,7 @@ mod tests {
     use super::*;
     use element::effects::{Filter, PAINT, Target, wire_field};
 
-    /// Of elements that are not connected.
+    /// Gathers the facts of elements that are not connected.
     fn gathered(effects: &[Effects]) -> Facts {
         gather(effects, &vec![Vec::new(); effects.len()])
     }
@@ -499,7 +511,8 @@ mod tests {
     fn annotations_are_seen_behind_an_output_if_somebody_there_looks_at_them() {
         let looks = |offset| Effects::pass().observing(&[Field::Annotation { offset, length: 2 }]);
         let unknown = Effects { opaque: Some("nothing is known"), ..Effects::default() };
-        // The second one leads back to itself by the third one, and on to the fourth and the fifth.
+        // The second element leads back to itself through the third element, and on to the fourth and the
+        // fifth.
         let effects = [Effects::pass(), Effects::pass(), looks(4), looks(9), unknown];
         let forward = [
             vec![vec![(1, 0)]],
@@ -532,7 +545,8 @@ mod tests {
         let ttl = writing(wire_field::IP_TTL);
         assert_eq!(gathered(std::slice::from_ref(&ttl)).restore.bytes, 9);
         let case = || Case::new(Filter::Any, Target::Output(0));
-        // A header that is put in front brings back what was stripped; where ways meet, the one counts that strips more.
+        // A header that is added brings back what was stripped. Where paths meet, the path that strips more
+        // counts.
         let strip = |n| Effects::cases(vec![case().with(Action::Strip(n))]);
         let written = |chain: &[Effects], more: &[(usize, usize)]| {
             let mut forward: Vec<_> = (1..=chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
@@ -551,12 +565,12 @@ mod tests {
         assert_eq!(written(&[Effects::cases(vec![both])], &[]), 12);
         let offset = Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]));
         assert_eq!(gathered(&[ttl.clone(), Effects::cases(vec![case().with(offset)])]).restore.bytes, 23);
-        // A header stays where it is, whatever is put in front or stripped.
+        // A header keeps its offset, whatever is added ahead of it or stripped.
         let mark = Effects::cases(vec![
             case().with(Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]))),
         ]);
         assert_eq!(written(&[strip(14), mark, strip(14), ttl.clone()], &[]), 14 + 23);
-        // One that was stripped lies in front of the packet.
+        // A header that was stripped is ahead of the packet's start.
         let stripped =
             Action::Set(Field::HeaderOffset(Base::Mac), Value::Constant(vec![0xff, 0xff, 0xff, 0xf2]));
         let mac = writing(Field::Bytes { base: Base::Mac, offset: 0, length: 6 });
@@ -582,7 +596,7 @@ mod tests {
         let many =
             Number::constant(8).plus(2, Field::Bytes { base: Base::Data, offset: 4, length: 1 }, u128::MAX);
         assert_eq!(bytes_with(Value::Number(many)), 8 + 510 + 2, "addresses of ARP");
-        // Behind IPv6 extension headers, for example.
+        // For example, after IPv6 extension headers.
         assert!(bytes_with(Value::Pure { name: "somewhere", reads: Vec::new() }) > 1 << 20);
         assert!(bytes_with(Value::Number(Number::of(Field::Length))) > 1 << 20);
     }
@@ -630,7 +644,7 @@ mod tests {
         let source = Effects { offloads: Some(-14), ..Effects::source("received packet") };
         let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
         let sink = Effects { offloads: Some(-14), ..send };
-        // The stand-in looks at the payload; packets that it is not for go to the element.
+        // The stand-in looks at the payload. Packets that it does not handle go to the element.
         let deep = Field::Bytes { base: Base::Data, offset: 100, length: 1 };
         let by_payload = Case::new(Filter::equals(deep, 7), Target::Output(1));
         let stand_in = |stands_for: Vec<ElementId>| Effects {
@@ -662,7 +676,7 @@ mod tests {
         assert!(!gathered(std::slice::from_ref(&looks)).restore.annotations);
         assert!(!gathered(&[writing(PAINT)]).restore.annotations);
         assert!(gathered(&[writing(PAINT), looks.clone()]).restore.annotations);
-        // Other bytes of the area.
+        // Other bytes of the annotation area.
         let other = Field::Annotation { offset: 0, length: 4 };
         assert!(!gathered(&[writing(other), looks]).restore.annotations);
     }
@@ -689,7 +703,7 @@ mod tests {
         assert!(!in_front(&[replay.clone(), strip(14), strip(-14)], None));
         assert!(in_front(&[replay.clone(), strip(14), strip(-18)], None));
         assert!(!in_front(&[strip(-14), replay.clone(), Effects::pass()], None));
-        // In circles it grows; stripping in circles ends.
+        // A header that is added in a circle grows without limit. Stripping in a circle ends.
         assert!(in_front(&[replay.clone(), strip(14), strip(-1)], Some(2)));
         assert!(!in_front(&[replay, strip(14), strip(1)], Some(1)));
     }

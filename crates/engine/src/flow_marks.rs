@@ -1,21 +1,21 @@
-//! Where marks of flows can be relied on.
+//! Finds out where flow marks can be relied on.
 //!
-//! An element that has found a packet's flow marks the packet, and elements behind it need not look the flow up again. What
-//! comes to those must be as it was when it was marked, by one and the same element: nobody between may change what flows
-//! are told apart by, hold packets back (numbers of flows may be given again meanwhile), or make packets of its own from
-//! others.
+//! An element that has looked up a packet's flow marks the packet, so that elements downstream need not
+//! look the flow up again. A mark is reliable if it comes from one element only, and no element between
+//! changes fields that distinguish flows, holds packets (numbers of flows may be used again meanwhile), or
+//! makes packets of its own from others.
 
 use element::effects::{Action, Effects, Field, Hold, Marks, Target};
 use element::{Base, ElementId};
 
-/// Whose marks packets come with.
+/// The origin of the marks with which packets come to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coming {
-    /// Nobody's.
+    /// The packets have no marks.
     Without,
-    /// Those of one element, or none.
+    /// Each packet has a mark of this element, or none.
     Of(ElementId),
-    /// They may be out of date, or of several elements.
+    /// The marks may be out of date, or come from several elements.
     Unreliable,
 }
 
@@ -29,8 +29,8 @@ impl Coming {
     }
 }
 
-/// For each element that takes marks, whether it may rely on them; for each that gives some, whether anybody does. Nothing
-/// at all where none are of use.
+/// Returns, for each element that takes marks, true if it may rely on them, and for each element that gives
+/// marks, true if some element relies on them. Returns an empty vector if no marks are used.
 pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<bool> {
     let mut coming = vec![Coming::Without; effects.len()];
     let mut open: Vec<ElementId> =
@@ -44,7 +44,7 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
         };
         for &(to, _) in forward[id].iter().flatten() {
             let now = coming[to].or(leaving);
-            // Each element's state changes twice at most.
+            // The state of each element changes at most twice.
             if std::mem::replace(&mut coming[to], now) != now {
                 open.push(to);
             }
@@ -60,7 +60,7 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
     if used.contains(&true) { used } else { Vec::new() }
 }
 
-/// Whether packets leave an element as they came, as far as marks go.
+/// True if a mark is still valid on the packets that leave an element.
 fn keeps(effects: &Effects) -> bool {
     let holds = effects.hold != Hold::None || !effects.emits.is_empty() || effects.opaque.is_some();
     let cases = effects.cases.iter().all(|case| {
@@ -74,7 +74,8 @@ fn keeps(effects: &Effects) -> bool {
     !holds && cases
 }
 
-/// Whether a field may be of those that flows are told apart by: addresses, protocol, ports, and what says where they are.
+/// True if a field may distinguish flows: addresses, protocol, ports, and the fields that determine their
+/// offsets.
 fn tells_apart(field: &Field) -> bool {
     let within = |offset: i32, length: u16, free: &[(i32, i32)]| {
         let (start, end) = (offset, offset + i32::from(length));
@@ -107,7 +108,7 @@ mod tests {
         Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
     }
 
-    /// One element behind the other.
+    /// True if marks are used across these elements, connected in a chain.
     fn chain(between: Vec<Effects>) -> bool {
         let mut all = vec![marks(Marks::Gives)];
         all.extend(between);
@@ -136,7 +137,7 @@ mod tests {
             Effects { emits: Effects::source("answer").emits, ..Effects::pass() },
         ] {
             assert!(!chain(vec![breaks.clone()]), "{breaks:?}");
-            // Another one marks them anew.
+            // Elements further downstream do not make the marks reliable again.
             assert!(!chain(vec![breaks.clone(), Effects::pass()]));
         }
     }
@@ -146,7 +147,7 @@ mod tests {
         let all = [marks(Marks::Gives), marks(Marks::Gives), Effects::pass(), marks(Marks::Takes)];
         let to = |id| vec![vec![(id, 0)]];
         assert_eq!(used(&all, &[to(2), to(2), to(3), Vec::new()]), []);
-        // One behind the other: the last one's.
+        // In a chain, the marks of the last element count.
         assert_eq!(used(&all, &[to(1), to(2), to(3), Vec::new()]), [false, true, false, true]);
         // In a circle, with packets from elsewhere.
         assert_eq!(used(&all, &[to(2), Vec::new(), to(3), to(2)]), [true, false, false, true]);

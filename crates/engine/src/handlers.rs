@@ -1,4 +1,4 @@
-//! Handlers that every element has, those of the whole graph, and finding the right one.
+//! Finds, reads and writes handlers: of one element, of every element, and of the whole graph.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use element::{Class, Core, Element, ElementId, Files, Stream};
 use crate::host::Inner;
 use crate::tasks::MOST_TICKETS;
 
-/// What every element answers, oldest first as Click registers them.
+/// The handlers of every element, oldest first as Click registers them.
 const STANDARD: &[(&str, Access)] = &[
     ("name", Access::CALM),
     ("class", Access::CALM),
@@ -21,21 +21,22 @@ const STANDARD: &[(&str, Access)] = &[
     ("drops_by_reason", Access::READ),
 ];
 
-/// What elements with a task answer too.
+/// Further handlers of elements with a task.
 const OF_TASK: &[(&str, Access)] =
     &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 
-/// The handler that reads another handler as one worker has it: `N ELEMENT.HANDLER`.
+/// The handler that reads another handler at one worker: `N ELEMENT.HANDLER`.
 pub(crate) const WORKER: &str = "worker";
 
 /// The handler that replaces the whole graph, where that is allowed.
 const HOTCONFIG: &str = "hotconfig";
 
-/// By how many packets the worst has come too late where packets of flows are spread without their order, and by how many one may.
+/// The handlers for the displacement where packets of flows are spread without their order: the largest
+/// number of packets by which a packet was overtaken, and the limit of that number.
 const DISPLACED: &str = "displaced";
 const DISPLACED_MOST: &str = "displaced_most";
 
-/// What the graph itself answers.
+/// The handlers of the graph itself.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
     ("driver", Access::READ),
@@ -55,7 +56,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("timewarp", Access::READ),
 ];
 
-/// What every element of a class answers.
+/// Returns the handlers that every element of a class has.
 fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Access)> + use<> {
     let reconfigures = class.reconfigures;
     STANDARD.iter().map(move |&(name, access)| match name {
@@ -64,10 +65,11 @@ fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Acc
     })
 }
 
-/// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
+/// The depth of handler calls within handler calls beyond which they are assumed to go in circles.
 const DEEPEST: u32 = 64;
 
-/// What can be done with a handler of an element of a class, which has a task or not; `None` if there is none of that name.
+/// Returns the access to a handler of an element of a class. `has_task` is true if the element has a task.
+/// Returns `None` if there is no handler of that name.
 pub(crate) fn find(
     class: &Class,
     element: Option<&dyn Element>,
@@ -87,13 +89,13 @@ pub(crate) fn find(
         .or_else(|| of_own(ANY_HANDLER))
 }
 
-/// What can be done with a handler of the graph, if it is allowed.
+/// Returns the access to a handler of the graph, including handlers that may not be allowed in this run.
 pub(crate) fn of_graph(name: &str) -> Option<Access> {
     GLOBAL.iter().find(|(n, _)| *n == name).map(|&(_, access)| access)
 }
 
 impl Inner {
-    /// What can be done with a handler; `None` if there is none of that name.
+    /// Returns the access to a handler. `None` if there is no handler of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
         let Some(id) = element else {
             return self.global().find(|(n, _)| *n == name).map(|(_, access)| access);
@@ -101,12 +103,12 @@ impl Inner {
         find(self.plan.classes[id], self.elements[id].as_deref(), self.plan.has_task(id), name)
     }
 
-    /// What an element answers about its task, if it has one.
+    /// Returns the handlers for an element's task. Empty if it has no task.
     fn of_task(&self, id: ElementId) -> &'static [(&'static str, Access)] {
         if self.plan.has_task(id) { OF_TASK } else { &[] }
     }
 
-    /// What the graph answers.
+    /// Returns the handlers of the graph.
     fn global(&self) -> impl Iterator<Item = (&'static str, Access)> + use<> {
         let (swaps, several) = (self.rebuild.is_some(), self.setup.workers > 1);
         let displaces = self.team.as_ref().is_some_and(|team| team.displacement.get().is_some());
@@ -156,7 +158,7 @@ impl Inner {
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
     }
 
-    /// Writes a handler of this worker's copy, for somebody who may have files written in this place.
+    /// Writes a handler of this worker's copy. `files` says where the caller may have files written.
     pub(crate) fn write_here(
         &mut self,
         core: &mut Core,
@@ -197,7 +199,7 @@ impl Inner {
             }
             None if name == HOTCONFIG => self.prepare(core, value),
             None => {
-                // The only other one that can be written.
+                // The only other handler that can be written is `stop`.
                 self.runcount = self.runcount.saturating_sub(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
@@ -259,7 +261,7 @@ impl Inner {
                     _ => most.map_or("none".to_string(), |most| most.to_string()),
                 })
             }
-            // Time passes as it passes; Click can make it run faster.
+            // Time runs at its own speed. Click can make it run faster.
             "timewarp" => "1".to_string(),
             _ => String::new(),
         }
@@ -300,7 +302,7 @@ impl Inner {
         }
     }
 
-    /// Click's listing: kind, count, peers of each port.
+    /// Lists the ports of an element as Click does: kind, count and peers of each port.
     fn list_ports(&self, id: ElementId) -> String {
         let mut text = String::new();
         for output in [false, true] {

@@ -1,12 +1,23 @@
-//! Packets that one worker hands over to another one: rings with one producer and one consumer each.
+//! Hands packets over from one worker to another, through rings with one producer and one consumer
+//! each.
 //!
-//! Where packets have to go elsewhere is decided beforehand ([`Placement`](crate::Placement)). A ring keeps their
-//! order, so packets of a flow that take the same way stay in order. Captures and generators wait while rings are half full
-//! ([`Links::is_clear`]). What is under way meanwhile waits beside a ring that is full; but where there are interfaces in
-//! the graph, whose packets cannot wait, it is dropped and counted.
+//! The way of a packet ([`Way`](crate::placement::Way)) is decided when the graph is built
+//! ([`Placement`](crate::Placement)). [`Links::sort`] applies it to a batch:
 //!
-//! What another worker has sent home waits until everything is taken in that was handed over before it came. So the packet that
-//! opens a connection is there before an answer that has taken the way by a third worker.
+//! 1. Each packet of the batch gets a worker. Packets for this worker stay in the batch; the others are
+//!    staged in the lane of their worker.
+//! 2. `Links::hand_over` moves staged packets into the rings and rings the bell of each worker that gets
+//!    some.
+//! 3. The other worker takes them out with [`Links::take`], in batches that go to one input.
+//!
+//! A ring keeps the order of its packets, so packets of a flow that take the same way stay in order.
+//! Captures and generators wait while a ring is half full ([`Links::is_clear`]). If a ring is full, packets
+//! that are already on their way wait in a queue next to it. In a graph with interfaces, whose packets
+//! cannot wait, such packets are dropped and counted instead.
+//!
+//! Packets that a worker has sent home (to the worker that owns the state of their flow) wait until all
+//! packets that were handed over before are processed. So the packet that opens a connection is processed
+//! before an answer that came by way of a third worker.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,22 +33,25 @@ use crate::order::{Order, Tickets};
 use crate::placement::Way;
 use crate::unknown::Unknown;
 
-/// Packets that a ring holds.
+/// The number of packets that a ring can hold.
 const CAPACITY: usize = 4096;
-/// Packets that a ring holds when no more of those are given to it that may go to any worker. What stands in the ring of a
-/// worker that has lost its core is late by as long as that lasts, so this bounds how many packets of a flow are.
+/// The number of packets in a ring from which on the ring gets only packets that must go to its worker.
+/// Packets in the ring of a worker that has lost its core are late for as long as that lasts, so this
+/// constant bounds how many packets of a flow are late.
 const SPREAD_CAPACITY: usize = 256;
-/// Packets for each worker that are spread behind the oldest that somebody has not dealt with when sources that can wait wait.
+/// The number of packets, per worker, that may be spread after the oldest packet that is not yet
+/// processed. Beyond it, sources that can wait do so.
 const SPAN: usize = 128;
-/// Batches that are taken out of each ring before other work has its turn.
+/// The number of batches that are taken out of each ring before other work has its turn.
 const MOST_BATCHES: usize = 16;
 
-/// Facts about packets that the element knows that gives them.
+/// Facts about the packets that an element passes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// True if they are at the worker that they belong to.
+    /// True if the packets are at the home of their flow.
     pub(crate) is_home: bool,
-    /// True if they come to elements that know flows by the addresses and ports that they have now.
+    /// True if the packets come to elements that look flows up by the addresses and ports that the
+    /// packets have now.
     pub(crate) meets_boards: bool,
 }
 
@@ -45,76 +59,84 @@ pub(crate) struct Origin {
 struct Handed {
     packet: Packet,
     to: Target,
-    /// Where packets are spread: how many were spread up to it.
+    /// The number of packets that the giving worker has spread up to this packet. 0 if packets are not
+    /// spread.
     number: u64,
 }
 
-/// One worker's ends of the rings to and from all others.
+/// The ends of the rings between one worker and all others.
 pub(crate) struct Links {
     pub(crate) me: usize,
+    /// The way to each other worker. `None` for this worker.
     lanes: Vec<Option<Lane>>,
+    /// The ring from each other worker. `None` for this worker.
     arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
+    /// The bell of each worker.
     bells: Arc<[Bell]>,
+    /// The rule that gives each flow its home.
     dispatch: Arc<dyn Dispatch>,
-    /// How packets are spread, if flows are.
+    /// The rule that spreads packets of one flow over workers, if there is one.
     spread: Option<Box<dyn Spread>>,
     /// Finds packets of unknown flows before they are spread.
     unknown: Option<Unknown>,
-    /// What waited for each worker when the batch at hand came.
+    /// For each worker, the packets that waited for it when the current batch came.
     waiting: Vec<Waiting>,
-    /// How far they overtake each other, if they are spread and their order is not kept.
+    /// The displacement of packets, if packets are spread and their order is not kept.
     displacement: Option<Displacement>,
-    /// What each worker has done, if packets are spread by it.
+    /// The load of each worker, if packets are spread by it.
     loads: Option<Arc<[Load]>>,
-    /// What this one has done; its packets are those that were spread to it.
+    /// The work that this worker has done. Its `packets` are those that were spread to it.
     work: Work,
-    /// How their order is kept, if it is.
+    /// Keeps the order of packets that are spread, if it is to be kept.
     pub(crate) order: Option<Order>,
-    /// Whether packets that a ring has no room for wait; otherwise they are dropped.
+    /// True if packets wait that a ring has no room for. Otherwise they are dropped.
     waits: bool,
-    /// Whether each worker has all in rings that it hands over.
+    /// For each worker, a counter that shows if packets that it hands over are still outside of the
+    /// rings.
     unfinished: Arc<[Unfinished]>,
     home: Home,
-    /// Packets handed over to others and taken from others so far.
+    /// The number of packets handed over to others, and the number taken from others, so far.
     pub(crate) handed: u64,
     pub(crate) taken: u64,
-    /// The most packets that have waited for this worker at once.
+    /// The largest number of packets that have waited for this worker at once.
     pub(crate) waited: u64,
 }
 
 /// The way to one other worker.
 struct Lane {
     ring: rtrb::Producer<Handed>,
-    /// Of the batch at hand.
+    /// Packets of the current batch.
     staged: Vec<Handed>,
-    /// What the ring had no room for, in order.
+    /// Packets that the ring had no room for, in order.
     waiting: VecDeque<Handed>,
 }
 
-/// Odd while a worker has packets to hand over that are not all in rings yet; each time is another number.
+/// A counter that is odd while its worker has packets to hand over that are not all in rings yet. Each
+/// such period has another number.
 #[derive(Default)]
 #[repr(align(64))]
 struct Unfinished(AtomicU64);
 
 impl Unfinished {
-    /// Begins or ends such a time. To be called by its worker alone.
+    /// Begins or ends a period in which packets are still outside of the rings. Only the worker itself may
+    /// call this.
     #[inline]
     fn set(&self, unfinished: bool) {
         let number = self.0.load(Ordering::Relaxed);
         if (number % 2 == 1) != unfinished {
-            // Release: whoever sees that it is over sees what is in the rings.
+            // Release: a worker that sees the end of the period also sees the packets in the rings.
             self.0.store(number + 1, Ordering::Release);
         }
     }
 }
 
-/// Batches of packets that another worker has sent home, and which one.
+/// Batches of packets that another worker has sent home, each with the number of that worker.
 pub(crate) type SentHome = Vec<(usize, Target, Batch)>;
 
-/// What was sent home and waits.
+/// Packets that were sent home and wait.
 #[derive(Default)]
 struct Home {
-    /// What the workers had unfinished when the last of these had come.
+    /// The counter of each worker ([`Unfinished`]) at the time when the last batch of `older` had come.
     numbers: Vec<u64>,
     older: SentHome,
     newer: SentHome,
@@ -124,13 +146,13 @@ struct Home {
 #[repr(align(64))]
 pub(crate) struct Bell {
     asleep: AtomicBool,
-    /// Whether it has rung since the worker began to listen.
+    /// True if the bell has rung since the worker began to listen.
     rang: AtomicBool,
     event: EventFd,
 }
 
 impl Bell {
-    /// One that nobody listens to yet.
+    /// Makes a bell that no worker listens to yet.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
@@ -139,30 +161,32 @@ impl Bell {
         Ok(Bell { asleep: AtomicBool::new(false), rang: AtomicBool::new(false), event })
     }
 
-    /// Wakes the worker if it sleeps. What was done before is seen by it.
+    /// Wakes the worker if it sleeps. The worker sees all that was done before.
     #[inline]
     pub(crate) fn ring(&self) {
-        // Release: whoever sees this, or has swapped it for false, sees what was done before.
+        // Release: a thread that loads this value, or swaps it for false, sees what was done before.
         self.rang.store(true, Ordering::Release);
-        // Pairs with the fence in `may_sleep`: either this sees that it sleeps, or it sees that this has rung.
+        // Pairs with the fence in `may_sleep`: either this thread sees that the worker sleeps, or the
+        // worker sees that the bell has rung.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
-            // A counter that is full has woken it already.
+            // A write fails if the counter is full. Then the event has woken the worker already.
             let _ = self.event.write(1);
         }
     }
 
-    /// Begins to listen. What was done before a ring that came earlier is seen from here on.
+    /// Begins to listen. What was done before an earlier ring is visible from here on.
     pub(crate) fn listen(&self) {
         self.rang.swap(false, Ordering::AcqRel);
     }
 
-    /// Whether it has rung since then.
+    /// True if the bell has rung since [`listen`](Self::listen).
     pub(crate) fn has_rung(&self) -> bool {
         self.rang.load(Ordering::Acquire)
     }
 
-    /// Says that the worker is about to sleep, unless it has rung after all.
+    /// Announces that the worker is about to sleep. False if the bell has rung since: then the worker
+    /// must not sleep.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -171,19 +195,20 @@ impl Bell {
         sleeps
     }
 
-    /// Says that the worker is awake.
+    /// Announces that the worker is awake.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
         let _ = self.event.read();
     }
 
-    /// What to wait for.
+    /// Returns the event to wait for.
     pub(crate) fn event(&self) -> &EventFd {
         &self.event
     }
 }
 
-/// The links of all workers. `aside` are the elements that packets are handed to aside, in the order of packets' way.
+/// Makes the links of all workers. `aside` are the elements at which packets can be sent home, upstream
+/// elements first.
 pub(crate) fn connect(
     bells: &Arc<[Bell]>,
     dispatch: &Arc<dyn Dispatch>,
@@ -236,8 +261,8 @@ pub(crate) fn connect(
 }
 
 impl Links {
-    /// Keeps the packets of a batch that are where they have to be, and hands the others over. What cannot be handed over is
-    /// given to `lost`.
+    /// Keeps the packets of a batch that belong to this worker, and hands the others over. Passes
+    /// packets that cannot be handed over to `lost`.
     pub(crate) fn sort(
         &mut self,
         batch: &mut Batch,
@@ -251,7 +276,9 @@ impl Links {
         match (to.way, spread) {
             (Way::Here, _) => {}
             (Way::To(worker), _) => sift(me, lanes, batch, to, |_| (worker, 0), &mut lost),
+            // Each packet gets a worker from the spreading policy, or goes home.
             (Way::Spread, Some(spread)) => {
+                // False if the policy sends the whole batch home.
                 let is_spread = spread.look(batch, now, &**dispatch);
                 let unknown = unknown.as_mut().filter(|_| is_spread && from.meets_boards);
                 let unknown = unknown.and_then(|unknown| unknown.looks(batch.len()).then_some(&*unknown));
@@ -266,11 +293,13 @@ impl Links {
                 let mut stayed = 0;
                 if is_spread || !from.is_home || order.is_some() {
                     let worker = |packet: &mut Packet| {
+                        // Packets of unknown flows would be sent home anyway.
                         let goes_home = || unknown.is_some_and(|unknown| !unknown.may_know(packet));
                         let worker = match is_spread && !goes_home() {
                             true => spread.worker_of(packet, now, &**dispatch),
                             false => dispatch.worker_of(packet),
                         };
+                        // A packet that any worker may process does not go to a full ring.
                         let worker = match any_full && is_full(worker) && spread.may_stay(packet) {
                             true => with_room(waiting, worker),
                             false => worker,
@@ -289,7 +318,7 @@ impl Links {
                         order.show();
                     }
                 } else {
-                    // All of them stay.
+                    // All packets stay.
                     stayed = number + count as u64;
                 }
                 if let Some(displacement) = displacement {
@@ -297,6 +326,7 @@ impl Links {
                 }
                 work.packets += batch.len() as u64;
             }
+            // Packets that any worker may process stay; the others go home.
             (Way::Stay, Some(spread)) => {
                 let worker = |packet: &mut Packet| match spread.may_stay(packet) {
                     true => (me, 0),
@@ -311,6 +341,8 @@ impl Links {
         self.hand_over(to, now, lost);
     }
 
+    /// Moves staged packets into the rings, or into the queues of full rings, and wakes their workers.
+    /// Passes packets that find no room to `lost`, if packets do not wait.
     fn hand_over(&mut self, to: Target, now: Timestamp, mut lost: impl FnMut(Packet)) {
         let unfinished = &self.unfinished[self.me];
         unfinished.set(true);
@@ -326,7 +358,7 @@ impl Links {
                 true => lane.ring.slots().min(lane.staged.len()),
                 false => 0,
             };
-            // Without memory to wait in, packets are lost as where nothing waits.
+            // If no memory can be allocated for waiting packets, they are dropped.
             let may_wait = self.waits && lane.waiting.try_reserve(lane.staged.len()).is_ok();
             let kept = if may_wait { lane.staged.len() } else { room };
             self.handed += kept as u64;
@@ -355,7 +387,7 @@ impl Links {
         unfinished.set(waits);
     }
 
-    /// Moves what has waited into rings that have room again. True if some did.
+    /// Moves waiting packets into rings that have room again. True if any packet was moved.
     pub(crate) fn push_waiting(&mut self) -> bool {
         let mut moved = false;
         for (lane, bell) in self.lanes.iter_mut().zip(&*self.bells) {
@@ -379,18 +411,19 @@ impl Links {
         }
     }
 
-    /// Whether packets of one flow are spread over workers.
+    /// True if packets of one flow are spread over workers.
     pub(crate) fn spreads(&self) -> bool {
         self.spread.is_some()
     }
 
-    /// Keeps packets that a worker has sent home.
+    /// Keeps packets that a worker has sent home, until they are [`ripe`](Self::ripe).
     pub(crate) fn keep(&mut self, from: usize, to: Target, batch: Batch) {
         self.home.newer.push((from, to, batch));
     }
 
-    /// What was sent home, once everything that was handed over before is in the rings; to be dealt with behind that. It has
-    /// to be asked before packets are taken.
+    /// Returns the packets that were sent home, once everything that was handed over before them is in
+    /// the rings. Must be called before packets are taken out of the rings; the returned packets are to be
+    /// processed after those.
     pub(crate) fn ripe(&mut self) -> SentHome {
         let Home { numbers, older, newer } = &mut self.home;
         if older.is_empty() && !newer.is_empty() {
@@ -409,19 +442,20 @@ impl Links {
         }
     }
 
-    /// Whether packets wait that were sent home.
+    /// True if packets that were sent home wait.
     pub(crate) fn keeps_some(&self) -> bool {
         !self.home.older.is_empty() || !self.home.newer.is_empty()
     }
 
-    /// Takes the memory back of what was ripe.
+    /// Takes back the memory of a vector that [`ripe`](Self::ripe) returned.
     pub(crate) fn reuse(&mut self, empty: SentHome) {
         if self.home.older.capacity() == 0 {
             self.home.older = empty;
         }
     }
 
-    /// Takes packets that have come from one worker for one place, as many as `most`, into an empty batch.
+    /// Takes packets that came from one worker and go to one input, at most `most`, into an empty
+    /// batch. Returns their target.
     #[inline]
     pub(crate) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Target> {
         self.end_batch();
@@ -441,7 +475,7 @@ impl Links {
         }
         for handed in chunk.into_iter().take(same) {
             handed.packet.prefetch();
-            // A batch holds more than the most that is asked for.
+            // A batch has room for more packets than `most`.
             if let Err(packet) = batch.push(handed.packet) {
                 debug_assert!(false, "a batch has room for what is asked for");
                 drop(packet);
@@ -450,7 +484,8 @@ impl Links {
         Some(to)
     }
 
-    /// Says how long this worker has worked, where anybody wants to know: so long more, until now.
+    /// Publishes the time for which this worker has worked, if packets are spread by load. `more` is the time
+    /// that it has worked since the last call; `now` is the end of that time.
     #[inline]
     pub(crate) fn worked(&mut self, more: Timestamp, now: Timestamp) {
         if let Some(load) = self.loads.as_ref().and_then(|loads| loads.get(self.me)) {
@@ -459,7 +494,7 @@ impl Links {
         }
     }
 
-    /// Says that the batch that was taken last has been dealt with, if there is one.
+    /// Notes that the batch that was taken last has been processed, if there is one.
     #[inline]
     fn end_batch(&mut self) {
         if let Some(displacement) = &mut self.displacement {
@@ -467,7 +502,7 @@ impl Links {
         }
     }
 
-    /// Finds what other workers have dealt with of the packets that were spread here.
+    /// Finds out which of the packets that were spread here other workers have processed.
     #[inline]
     pub(crate) fn look(&mut self) {
         if let Some(displacement) = self.displacement.as_mut().filter(|displacement| displacement.has_some())
@@ -476,34 +511,35 @@ impl Links {
         }
     }
 
-    /// The most packets that a packet which was dealt with here has come too late by, and how many that may be, with bursts of so
-    /// many; without a limit where packets come from interfaces, which cannot wait. `None` if packets are not spread, or in order.
+    /// Returns the largest number of packets by which a packet processed here was overtaken, and the
+    /// limit of that number for bursts of `burst` packets. There is no limit where packets come from
+    /// interfaces, which cannot wait. Returns `None` if packets are not spread, or their order is kept.
     pub(crate) fn displaced(&self, burst: usize) -> Option<(u64, Option<u64>)> {
         let displacement = self.displacement.as_ref()?;
         let most = SPAN * self.workers() + burst;
         Some((displacement.largest, self.waits.then_some(most as u64)))
     }
 
-    /// How far packets are displaced at all workers, as all of them see it.
+    /// Returns the displacement of packets at all workers, which all of them share.
     pub(crate) fn board(&self) -> Option<&Arc<Board>> {
         self.displacement.as_ref().map(|displacement| &displacement.board)
     }
 
-    /// Counts what waits in the rings.
+    /// Counts the packets that wait in the rings.
     pub(crate) fn count_arrivals(&mut self) {
         self.end_batch();
         self.work.waiting = self.arrivals.iter().flatten().map(|ring| ring.slots() as u64).sum();
         self.waited = self.waited.max(self.work.waiting);
     }
 
-    /// Says that this worker sleeps.
+    /// Publishes that this worker sleeps.
     pub(crate) fn rest(&self) {
         if let Some(load) = self.loads.as_ref().and_then(|loads| loads.get(self.me)) {
             load.rest();
         }
     }
 
-    /// Tells the others what this worker has dealt with.
+    /// Publishes to the other workers which packets this worker has processed.
     pub(crate) fn tell(&mut self) {
         self.end_batch();
         let has_waiting = self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty());
@@ -512,15 +548,17 @@ impl Links {
         }
     }
 
-    /// Packets to take out of the ring from a worker before other work has its turn: `all` that are there now, or a fair part.
+    /// Returns the number of packets to take out of the ring from a worker before other work has its
+    /// turn: `all` that are there now, or at most [`MOST_BATCHES`] bursts.
     pub(crate) fn most(&self, from: usize, all: bool, burst: usize) -> usize {
         let ring = self.arrivals.get(from).and_then(Option::as_ref);
         let there = ring.map_or(0, |ring| ring.slots());
         if all { there } else { there.min(MOST_BATCHES * burst) }
     }
 
-    /// Whether sources that can wait may go on: nothing waits, every ring has room for what many batches may lead to, and no packet
-    /// stands that too many were spread behind.
+    /// True if sources that can wait may go on. Each ring must be less than half full (measured by
+    /// [`SPREAD_CAPACITY`] if packets are spread and their order is not kept), and not too many packets may
+    /// have been spread after the oldest unprocessed packet.
     pub(crate) fn is_clear(&self) -> bool {
         let most = match self.spread.is_some() && self.order.is_none() {
             true => SPREAD_CAPACITY / 2,
@@ -533,17 +571,17 @@ impl Links {
             && arrivals.all(|ring| ring.slots() < most)
     }
 
-    /// Whether packets have come, or wait to go.
+    /// True if packets have come or wait to be handed over.
     pub(crate) fn has_work(&self) -> bool {
         self.keeps_some()
             || self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
             || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
             || self.order.as_ref().is_some_and(|order| order.has_waiting() || order.has_to_tell())
-            // Nobody rings when the others have caught up.
+            // No bell rings when the other workers have caught up.
             || self.displacement.as_ref().is_some_and(Displacement::is_stuck)
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.arrivals.len()
     }
@@ -571,7 +609,7 @@ fn sift(
     );
 }
 
-/// Notes which rings are to get no more packets than have to go there; whether there is any.
+/// Marks the workers whose rings get only packets that must go there. True if there are any.
 fn mark_full(lanes: &[Option<Lane>], waiting: &mut [Waiting]) -> bool {
     let mut any = false;
     for (waiting, lane) in waiting.iter_mut().zip(lanes) {
@@ -581,7 +619,8 @@ fn mark_full(lanes: &[Option<Lane>], waiting: &mut [Waiting]) -> bool {
     any
 }
 
-/// The next worker behind one whose ring is full. There is always one: a worker has no ring to itself.
+/// Returns the next worker after `worker` whose ring has room. There is always one: a worker has no
+/// ring to itself.
 #[cold]
 fn with_room(waiting: &[Waiting], worker: usize) -> usize {
     let mut others = (1..waiting.len()).map(|step| (worker + step) % waiting.len());
@@ -589,7 +628,7 @@ fn with_room(waiting: &[Waiting], worker: usize) -> usize {
 }
 
 impl Lane {
-    /// Packets that have been handed over and not been taken yet.
+    /// Returns the number of packets that have been handed over and not been taken yet.
     fn filled(&self) -> usize {
         self.waiting.len() + CAPACITY - self.ring.slots()
     }
@@ -609,7 +648,7 @@ mod tests {
     use element::steering::Rss;
     use packet::Pool;
 
-    /// Each packet to the next worker.
+    /// Sends each packet to the next worker.
     struct InTurn;
 
     struct Next(usize, usize);
@@ -679,14 +718,14 @@ mod tests {
         let waited = links[1].waited as usize;
         assert!((SPREAD_CAPACITY..SPREAD_CAPACITY + 32).contains(&waited), "{waited}");
         assert_eq!(elsewhere + waited, given);
-        // What has to go there does.
+        // Packets that have to go to the second worker still do.
         give(&mut links[0], &mut pool, b"stay");
         links[1].count_arrivals();
         assert!(links[1].waited as usize > waited);
         links.iter_mut().skip(1).for_each(|other| _ = drain(other, 0, &mut pool));
     }
 
-    /// One packet to the second worker, and all others stay.
+    /// Sends one packet to the second worker, and lets all others stay.
     struct Once(bool);
 
     impl Spreading for Once {
@@ -715,7 +754,7 @@ mod tests {
                 overtake += give(&mut links[0], &mut pool, b"packet");
             }
             assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
-            // It is being dealt with, and that takes as long.
+            // The packet counts until it has been processed.
             let mut batch = Batch::new();
             links[1].take(0, 32, &mut batch).unwrap();
             links[0].look();
@@ -736,7 +775,7 @@ mod tests {
         let mut pool = Pool::new(64 << 20).unwrap();
         for workers in [2, 4, 8] {
             let mut links = links(workers);
-            // The first packet that the second worker gets stands there while so many others are dealt with.
+            // The first packet for the second worker stays in the ring while all others are processed.
             let mut overtake = 0;
             while links[0].is_clear() {
                 overtake += give(&mut links[0], &mut pool, b"packet");

@@ -1,4 +1,9 @@
-//! The engine's side of the contract: what elements ask for beyond pool and batches.
+//! The engine's side of the contract with elements: everything that an element asks for other than
+//! packets and batches.
+//!
+//! [`Inner`] holds the elements of one worker and their connections, tasks and timers. It implements
+//! [`Host`], through which an element sets timers, schedules tasks, reads and writes handlers, and asks
+//! about the graph.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,49 +36,49 @@ use crate::team::Team;
 use crate::timers::Timers;
 use crate::watch::Watches;
 
-/// Everything of a worker but its hot state, so that an element can be called with both.
+/// The state of a worker without its hot state (`Core`), so that an element can be called with both.
 pub(crate) struct Inner {
     pub(crate) plan: Arc<Plan>,
-    /// Where each element's outputs start in `targets`.
+    /// The index in `targets` of the first output of each element.
     pub(crate) first_target: Vec<u32>,
-    /// What each push output is connected to: element and input.
+    /// The element and input that each push output is connected to.
     pub(crate) targets: Vec<Target>,
-    /// An element is taken out of its place while it is being called.
+    /// The elements, by number. An element is `None` while it is being called.
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
-    /// What the elements declare.
+    /// The declared effects of the elements.
     pub(crate) effects: Vec<Effects>,
-    /// Arguments of elements that have got others since the start.
+    /// The arguments of elements that were configured again since the start.
     pub(crate) configs: BTreeMap<ElementId, String>,
     pub(crate) setup: Setup,
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
-    /// Whether a timer runs that is due: the tasks that it schedules are, too.
+    /// True while a timer that is due runs. Tasks that it schedules run ahead of other tasks.
     pub(crate) runs_timer: bool,
     pub(crate) signals: Signals,
     pub(crate) watches: Watches,
     pub(crate) os_signals: OsSignals,
-    /// The driver runs while this is positive.
+    /// Click's run count: the driver runs while it is positive.
     pub(crate) runcount: i64,
     pub(crate) sink: Box<dyn Sink>,
     /// The configuration as it was written.
     pub(crate) text: String,
-    /// Handler calls within handler calls.
+    /// The depth of handler calls within handler calls.
     pub(crate) depth: u32,
-    /// Makes graphs for `hotconfig`.
+    /// A function that makes graphs for `hotconfig`.
     pub(crate) rebuild: Option<Rebuild>,
-    /// The graph that takes this one's place before the next round.
+    /// The graph that replaces this graph before the next round.
     pub(crate) next: Option<Box<Next>>,
-    /// Elements that take the place of others of their name and class.
+    /// Elements that replace elements of the same name and class in the previous graph.
     pub(crate) heirs: Vec<ElementId>,
-    /// Which workers do which element's work.
+    /// The workers that do the work of each element.
     pub(crate) placement: Placement,
     /// The other workers, if there are any.
     pub(crate) team: Option<Arc<Team>>,
-    /// Who stands for others.
+    /// The elements that act in place of other elements.
     pub(crate) stand_ins: StandIns,
 }
 
-/// Where a push output leads to.
+/// The input that a push output is connected to, and the way to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) element: u32,
@@ -82,11 +87,13 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// For an output without a connection.
+    /// The target of an output without a connection.
     pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0, way: Way::Here };
 }
 
-/// Connections of push outputs, flat. A push output has exactly one (`Plan::check_use`); others lead nowhere.
+/// Returns the targets of all push outputs in one array, and the index of the first output of each
+/// element. A push output has exactly one connection (`Plan::check_use`). Other outputs get
+/// [`Target::NOWHERE`].
 fn targets(plan: &Plan, placement: &Placement) -> (Vec<u32>, Vec<Target>) {
     let (mut starts, mut targets) = (Vec::new(), Vec::new());
     for (from, outputs) in plan.forward.iter().enumerate() {
@@ -96,7 +103,7 @@ fn targets(plan: &Plan, placement: &Placement) -> (Vec<u32>, Vec<Target>) {
             None => Target::NOWHERE,
         };
         targets.extend(outputs.iter().map(first));
-        // Output 0 may be asked for where there is none.
+        // Output 0 may be looked up even if the element has no output.
         if outputs.is_empty() {
             targets.push(Target::NOWHERE);
         }
@@ -104,7 +111,7 @@ fn targets(plan: &Plan, placement: &Placement) -> (Vec<u32>, Vec<Target>) {
     (starts, targets)
 }
 
-/// The tasks of a graph, with the tickets that the configuration gives them.
+/// Returns the tasks of a graph, with the tickets that the configuration gives them.
 fn tasks(plan: &Plan, setup: &Setup) -> Tasks {
     let mut tasks = Tasks::new(plan.len());
     for id in (0..plan.len()).filter(|&id| plan.has_task(id)) {
@@ -114,7 +121,7 @@ fn tasks(plan: &Plan, setup: &Setup) -> Tasks {
 }
 
 impl Inner {
-    /// A graph that has not been initialised.
+    /// Makes the state of a graph that has not been initialised.
     pub(crate) fn new(
         plan: Arc<Plan>,
         configured: Configured,
@@ -153,32 +160,33 @@ impl Inner {
         (inner, PerGraph::new(outputs, configured.facts))
     }
 
-    /// Which worker this is.
+    /// Returns the number of this worker.
     #[inline]
     pub(crate) fn worker(&self) -> usize {
         self.setup.worker
     }
 
-    /// The elements whose work is done here.
+    /// Returns the elements whose work is done by this worker.
     pub(crate) fn placed(&self) -> impl Iterator<Item = ElementId> + use<'_> {
         (0..self.plan.len()).filter(|&id| self.placement.is_at(id, self.worker()))
     }
 
-    /// What an output is connected to.
+    /// Returns the input that an output is connected to. `None` if there is no connection.
     #[inline]
     pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {
         let target = self.targets[(self.first_target[element as usize] + output) as usize];
         (target.element != Target::NOWHERE.element).then_some(target)
     }
 
-    /// Puts an element back into the place that it was taken from.
+    /// Puts an element back into the slot that it was taken from.
     #[inline]
     fn put_back(&mut self, id: ElementId, element: Box<dyn Element>) {
-        // The place is empty, so nobody has to look whether something there has to be dropped.
+        // The slot is `None`. `forget` saves the check for an old element that would have to be dropped.
         std::mem::forget(self.elements[id].replace(element));
     }
 
-    /// Takes an element out, calls it, puts it back. `None` if it is being called already.
+    /// Takes an element out of its slot, calls it, and puts it back. Returns `None` if the element is
+    /// being called already.
     #[inline]
     pub(crate) fn call<R>(
         &mut self,
@@ -198,14 +206,16 @@ impl Inner {
 }
 
 impl Inner {
-    /// Who says which worker's copy of an element packets belong to; nobody, where there is one copy.
+    /// Returns the rule that gives packets to the workers' copies of an element. `None` if the element
+    /// has only one copy.
     #[inline]
     fn dispatch_of(&self, element: ElementId) -> Option<&dyn Dispatch> {
         let has_copies = !matches!(self.placement.places[element], placement::Place::One(_));
         self.team.as_ref().filter(|_| has_copies).map(|team| &*team.dispatch)
     }
 
-    /// Pushes a batch into an element; what it passes on to its output 0, not yet counted as emitted.
+    /// Pushes a batch into an element. Returns the packets for its output 0, which are not yet counted
+    /// as emitted.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -214,7 +224,8 @@ impl Inner {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        // Only the element that is being called is out of its place, and the engine calls one at a time.
+        // Only the element that is being called is out of its slot, and the engine calls one element at
+        // a time.
         let mut element = self.elements[id].take()?;
         let rest = element.push(&mut Cx::new(core, self, id), input, batch);
         if cfg!(debug_assertions) {

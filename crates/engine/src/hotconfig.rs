@@ -1,9 +1,10 @@
-//! Another configuration in the place of a running one (Click's hot-swapping).
+//! Replaces a running configuration by another one (Click's hot-swapping).
 //!
-//! The new graph is built and initialised while the old one still runs, and whoever wrote the handler `hotconfig` hears
-//! what is wrong with it. Before the next round of the driver it takes the old one's place: elements of the same name
-//! and class hand on their state, what else the old ones hold is drained, and they are closed. Packets in which something
-//! is left for a device to do are not handed on where somebody in the new graph would mind.
+//! The new graph is built and initialised while the old graph still runs. The caller that wrote the handler
+//! `hotconfig` gets the errors of the new graph. Before the next round of the driver, the new graph
+//! replaces the old one. Elements hand their state on to elements of the same name and class. Other packets
+//! that the old elements hold are drained, and the old elements are closed. Packets in which work is left
+//! for a device are not handed on if elements of the new graph do not take such packets.
 
 use std::collections::BTreeSet;
 
@@ -21,30 +22,30 @@ use crate::plan::Plan;
 use crate::streams::Sink;
 use crate::worker::{Worker, captures};
 
-/// Makes a graph of a text, or says what is wrong with it.
+/// A function that makes a graph from a text, or returns the errors.
 pub type Rebuild = Box<dyn FnMut(&str) -> Result<(Arc<Plan>, Configured), String> + Send>;
 
-/// A graph that waits for its turn.
+/// A graph that replaces the running graph before the next round.
 pub(crate) struct Next {
     inner: Inner,
     graph: PerGraph,
 }
 
-/// State of an old element for a new one, and how many packets go with it.
+/// The state of an old element for a new one, and the number of packets in it.
 struct Legacy {
     heir: ElementId,
     state: Box<dyn Any + Send>,
     packets: u64,
 }
 
-/// Elements of a new graph that have the name and class of one of the old graph, and that one.
+/// Returns the pairs of a new and an old element of the same name and class.
 fn heirs(old: &Plan, new: &Plan) -> Vec<(ElementId, ElementId)> {
     let named = new.graph.elements.iter().enumerate();
     let pairs = named.filter_map(|(heir, element)| Some((heir, old.graph.find(&element.name)?)));
     pairs.filter(|&(heir, id)| std::ptr::eq(old.classes[id], new.classes[heir])).collect()
 }
 
-/// For a graph that has no say yet.
+/// A sink that drops its text, for a graph that does not run yet.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -53,10 +54,10 @@ impl Sink for Nowhere {
 }
 
 impl Inner {
-    /// Builds and initialises a graph that is to take this one's place.
+    /// Builds and initialises a graph that is to replace this graph.
     ///
     /// # Errors
-    /// What is wrong with it; this one stays.
+    /// If the new graph cannot be built or initialised: its errors. This graph then stays.
     pub(crate) fn prepare(&mut self, core: &mut Core, text: &str) -> Result<(), String> {
         let Some(mut rebuild) = self.rebuild.take() else {
             return Err("a configuration is being made already".into());
@@ -76,7 +77,7 @@ impl Inner {
         core.exchange(&mut next.graph);
         std::mem::swap(&mut self.sink, &mut next.inner.sink);
         result?;
-        // Whoever has waited until now waits in vain.
+        // A graph that was prepared before and did not run yet is closed.
         if let Some(mut never) = self.next.replace(next) {
             core.exchange(&mut never.graph);
             never.inner.abandon(core);
@@ -120,7 +121,7 @@ impl Inner {
 }
 
 impl Worker {
-    /// Lets the graph that waits take the place of this one.
+    /// Replaces this graph by the graph that was prepared.
     #[cold]
     pub(crate) fn switch(&mut self) {
         let Some(mut next) = self.inner.next.take() else { return };
@@ -134,7 +135,7 @@ impl Worker {
         let (old, new) = (&mut next.inner, &mut self.inner);
         std::mem::swap(&mut old.sink, &mut new.sink);
         std::mem::swap(&mut old.rebuild, &mut new.rebuild);
-        // Packets that come along may have annotations, and new ones may need them.
+        // Packets of the old graph may have annotations, and the new graph may need them.
         let used = self.core.pool.uses_annotations() || self.core.facts.annotations_used;
         self.core.pool.use_annotations(used);
         self.captures = captures(&self.inner.plan);
@@ -151,7 +152,8 @@ impl Worker {
         self.settle();
     }
 
-    /// Lets elements go of packets that may be left to a device in part, where somebody in the new graph would mind.
+    /// Drains elements that hold packets in which work may be left for a device, if elements of the new
+    /// graph do not take such packets.
     fn empty_where_minded(&mut self, new: &Inner) {
         let (old, facts) = (&self.inner, &self.core.facts);
         let starts = |passing: &[bool]| -> BTreeSet<i32> {
@@ -159,7 +161,7 @@ impl Worker {
             passing.filter_map(|(_, effects)| effects.offloads).collect()
         };
         let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
-        // Who sends has to know that there are such.
+        // Elements that send packets have to know that work may be left in them.
         let are_known = facts::gather(&new.effects, &new.plan.forward).leave_work();
         let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
@@ -174,7 +176,7 @@ impl Worker {
             .filter(|&(heir, id)| minds(heir) && old.elements[id].as_ref().is_some_and(|e| e.held() > 0))
             .map(|(_, id)| id)
             .collect();
-        // What one lets go may come to another one.
+        // Upstream elements first: their packets may come to other elements of the list.
         let order = old.plan.order();
         minded.sort_by_key(|id| order.iter().position(|other| other == id));
         for id in minded {
@@ -183,7 +185,8 @@ impl Worker {
         }
     }
 
-    /// Takes the state of all elements that have an heir: one of the same name and class.
+    /// Takes the state of all elements that have an heir: an element of the same name and class in the new
+    /// graph.
     fn bequeath(&mut self, plan: &Plan) -> Vec<Legacy> {
         self.inner.settle_stand_ins(&mut self.core);
         let mut legacies = Vec::new();
@@ -192,7 +195,7 @@ impl Worker {
             let held = old.held();
             if let Some(state) = old.take_state() {
                 let packets = (held - old.held()) as u64;
-                // For the old graph they have gone.
+                // In the old graph, these packets count as sent.
                 self.core.counters[id].sent += packets;
                 legacies.push(Legacy { heir, state, packets });
             }

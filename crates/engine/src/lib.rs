@@ -1,10 +1,15 @@
-//! From a graph to a running worker.
+//! Builds a running worker from a graph, and runs it.
 //!
 //! 1. [`Plan::new`] finds the classes, counts ports, resolves push and pull, and lays out the connections.
-//! 2. [`Plan::configure`] builds the elements and reads their declarations.
-//! 3. [`Worker::new`] gives them a pool, a clock and a place to write to; [`Worker::run`] initialises them, runs
-//!    them to the end, drains and closes them.
-//! 4. [`Report`] says what became of every packet.
+//! 2. [`Plan::configure`] builds the elements and reads their effects.
+//! 3. [`Worker::new`] gives them a packet pool, a clock and a sink for text. [`Worker::run`] runs the graph
+//!    until it ends; before and after it, the elements are initialised, drained and closed.
+//! 4. [`Report`] accounts for every packet.
+//!
+//! [`Workers`] does the same with several workers, each with a thread and a copy of the graph. The module
+//! `worker` describes the path of a packet, `driver` the order of tasks and timers, `placement` the workers
+//! that do an element's work, `handover` the rings between workers, and `order` the order of packets from
+//! different workers.
 //!
 //! The engine knows elements only through the contract of the `element` crate, and names none of them.
 #![allow(unsafe_code)]

@@ -1,8 +1,8 @@
-//! What the values that several workers' copies of an element give come to.
+//! Merges the values that several workers' copies of an element return for a handler.
 
 use element::class::Merge;
 
-/// What the values of several workers come to.
+/// Merges the values of several workers.
 pub(crate) fn merge(values: &[String], how: Merge) -> String {
     match (values, how) {
         ([only], _) => only.clone(),
@@ -13,7 +13,7 @@ pub(crate) fn merge(values: &[String], how: Merge) -> String {
     }
 }
 
-/// One list of several: of lines, or of elements of JSON arrays.
+/// Makes one list from several: of lines, or of the elements of JSON arrays.
 fn list(values: &[String]) -> String {
     let inner = |value: &'_ String| {
         let inner = value.trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -30,14 +30,14 @@ fn list(values: &[String]) -> String {
     if has_heading { heading.to_string() + &all } else { all }
 }
 
-/// Adds up the numbers that lines end in, of lines that are the same but for that.
+/// Adds up the numbers at the ends of lines that are otherwise equal.
 fn sum(values: &[String]) -> String {
     let mut lines: Vec<(&str, Number)> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
         let start = line.rfind([' ', '\t']).map_or(0, |at| at + 1);
         let (words, number) = line.split_at(start);
         let Some(number) = Number::parse(number) else {
-            // Not a number: nothing to add up.
+            // No number at the end, so nothing is added up.
             return values.first().cloned().unwrap_or_default();
         };
         match lines.iter_mut().find(|(known, _)| *known == words) {
@@ -50,7 +50,7 @@ fn sum(values: &[String]) -> String {
     lines.join("\n") + end
 }
 
-/// Adds up all numbers of lines whose other words are the same.
+/// Adds up all numbers of lines whose other words are equal.
 fn columns(values: &[String]) -> String {
     let mut lines: Vec<Vec<Cell<'_>>> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
@@ -69,7 +69,7 @@ fn columns(values: &[String]) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
 }
 
-/// One of a table.
+/// A cell of a table.
 enum Cell<'a> {
     Word(&'a str),
     Sum(Number),
@@ -104,7 +104,7 @@ impl std::fmt::Display for Cell<'_> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
     Whole(i128),
-    /// With so many digits behind the point.
+    /// A decimal number, and the number of digits after its point.
     Decimal(f64, usize),
 }
 

@@ -1,20 +1,25 @@
-//! Order where packets of a flow are spread over workers: tickets where they are spread, windows where they come together.
+//! Keeps the order of packets whose flows are spread over workers: gives them tickets where they are
+//! spread, and holds them in windows where they come together.
 //!
-//! Whoever spreads packets gives each the next of its numbers. Rings keep their order, so a worker that has dealt with a number
-//! has dealt with all smaller ones that it was given; it says how far it is after each batch. Before an element that has one
-//! place, packets wait in their worker's window until all workers are past their number: whatever has a smaller one and has not come by
-//! then was dropped, or is held by some element. So nobody waits for what does not come, and a gap costs the time of the
-//! slowest worker's batch. Should a worker stand still for [`LONGEST`] while packets come from interfaces, nobody waits for it
-//! any longer.
+//! The worker that spreads packets (the *giver*) numbers them. Rings keep their order, so a worker that has
+//! processed a number has processed all smaller numbers that it was given. It publishes the last such
+//! number after each batch. Ahead of an element that has one place, packets wait in the *window* of its
+//! worker until all workers have passed their number. A packet with a smaller number that has not come
+//! until then was dropped, or an element holds it. So packets never wait for a packet that does not come,
+//! and a gap in the numbers costs the time of the slowest worker's batch. If a worker is stuck for
+//! [`LONGEST`] while packets come from interfaces, packets no longer wait for it.
 //!
-//! Packets that are handed over aside, to the worker that their flow belongs to, keep their number; whoever hands them over says
-//! that it has dealt with it only when the other one has. That one may hand them on itself, from another element further down:
-//! so what was taken for one element is waited for before what it depends on is told, the last element first, and no worker
-//! ever waits for one that waits for it.
+//! Packets that are sent home (handed over *aside*, to the worker that owns the state of their flow) keep
+//! their number. The worker that sends them home counts them as processed only when the other worker has
+//! processed them. The other worker may hand them on from an element further downstream. So each element at
+//! which packets can be sent home has a *level*, and the counts of a level depend only on levels further
+//! downstream. A worker publishes its counts level by level, the most downstream level first. So no worker
+//! ever waits for a worker that waits for it.
 //!
-//! Packets that elements have made have no number. They stay behind the packet that came before them from the same worker.
+//! Packets that elements have made have no number. They stay after the packet that came before them from
+//! the same worker.
 //!
-//! A ticket stands where packets have marks of flows else, which are not used then.
+//! A ticket is stored in the packet's flow mark. Flow marks have no other use where packets are spread.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -26,47 +31,49 @@ use element::{Batch, ElementId, Packet, Timestamp};
 use crate::host::Target;
 use crate::placement::Way;
 
-/// How long a packet waits for others at most, where there are interfaces, and where sources can wait: there only
-/// a fault could take so long.
+/// The longest time that a packet waits for others where there are interfaces. Where all sources can
+/// wait, the limit is `LONGEST_OF_CAPTURES`: there, only a fault could take that long.
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
-/// Numbers that a window spans at most, where there are interfaces; sources that can wait do not get that far ahead.
+/// The largest span of numbers in a window where there are interfaces. Sources that can wait do not get
+/// that far ahead.
 const WIDEST: usize = 1 << 15;
 
-/// Bits of a ticket that are the number; those above say who gave it, and the first is set, as a mark has to have something
-/// in its upper half.
+/// The number of bits of a ticket that hold the packet's number. The bits above hold the giver. The
+/// highest bit is set, because a flow mark must have a bit set in its upper half.
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 
-/// How far one worker is, on a line of its own.
+/// The progress of one worker, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
     /// The last number that this worker has given.
     given: AtomicU64,
-    /// The last of them that it has given to each worker.
+    /// For each worker, the last number that this worker has given to it.
     given_to: Vec<AtomicU64>,
-    /// Of each worker's numbers, the last that this one has dealt with.
+    /// For each giver, the last of its numbers that this worker has processed.
     done: Vec<AtomicU64>,
-    /// Packets that have come from each worker aside, and been dealt with: a row for each level.
+    /// For each level and worker, the packets that came aside from that worker and have been processed.
     taken_aside: Vec<AtomicU64>,
 }
 
-/// What all workers see.
+/// The state that all workers share.
 pub(crate) struct Tickets {
     rows: Vec<Row>,
-    /// Elements that packets can be handed to aside have a level each, by number: those further down have larger ones.
+    /// The level of each element at which packets can be handed over aside, by element number. Elements
+    /// further downstream have larger levels.
     levels: Vec<usize>,
-    /// How many levels there are.
+    /// The number of levels.
     count: usize,
     longest: Timestamp,
     widest: usize,
 }
 
 impl Tickets {
-    /// For so many workers. `aside` are the elements that packets can be handed to aside, in the order of packets' way;
-    /// `waits` says that all sources can wait.
+    /// Makes the shared state of `workers` workers. `aside` are the elements that packets can be handed
+    /// over to aside, upstream elements first. `waits` is true if all sources can wait.
     pub(crate) fn new(workers: usize, aside: &[ElementId], waits: bool) -> Tickets {
         let mut levels = vec![0; aside.iter().max().map_or(0, |&last| last + 1)];
         for (level, &id) in aside.iter().enumerate() {
@@ -87,10 +94,10 @@ impl Tickets {
         self.levels.get(to.element as usize).copied().unwrap_or(0)
     }
 
-    /// Every packet with a number up to this one of a worker's has come, or will not come in time.
+    /// Returns the number up to which all packets of a giver have come, or will not come in time.
     fn passed(&self, giver: usize) -> u64 {
         let Some(row) = self.rows.get(giver) else { return u64::MAX };
-        // First, so that what was given to each up to here is seen.
+        // Loaded first, so that the numbers given to each worker up to here are visible.
         let given = row.given.load(Ordering::Acquire);
         let behind = row.given_to.iter().zip(&self.rows).filter_map(|(given_to, row)| {
             let done = row.done.get(giver).map_or(0, |done| done.load(Ordering::Acquire));
@@ -100,62 +107,64 @@ impl Tickets {
     }
 }
 
-/// One worker's part in keeping order.
+/// The state of one worker for keeping order.
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,
-    /// The last number that was given, and to each worker.
+    /// The last number that this worker has given, and for each worker the last number given to it.
     given: u64,
     given_to: Vec<u64>,
-    /// The last of each worker's numbers that has got there.
+    /// For each worker, the last of the numbers given to it that got into its ring.
     arrived: Vec<u64>,
-    /// Packets handed over to each worker aside: a row for each level.
+    /// For each level and worker, the packets handed over to that worker aside.
     handed_aside: Vec<u64>,
-    /// What the others wait for: of each level the packets taken from each worker, and then the last of each worker's numbers
-    /// that this one has dealt with.
+    /// The counts that other workers wait for: for each level, the packets taken from each worker; and
+    /// as the last entry, the last number of each giver that this worker has processed.
     accounts: Vec<Account>,
     window: Window,
-    /// Packets that have left behind others with larger numbers.
+    /// The number of packets that left after packets with larger numbers.
     late: u64,
-    /// See [`Order::release`].
+    /// For each giver, the number up to which packets may leave; see [`Order::release`].
     passed: Vec<u64>,
 }
 
-/// Counts that may be told when others have dealt with what was handed to them meanwhile.
+/// Counts that may be published when other workers have processed what was handed over to them.
 struct Account {
-    /// By worker: as they are, as they will be told next, and as they were told last.
+    /// By worker: the current counts, the counts to be published next, and the counts published last.
     now: Vec<u64>,
     next: Vec<u64>,
     told: Vec<u64>,
-    /// What had been handed aside when `next` was written down.
+    /// The value of `handed_aside` when `next` was set.
     handed: Vec<u64>,
 }
 
-/// Packets that wait at a worker in front of its elements: all of them together, as packets of one flow may come to several.
+/// The packets that wait at a worker, upstream of the elements that have their place there. All such
+/// elements share one window, because packets of one flow may come to several of them.
 struct Window {
-    /// By giver.
+    /// The waiting packets, by giver.
     lanes: Vec<Lane>,
-    /// Where they go, and the last ticket that has come from each worker.
+    /// The inputs that packets go to, each with the last ticket that has come from each worker.
     ends: Vec<(Target, Vec<Option<NonZeroU64>>)>,
-    /// Numbers that a lane spans at most.
+    /// The largest span of numbers in a lane.
     widest: usize,
 }
 
-/// A packet and where it goes, by its place among the ends.
+/// A packet, and the index in `ends` of the input that it goes to.
 struct Held {
     end: u32,
     packet: Packet,
 }
 
-/// Of one giver.
+/// The waiting packets of one giver.
 struct Lane {
-    /// The number of the first place.
+    /// The number of the first slot in `waiting`.
     next: u64,
-    /// A place for each number.
+    /// A slot for each number.
     waiting: VecDeque<Option<Held>>,
-    /// Further packets with the same numbers, in order: copies, and what was made behind them.
+    /// Further packets with the same numbers, in order: copies, and packets that elements made after
+    /// them.
     copies: VecDeque<(u64, Held)>,
-    /// Since when the first one has waited.
+    /// The time since which the first packet has waited.
     since: Timestamp,
 }
 
@@ -165,17 +174,18 @@ impl Lane {
     }
 }
 
-/// What becomes of a packet that comes to a window.
+/// The result of putting a packet into a window.
 enum Comes {
-    /// It waits.
+    /// The packet waits.
     InTime,
-    /// Others behind it have left already.
+    /// Packets with larger numbers have left already.
     Late(Packet),
-    /// It has no number, and what it follows has left.
+    /// The packet has no number, and the packet that it follows has left.
     Freely(Packet),
 }
 
 impl Order {
+    /// Makes the state of the worker `me`.
     pub(crate) fn new(me: usize, tickets: Arc<Tickets>) -> Order {
         let zeros = vec![0; tickets.rows.len()];
         let widest = tickets.widest;
@@ -200,9 +210,9 @@ impl Order {
         }
     }
 
-    // Where packets are spread.
+    // At the worker that spreads packets.
 
-    /// Gives a packet that goes to a worker the next number.
+    /// Gives the next number to a packet that goes to a worker.
     pub(crate) fn give(&mut self, packet: &mut Packet, worker: usize) {
         self.given += 1;
         if let Some(given_to) = self.given_to.get_mut(worker) {
@@ -211,7 +221,7 @@ impl Order {
         packet.set_flow_mark(NonZeroU64::new(IS_TICKET | (self.me as u64) << NUMBER_BITS | self.given));
     }
 
-    /// Shows what was given, before any of it is handed over.
+    /// Publishes the numbers that were given. Must be called before any of the packets is handed over.
     pub(crate) fn show(&self) {
         let Some(row) = self.tickets.rows.get(self.me) else { return };
         for (shown, &given_to) in row.given_to.iter().zip(&self.given_to) {
@@ -220,15 +230,16 @@ impl Order {
         row.given.store(self.given, Ordering::Release);
     }
 
-    // Where they are dealt with.
+    // At the worker that processes packets.
 
-    /// The ticket of a packet: who gave it, and its number.
+    /// Returns the ticket of a packet: the giver, and the number.
     fn ticket(packet: &Packet) -> Option<(usize, u64)> {
         let ticket = packet.flow_mark()?.get() ^ IS_TICKET;
         Some(((ticket >> NUMBER_BITS) as usize, ticket & ((1 << NUMBER_BITS) - 1)))
     }
 
-    /// Packets are on their way to a worker, of which the last one that was spread has this ticket; others were lost.
+    /// Notes that packets are on their way to a worker. `last` is the last of them that was spread;
+    /// packets after it were lost.
     pub(crate) fn hand_over(&mut self, worker: usize, to: Target, packets: usize, last: Option<&Packet>) {
         match to.way {
             Way::Spread => {
@@ -246,13 +257,14 @@ impl Order {
         }
     }
 
-    /// Packets that were given numbers for a worker do not get there: nobody is to wait for them.
+    /// Notes that the last packets that were given numbers for a worker were lost, so that no packet
+    /// waits for them.
     pub(crate) fn lose(&mut self, worker: usize) {
         self.given_to[worker] = self.arrived[worker];
         self.show();
     }
 
-    /// The packets of a batch that came from a worker are about to be dealt with.
+    /// Notes that the packets of a batch that came from a worker are about to be processed.
     pub(crate) fn take(&mut self, from: usize, to: Target, batch: &Batch) {
         let (level, count) = (self.tickets.level(to), self.tickets.count);
         match to.way {
@@ -272,19 +284,20 @@ impl Order {
         }
     }
 
-    /// What was taken, and what this worker has given to itself, has been dealt with and handed on; all but for packets that
-    /// wait for room in a ring, if there are any.
+    /// Publishes that the packets that were taken, and those that this worker has kept for itself, have
+    /// been processed and handed on. With `has_waiting`, some packets still wait for room in a ring, and no
+    /// new counts are published.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());
         let Some(row) = tickets.rows.get(me) else { return };
         accounts[count].now[me] = given_to[me];
-        // The last level first: those before it depend on it.
+        // The most downstream level first: the levels upstream depend on it.
         for level in (0..count).rev().chain([count]) {
-            // What was taken at a level can have been handed on to those behind it only.
+            // Packets taken at a level can have been handed on only to levels further downstream.
             let first = if level == count { 0 } else { (level + 1) * workers };
             let account = &mut accounts[level];
-            // Once for what was written down, and once for what has come since.
+            // Once for the counts in `next`, and once for the counts added since.
             for _ in 0..2 {
                 if account.next == account.told {
                     if account.now == account.told || has_waiting {
@@ -315,17 +328,17 @@ impl Order {
         }
     }
 
-    /// Whether others do not know yet what this worker has dealt with.
+    /// True if this worker has processed packets and not published it yet.
     pub(crate) fn has_to_tell(&self) -> bool {
         let last = self.accounts.last();
         last.is_some_and(|account| account.now[self.me] != self.given_to[self.me])
             || self.accounts.iter().any(|account| account.now != account.told)
     }
 
-    // Where they come together.
+    // At the worker where packets wait.
 
-    /// Lets the packets of a batch that came from a worker, which may be this one, wait in front of an element; those that nobody
-    /// has to wait for stay in the batch.
+    /// Puts the packets of a batch that came from a worker, which may be this worker, into the window
+    /// ahead of an element. Packets that need not wait stay in the batch.
     pub(crate) fn wait(&mut self, from: usize, to: Target, batch: &mut Batch, now: Timestamp) {
         let Order { window, late, .. } = self;
         let end = window.end(to);
@@ -339,26 +352,26 @@ impl Order {
         });
     }
 
-    /// Packets that have left behind others with larger numbers.
+    /// Returns the number of packets that left after packets with larger numbers.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
 
-    /// Whether packets wait.
+    /// True if packets wait.
     pub(crate) fn has_waiting(&self) -> bool {
         self.window.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Finds out up to which number of each giver packets may leave. To be asked before what has come from others is taken in:
-    /// that has all of them.
+    /// Finds out up to which number the packets of each giver may leave. Must be called before packets
+    /// from other workers are taken in: then all packets up to that number are among them.
     pub(crate) fn look(&mut self) {
         for (giver, passed) in self.passed.iter_mut().enumerate() {
             *passed = self.tickets.passed(giver);
         }
     }
 
-    /// Takes packets for one place that may leave out of the window, as many as fit, into an empty batch; where they go.
-    /// `at_end`, all.
+    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all for one
+    /// input, which it returns. If `at_end`, all packets may leave.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
         let Window { lanes, ends, .. } = &mut self.window;
@@ -377,7 +390,7 @@ impl Window {
         Window { lanes: (0..workers).map(lane).collect(), ends: Vec::new(), widest }
     }
 
-    /// The number of a place that packets go to.
+    /// Returns the index in `ends` of an input that packets go to.
     fn end(&mut self, to: Target) -> u32 {
         let found = self.ends.iter().position(|(end, _)| *end == to);
         found.unwrap_or_else(|| {
@@ -386,6 +399,8 @@ impl Window {
         }) as u32
     }
 
+    /// Puts a packet that came from a worker into the lane of its giver. A packet without a number gets the
+    /// last ticket from that worker, so that it leaves after the packet that it follows.
     fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
         let Window { lanes, ends, widest } = self;
         let is_made = packet.flow_mark().is_none();
@@ -404,7 +419,7 @@ impl Window {
         if lane.is_empty() {
             lane.since = now;
         }
-        // Without memory to wait in, it goes on at once.
+        // If no memory can be allocated for waiting packets, the packet goes on at once.
         let more = (place + 1).saturating_sub(lane.waiting.len());
         if lane.waiting.try_reserve(more).is_err() || lane.copies.try_reserve(1).is_err() {
             return Comes::Freely(packet);
@@ -425,13 +440,13 @@ impl Window {
 }
 
 impl Lane {
-    /// Takes packets with numbers up to one out, in order, as many as a batch has room for and as go to the same place as the
-    /// first one; which.
+    /// Takes packets with numbers up to `up_to` out, in order, as many as a batch has room for and as
+    /// go to the same input. Returns the index of that input.
     fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) -> Option<u32> {
         let mut to = None;
         while batch.len() < packet::BATCH_CAPACITY {
             let is_other = |held: &Held| to.is_some_and(|to| to != held.end);
-            // Behind the packet of the same number.
+            // A copy leaves after the packet of the same number.
             let held = if self.copies.front().is_some_and(|(number, _)| *number < self.next) {
                 if self.copies.front().is_some_and(|(_, held)| is_other(held)) {
                     break;
@@ -443,13 +458,13 @@ impl Lane {
                 break;
             } else if let Some(place) = self.waiting.pop_front() {
                 self.next += 1;
-                // Once it has been too long for the first one, nobody behind it waits either.
+                // If the first packet has waited too long, no packet after it waits either.
                 if up_to != u64::MAX {
                     self.since = now;
                 }
                 place
             } else {
-                // Nobody with a smaller number will come in time.
+                // No packet with a smaller number will come in time.
                 if up_to != u64::MAX {
                     self.next = up_to + 1;
                 }
@@ -472,7 +487,7 @@ mod tests {
     const TO: Target = Target { element: 7, input: 0, way: Way::To(0) };
     const SPREAD: Target = Target { element: 3, input: 0, way: Way::Spread };
 
-    /// What leaves, by what the packets say.
+    /// Releases packets, and returns the first byte of each.
     fn leaves(order: &mut Order, pool: &mut Pool) -> Vec<u8> {
         let mut batch = Batch::new();
         order.look();
@@ -615,7 +630,7 @@ mod tests {
         let mut aside = batch([zero]);
         giver.hand_over(1, first, 1, None);
         giver.tell(false);
-        // More is on its way all the time, and is not waited for.
+        // A packet that is handed over later is not waited for.
         giver.hand_over(1, first, 1, None);
         middle.take(0, first, &aside);
         middle.hand_over(2, second, 1, None);

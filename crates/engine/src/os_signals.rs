@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use element::ElementId;
 use signal_hook::SigId;
 
-/// Who waits for which signal. The handler only raises a flag, and the driver looks at the flags.
+/// The elements that wait for signals, and the signals. The signal handler only raises a flag, and the
+/// driver checks the flags.
 #[derive(Default)]
 pub(crate) struct OsSignals {
     entries: Vec<Entry>,
@@ -21,10 +22,10 @@ struct Entry {
 }
 
 impl OsSignals {
-    /// Begins to wait for a signal, or stops.
+    /// Begins to wait for a signal, or stops waiting for it.
     ///
     /// # Errors
-    /// For a signal that cannot be waited for.
+    /// If the signal cannot be waited for.
     pub(crate) fn set(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()> {
         let wanted = |entry: &Entry| (entry.element, entry.number) == (element, number);
         if !on {
@@ -40,17 +41,18 @@ impl OsSignals {
         Ok(())
     }
 
-    /// Who has to hear of signals that have come, and of which.
+    /// Returns the signals that have come since the last call, each with the element that waits for it.
     pub(crate) fn take(&mut self) -> Vec<(ElementId, i32)> {
         let raised = self.entries.iter().filter(|entry| entry.raised.swap(false, Ordering::Relaxed));
         raised.map(|entry| (entry.element, entry.number)).collect()
     }
 
-    /// Signals that end a run unless an element waits for them.
+    /// The signals that end a run unless an element waits for them.
     pub(crate) const INTERRUPTS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
-    /// Whether one of these has come that an element waits for, looked at a moment after another flag of the same
-    /// signal: the two are raised one after the other, perhaps on another thread.
+    /// True if one of the [`INTERRUPTS`](Self::INTERRUPTS) has come that an element waits for. To be called
+    /// after another flag of the same signal was seen: the two flags are raised one after the other,
+    /// perhaps on another thread, so this waits for 1 ms.
     pub(crate) fn has_come(&self) -> bool {
         let mut entries =
             self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();

@@ -1,12 +1,16 @@
-//! Which workers do an element's work, decided from what elements declare.
+//! Decides which workers do the work of each element, from the declared effects of the elements.
 //!
-//! Each worker has a copy of the graph. An element without state, or whose state is kept per core, works on every copy.
-//! One with an entry per flow works on every copy too, each for the flows that belong to its worker. What has one place
-//! outside, or state that every packet must see, works on one copy only, and packets are handed over to its worker.
+//! Each worker has a copy of the graph. An element without state, or with state per core, works on every
+//! copy. An element with an entry per flow also works on every copy, each copy for the flows whose home is
+//! its worker. An element that has only one place outside (such as a file), or state that every packet must
+//! see, works on one copy only, and packets are handed over to that worker.
 //!
-//! Where packets of one flow are spread over workers ([`Spreading`](element::steering::Spreading)), they are behind their
-//! sources. An element with an entry per flow then works on every copy for whatever packets may be there, if it can read
-//! the entries of others; those that open and close connections come to the worker that has the entry.
+//! Packets of one flow may be spread over workers ([`Spreading`](element::steering::Spreading)). Then they
+//! are spread directly after their sources. An element with an entry per flow works on every copy for any
+//! packet if it can read the entries of other workers. Packets that open and close connections are sent to
+//! the worker that has the entry.
+//!
+//! The result is a [`Place`] for each element, and from two places the [`Way`] of each connection.
 
 use element::effects::{Access, Field, Hold, State, Target as Fate, wire_field};
 use element::ports::Processing;
@@ -15,55 +19,59 @@ use element::{Base, Effects, ElementId, Setup};
 use crate::handover::Origin;
 use crate::plan::Plan;
 
-/// Where an element's work is done.
+/// The workers that do an element's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On every worker, for whatever comes.
+    /// Every worker, for any packet.
     Everywhere,
-    /// On every worker, for the flows that belong to it.
+    /// Every worker, for the flows whose home it is.
     Owner,
-    /// On this worker alone.
+    /// The given worker alone.
     One(usize),
 }
 
 /// The places of all elements of a graph.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// By number.
+    /// The place of each element, by number.
     pub places: Vec<Place>,
-    /// Why an element works on one worker only.
+    /// For each element, the reason why it works on one worker only.
     pub reasons: Vec<Option<String>>,
-    /// Elements that the user gave to a thread: what they pass on stays there.
+    /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay
+    /// there.
     assigned: Vec<bool>,
-    /// Per element: whether what it passes on is at the worker that its flow belongs to.
+    /// For each element, true if the packets that it passes on are at the home of their flow.
     sorted: Vec<bool>,
-    /// Whether packets of a flow are spread.
+    /// True if packets of one flow are spread.
     is_spread: bool,
-    /// Where packets of a flow are spread: whether an element finds the state of those that belong to other workers.
+    /// For each element, true if packets are spread and the element finds the state of flows of other
+    /// workers.
     finds: Vec<bool>,
-    /// The same: whether it gives packets that have not been spread yet.
+    /// For each element, true if packets are spread and the element is a source, whose packets have not
+    /// been spread yet.
     gives: Vec<bool>,
-    /// The same: whether what it gives comes to elements that find states by what packets are then.
+    /// For each element, true if packets are spread and those from this element come to elements that
+    /// look flows up by the addresses and ports that the packets have at this element.
     meets_boards: Vec<bool>,
 }
 
-/// How a batch gets to an element's input.
+/// The way by which a batch gets to the input of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As it is.
+    /// All packets stay at their worker.
     Here,
-    /// Each packet to the worker that its flow belongs to.
+    /// Each packet goes to the home of its flow.
     ToOwner,
-    /// Each packet to the worker that it is spread to.
+    /// Each packet goes to the worker that it is spread to.
     Spread,
-    /// Each packet to the worker that its flow belongs to, unless it may be where it is.
+    /// Each packet goes to the home of its flow, unless it may stay at its worker.
     Stay,
-    /// All packets to this worker.
+    /// All packets go to this worker.
     To(usize),
 }
 
 impl Placement {
-    /// The places for so many workers.
+    /// Decides the places of all elements for `workers` workers.
     pub fn new(plan: &Plan, effects: &[Effects], setup: &Setup, workers: usize) -> Placement {
         let mut placement = Placement {
             places: vec![Place::Everywhere; plan.len()],
@@ -94,6 +102,7 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
+        // An element that uses the state of others, or acts for others, works where they work.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing =
@@ -115,7 +124,8 @@ impl Placement {
         placement
     }
 
-    /// Elements that pull from each other, directly or through others, are at one place: the strictest of them.
+    /// Gives elements that pull from each other, directly or through others, one place: the strictest
+    /// of their places.
     fn join_pulled(&mut self, plan: &Plan) {
         let mut done = vec![false; plan.len()];
         for start in 0..plan.len() {
@@ -155,9 +165,11 @@ impl Placement {
         }
     }
 
-    /// Finds out behind which elements packets are certainly at the worker that their flow belongs to: those that pass
-    /// on what came that way, and change nothing that tells flows apart.
+    /// Finds the elements whose packets are certainly at the home of their flow when they leave. These
+    /// elements get all of their packets that way, and change no field that distinguishes flows.
     fn find_sorted(&mut self, plan: &Plan, effects: &[Effects]) {
+        // An element keeps packets at home if it makes and renames none, or if it chooses their home
+        // itself.
         let keeps: Vec<bool> = (0..plan.len())
             .map(|id| {
                 let makes = effects[id].emits.iter().any(|emit| !emit.is_copy());
@@ -169,6 +181,7 @@ impl Placement {
             })
             .collect();
         self.sorted = keeps.clone();
+        // Repeated until nothing changes, because there may be circles.
         loop {
             let before = self.sorted.clone();
             for id in 0..plan.len() {
@@ -186,11 +199,12 @@ impl Placement {
         }
     }
 
-    /// How packets get from an output of one element to an input of another one.
+    /// Returns the way of packets from an output of one element to an input of another.
     pub(crate) fn way(&self, from: ElementId, to: ElementId) -> Way {
         self.way_if(from, to, self.sorted[from])
     }
 
+    /// Like [`way`](Self::way), where `sorted` is true if packets leave `from` at the home of their flow.
     fn way_if(&self, from: ElementId, to: ElementId, sorted: bool) -> Way {
         let is_one = matches!(self.places[from], Place::One(_)) && !self.assigned[from];
         match (self.places[from], self.places[to]) {
@@ -210,8 +224,9 @@ impl Placement {
         }
     }
 
-    /// Elements that keep state for flows by addresses and ports, and to which fragments may come that have no ports: their
-    /// verdict on such may be another one than with one worker, because they do not come to the worker of their flow.
+    /// Returns the elements that keep state for flows by addresses and ports, and that may get fragments,
+    /// which have no ports. Their verdict on a fragment may differ from the verdict of a single worker,
+    /// because fragments do not come to the home of their flow.
     pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
         let comes_from_outside = |id: usize| {
             let notes = plan.classes[id].notes;
@@ -235,7 +250,8 @@ impl Placement {
         found
     }
 
-    /// Elements that packets may be handed to aside, because their flow belongs to another worker, in the order of packets' way.
+    /// Returns the elements at which packets may be sent home because their flow belongs to another
+    /// worker, upstream elements first.
     pub(crate) fn aside(&self, plan: &Plan) -> Vec<ElementId> {
         let mut order = plan.order();
         order.retain(|&to| {
@@ -246,14 +262,14 @@ impl Placement {
         order
     }
 
-    /// Returns what is known of the packets that an element passes on.
+    /// Returns the known facts about the packets that an element passes on.
     #[inline]
     pub(crate) fn origin(&self, id: ElementId) -> Origin {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
     }
 
-    /// True if an element behind this one finds the states of all workers' flows, and none on the way gives packets
-    /// other addresses or ports before.
+    /// True if an element downstream finds the states of all workers' flows, and no element between
+    /// gives packets other addresses or ports.
     fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
         let renames = |id: ElementId| {
             let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));
@@ -276,13 +292,13 @@ impl Placement {
         found
     }
 
-    /// Whether a worker does an element's work.
+    /// True if a worker does an element's work.
     pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
         !matches!(self.places[id], Place::One(place) if place != worker)
     }
 }
 
-/// Elements that an element pulls from, or that pull from it.
+/// Returns the elements that an element pulls from, and those that pull from it.
 fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)> + '_ {
     let ends = |sides: &'_ [Processing], ends: &'_ [Vec<(ElementId, usize)>]| {
         let of_pull = sides.iter().zip(ends).filter(|(side, _)| **side == Processing::Pull);
@@ -292,7 +308,7 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
     inputs.into_iter().chain(ends(&plan.outputs[id], &plan.forward[id]))
 }
 
-/// The place of an element for itself.
+/// Returns the place of an element by its own effects, and the reason if it is a single worker.
 fn own_place(
     plan: &Plan,
     id: ElementId,
@@ -302,7 +318,7 @@ fn own_place(
     let notes = plan.classes[id].notes;
     let one = |reason: String| (Place::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
-    // Others use what it has, unless that is each worker's own.
+    // Other elements use an element without ports. If it has state, the rules below decide.
     if inputs == 0 && outputs == 0 && effects.state.is_empty() {
         return one("no packets come to it".into());
     }
@@ -335,8 +351,8 @@ fn own_place(
             state.table
         ));
     }
-    // What is kept per core is added up later; but one entry for a flow is better than one on each core, where several are no
-    // different.
+    // State per core is added up later. But if several entries for a flow make no difference, one entry
+    // at its home is better than one on each core.
     let has_owner =
         |state: &State| !is_anywhere(state) || is_per_flow(state) && !(is_spread && effects.is_spread);
     match effects.state.iter().any(has_owner) {
@@ -345,12 +361,12 @@ fn own_place(
     }
 }
 
-/// Whether packets change the state, and only where they belong.
+/// True if packets change the state, and only at their home.
 fn is_written(state: &State) -> bool {
     !is_anywhere(state) && state.access != Access::Read
 }
 
-/// Whether any worker may have packets that use the state.
+/// True if packets of any worker may use the state.
 fn is_anywhere(state: &State) -> bool {
     matches!(state.access, Access::Soft | Access::Shared)
 }
@@ -361,16 +377,18 @@ fn goes_by_ports(state: &State) -> bool {
     is_written(state) && state.key.iter().any(is_port)
 }
 
-/// True if an element holds the fragments of a datagram until all are there.
+/// True if an element holds the fragments of a datagram until all have come.
 fn joins_fragments(effects: &Effects) -> bool {
     let is_identification = |field: &Field| *field == wire_field::IP_ID;
     effects.hold != Hold::None && effects.state.iter().any(|state| state.key.iter().any(is_identification))
 }
 
-/// Whether all packets that use one entry of the state belong to one worker: the key has both addresses, or those of a
-/// quoted packet, and ports, or the identification that fragments have in common.
+/// True if all packets that use one entry of the state belong to one worker. Its key must have both
+/// addresses and the ports, or the identification that fragments have in common instead of ports; or the
+/// addresses and ports of a quoted packet.
 fn is_per_flow(state: &State) -> bool {
-    // Bytes of addresses and ports in each kind of header, and of what stands for ports in fragments.
+    // Bytes of addresses and ports in each kind of header, and of the fields that replace ports in
+    // fragments.
     let has = |base, from: i32, to: i32| {
         (from..to).all(|byte| {
             state.key.iter().any(|field| {
@@ -388,19 +406,19 @@ fn is_per_flow(state: &State) -> bool {
     (v4 || v6) && (ports || identifier || identification) || quoted
 }
 
-/// Whether packets that differ in a field may belong to different workers.
+/// True if packets that differ in a field may belong to different workers.
 fn tells_flows_apart(field: &Field) -> bool {
     let overlaps =
         |offset: i32, length: u16, from: i32, to: i32| offset < to && from < offset + i32::from(length);
     match field {
         Field::Bytes { base: Base::Network, offset, length } => {
-            // Fragment offset and protocol of IPv4, and addresses of either version; but not IPv4's time to live and
-            // checksum nor IPv6's hop limit, which routers change.
+            // Fragment offset and protocol of IPv4, and the addresses of either version; but not IPv4's
+            // time to live and checksum, nor IPv6's hop limit, which routers change.
             let routed = matches!((*offset, *length), (7 | 8, 1) | (10, 2));
             !routed && overlaps(*offset, *length, 6, i32::MAX)
         }
         Field::Bytes { base: Base::Transport, offset, length } => {
-            // Ports, or type and identifier; ICMP's checksum between them is where a port is in others.
+            // Ports, or type and identifier. ICMP has its checksum where other protocols have a port.
             overlaps(*offset, *length, 0, 6)
         }
         Field::Bytes { base: Base::Data, .. } => true,

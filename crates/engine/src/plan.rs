@@ -9,29 +9,28 @@ use lang::{Diagnostic, Graph};
 
 use crate::problem::Problem;
 
-/// A graph whose classes are known and whose connections make sense.
+/// A graph whose classes are known and whose connections are valid.
 pub struct Plan {
     /// The graph.
     pub graph: Graph,
     /// The class of each element.
     pub classes: Vec<&'static Class>,
-    /// Per element and input: how packets come.
+    /// The processing of each input, by element and input.
     pub inputs: Vec<Vec<Processing>>,
-    /// Per element and output: how packets go.
+    /// The processing of each output, by element and output.
     pub outputs: Vec<Vec<Processing>>,
-    /// Per element and output: every input that it is connected to.
+    /// Every input that an output is connected to, by element and output.
     pub forward: Vec<Vec<Vec<(ElementId, usize)>>>,
-    /// Per element and input: every output that it is connected to.
+    /// Every output that an input is connected to, by element and input.
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
 }
 
 impl Plan {
-    /// Checks a graph against the classes of a registry, in Click's order: classes, port counts, push and pull,
-    /// doubled and unused ports; the first kind of mistake that there is gets reported, all of that kind at
-    /// once.
+    /// Checks a graph against the classes of a registry, in Click's order: classes, port counts, push and
+    /// pull, doubled and unused ports. Reports all errors of the first kind of which there are any.
     ///
     /// # Errors
-    /// What is wrong.
+    /// If the graph is not valid: the errors.
     pub fn new(graph: Graph, registry: &Registry) -> Result<Plan, Vec<Problem>> {
         let classes = find_classes(&graph, registry)?;
         let mut plan = Plan {
@@ -48,17 +47,17 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.classes.len()
     }
 
-    /// Whether there are no elements.
+    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }
 
-    /// Whether an element has a task.
+    /// True if an element has a task.
     pub fn has_task(&self, id: ElementId) -> bool {
         match self.classes[id].notes.task {
             Task::Never => false,
@@ -68,15 +67,16 @@ impl Plan {
         }
     }
 
-    /// An element whose packets come whether there is time for them or not, if there is one.
+    /// Returns an element that gets packets at any time, such as an interface, if there is one.
     pub fn live(&self) -> Option<ElementId> {
         (0..self.len()).find(|&id| self.classes[id].notes.is_live && !self.outputs[id].is_empty())
     }
 
-    /// All elements, each behind those that packets come to it from, but where these are in a circle.
+    /// Returns all elements, upstream elements first. The order within a circle starts at an element where
+    /// packets enter it.
     pub fn order(&self) -> Vec<ElementId> {
-        // Elements that are left for the last time, the other way round; beginnings first, so that a circle is entered
-        // where packets enter it.
+        // Depth-first search, in the reverse order of leaving elements. It starts at elements without
+        // inputs, so that it enters a circle where packets enter it.
         let mut found = vec![false; self.len()];
         let mut order = Vec::with_capacity(self.len());
         let (beginnings, others): (Vec<_>, Vec<_>) =
@@ -101,12 +101,12 @@ impl Plan {
         order
     }
 
-    /// Where packets go from an element.
+    /// Returns the elements that the outputs of an element are connected to.
     fn next(&self, id: ElementId) -> Vec<ElementId> {
         self.forward[id].iter().flatten().map(|&(to, _)| to).collect()
     }
 
-    /// `name :: Class`, as messages show it.
+    /// Returns `name :: Class`, as messages show it.
     pub fn declaration(&self, id: ElementId) -> String {
         let element = &self.graph.elements[id];
         format!("{} :: {}", element.name, element.class)
@@ -171,11 +171,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Lets push and pull spread over connections and through agnostic elements until nothing changes. Ports
-    /// that are agnostic in the end are push.
+    /// Propagates push and pull over connections and through agnostic elements until nothing changes. Ports
+    /// that are still agnostic then become push.
     fn resolve_processing(&mut self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
-        // Each change is spread once, so the whole takes time in proportion to ports and connections.
+        // Each change is propagated once, so the time is proportional to ports and connections.
         let mut changed: Vec<ElementId> = (0..self.len()).collect();
         let mut mixed = BTreeSet::new();
         while let Some(id) = changed.pop() {
@@ -219,7 +219,7 @@ impl Plan {
                     }
                 }
             }
-            // What was learned from outputs may now go on to inputs of the same element.
+            // What was learned from outputs may now apply to inputs of the same element.
             if self.agnostic_pairs(id).any(|(i, o)| {
                 (self.inputs[id][i] == Processing::Agnostic) != (self.outputs[id][o] == Processing::Agnostic)
             }) {
@@ -252,7 +252,7 @@ impl Plan {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// Pairs of ports of one element that have to agree.
+    /// Returns the pairs of an input and an output of one element that must have the same processing.
     fn agnostic_pairs(&self, id: ElementId) -> impl Iterator<Item = (usize, usize)> + use<> {
         let class = self.classes[id];
         let agnostic = move |output, port| {
@@ -264,8 +264,8 @@ impl Plan {
             .filter(move |&(i, o)| agnostic(false, i) && agnostic(true, o) && ports::flows(class.flow, i, o))
     }
 
-    /// Follows every path that packets can take from an element's outputs (or, upstream, to its inputs), and
-    /// stops on each at the first element for which `pick` has something.
+    /// Follows every path of packets from an element's outputs (or, upstream, to its inputs). Each path
+    /// ends at the first element for which `pick` returns a value. Returns these values.
     pub(crate) fn nearest<T>(
         &self,
         from: ElementId,
@@ -274,7 +274,7 @@ impl Plan {
     ) -> Vec<T> {
         let ends = if downstream { &self.forward } else { &self.backward };
         let mut found = Vec::new();
-        // Ports on the side that the search leaves elements by, and elements already picked.
+        // Ports by which the search leaves elements, and elements already picked.
         let mut seen: Vec<(ElementId, usize)> = (0..ends[from].len()).map(|port| (from, port)).collect();
         let mut picked = BTreeSet::new();
         let mut next = 0;
@@ -302,7 +302,7 @@ impl Plan {
         found
     }
 
-    /// All elements that packets may come to that leave an element by an output.
+    /// Returns all elements that packets from an output may come to.
     pub(crate) fn reached(&self, from: ElementId, output: usize) -> BTreeSet<ElementId> {
         let mut reached = BTreeSet::new();
         let mut seen = BTreeSet::from([(from, output)]);
@@ -318,7 +318,7 @@ impl Plan {
         reached
     }
 
-    /// Push outputs and pull inputs have exactly one connection, every port has at least one.
+    /// Checks that push outputs and pull inputs have exactly one connection, and every port at least one.
     fn check_use(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
         for (output, side) in [(false, &self.inputs), (true, &self.outputs)] {
@@ -349,7 +349,7 @@ impl Plan {
     }
 }
 
-/// The class of each element, or all unknown classes at once.
+/// Returns the class of each element, or an error for each unknown class.
 fn find_classes(graph: &Graph, registry: &Registry) -> Result<Vec<&'static Class>, Vec<Problem>> {
     let mut unknown: BTreeMap<&str, Vec<ElementId>> = BTreeMap::new();
     let mut classes = Vec::with_capacity(graph.elements.len());

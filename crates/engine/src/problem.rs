@@ -1,26 +1,26 @@
-//! What is wrong with a configuration beyond its syntax.
+//! Problems of a configuration that has no syntax errors.
 
 use lang::{Diagnostic, Sources, Span};
 
-/// A finding of the engine or of an element.
+/// A problem that the engine or an element has found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// `While configuring 'name :: Class'`, where an element speaks for itself.
+    /// The context, such as `While configuring 'name :: Class'`, if the problem comes from an element.
     pub context: Option<String>,
-    /// The place of the element that the context names; what is said may be about a part of its arguments, or about a
-    /// value that stands elsewhere.
+    /// The span of the element that the context names. The span of the diagnostic may be a part of its
+    /// arguments, or a value elsewhere.
     pub context_span: Option<Span>,
-    /// What and where.
+    /// The message and its span.
     pub diagnostic: Diagnostic,
 }
 
 impl Problem {
-    /// A finding without a context.
+    /// Makes a problem without a context.
     pub fn new(diagnostic: Diagnostic) -> Problem {
         Problem { context: None, context_span: None, diagnostic }
     }
 
-    /// One line, `file:line:column: error: message`, and further lines for hints.
+    /// Renders the problem: a line `file:line:column: error: message`, and further lines for hints.
     pub fn render(&self, sources: &Sources) -> String {
         let mut diagnostic = self.diagnostic.clone();
         if let Some(context) = &self.context {

@@ -1,4 +1,4 @@
-//! Giving an element other arguments while the graph runs.
+//! Gives an element other arguments while the graph runs.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use crate::facts;
 use crate::host::Inner;
 
 impl Inner {
-    /// Makes a new element from other arguments, and puts it into the place of the old one, with its state. If
-    /// anything is wrong with them, the old one stays as it is.
+    /// Makes a new element from other arguments, and puts it into the slot of the old element, with its
+    /// state. If there is an error, the old element stays as it is.
     ///
     /// # Errors
-    /// What the user should know.
+    /// If the arguments are wrong, or would break facts that other elements rely on: a message for the
+    /// user.
     pub(crate) fn reconfigure(&mut self, core: &mut Core, id: ElementId, config: &str) -> Result<(), String> {
         if self.elements[id].is_none() {
             return Err(format!("'{}' is busy", self.plan.graph.elements[id].name));
@@ -36,14 +37,15 @@ impl Inner {
             return Err(error);
         }
         if let Some(state) = old.take_state() {
-            // Of the same class, so it fits; if it did not, the new element would start afresh.
+            // The state fits, because the class is the same. If it did not, the new element would start
+            // without it.
             let _ = new.put_state(&mut cx, state);
         }
         debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
         let effects = new.effects();
         let same = std::mem::replace(&mut self.effects[id], effects) == self.effects[id];
         self.elements[id] = Some(new);
-        // Who has flows on lease has them from the old one.
+        // Elements that lease flows have got them from the old element.
         if !same || self.effects[id].leases.is_some() {
             self.outdate(id);
         }
@@ -52,8 +54,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Elements have been told at the start who reads which annotations and what is written, so a new declaration must
-    /// not say more.
+    /// Checks the effects of a new element. Elements were configured at the start for the annotations that
+    /// are read and the bytes that are written, so the new effects must not add to these.
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = facts::gather(&self.effects, &self.plan.forward);
@@ -92,12 +94,12 @@ impl Inner {
         Ok(())
     }
 
-    /// An element's arguments as they are now.
+    /// Returns the current arguments of an element.
     pub(crate) fn config(&self, id: ElementId) -> &str {
         self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)
     }
 
-    /// The graph with its elements' arguments as they are now.
+    /// Returns the flat configuration with the current arguments of its elements.
     pub(crate) fn flat(&self) -> String {
         if self.configs.is_empty() {
             return lang::flatten(&self.plan.graph);

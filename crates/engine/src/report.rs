@@ -1,4 +1,4 @@
-//! What became of every packet.
+//! Accounts for every packet of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,98 +10,100 @@ use crate::worker::Worker;
 /// The final report of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Every element, in the order of the graph.
+    /// The report of each element, in the order of the graph.
     pub elements: Vec<ElementReport>,
-    /// The graph as a whole.
+    /// The sums for the whole graph.
     pub totals: Totals,
-    /// Each worker, if there are several.
+    /// The report of each worker, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<WorkerReport>,
 }
 
-/// One of several workers: `in + taken = out + held + dropped + handed`.
+/// The report of one of several workers: `in + taken = out + held + dropped + handed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkerReport {
-    /// Packets that elements of its copy made.
+    /// The number of packets that elements of its copy made.
     #[serde(rename = "in")]
     pub packets_in: u64,
-    /// Packets that left the graph here.
+    /// The number of packets that left the graph here.
     pub out: u64,
-    /// Packets that elements of its copy hold.
+    /// The number of packets that elements of its copy hold.
     pub held: u64,
-    /// Packets dropped here.
+    /// The number of packets dropped here.
     pub dropped: u64,
-    /// Packets handed over to other workers.
+    /// The number of packets handed over to other workers.
     pub handed: u64,
-    /// Packets taken over from other workers.
+    /// The number of packets taken over from other workers.
     pub taken: u64,
-    /// The most packets that have waited for it at once in the rings from other workers.
+    /// The largest number of packets that have waited for this worker at once in the rings from other
+    /// workers.
     pub waited: u64,
-    /// Where order is kept: packets that have left behind others that came after them.
+    /// The number of packets that left after packets that had been spread later, if order is kept.
     pub late: u64,
-    /// Where packets of flows are spread without their order: by how many packets the worst that this worker has dealt with has come
-    /// too late, of those that were spread behind it.
+    /// The largest number of packets by which a packet that this worker has processed was overtaken. `None`
+    /// if packets of a flow are not spread, or their order is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub displaced: Option<u64>,
-    /// By how many packets one may come too late. `None` where packets come from interfaces, which cannot wait.
+    /// The limit of `displaced`. `None` if packets come from interfaces, which cannot wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub displaced_most: Option<u64>,
 }
 
-/// One element: `in = out + held + dropped`.
+/// The report of one element: `in = out + held + dropped`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ElementReport {
-    /// Its name.
+    /// The name of the element.
     pub name: String,
-    /// Its class.
+    /// The class of the element.
     pub class: String,
-    /// Packets that came in or were made (read, copied, generated).
+    /// The number of packets that came in or were made (read, copied, generated).
     #[serde(rename = "in")]
     pub packets_in: u64,
-    /// Packets among them that were made by the element.
+    /// The number of packets among them that were made by the element.
     pub made: u64,
-    /// Packets that left through outputs or left the graph.
+    /// The number of packets that left through outputs or left the graph.
     pub out: u64,
-    /// Packets that it holds.
+    /// The number of packets that the element holds.
     pub held: u64,
-    /// Dropped packets by reason.
+    /// The number of dropped packets for each reason.
     pub drops: BTreeMap<&'static str, u64>,
-    /// Packets that have come to its interface and were lost there; they are in no other count.
+    /// The number of packets that came to the element's interface and were lost there. No other count
+    /// includes them.
     pub missed: u64,
 }
 
-/// The graph as a whole: `in = out + held + dropped`.
+/// The sums for the whole graph: `in = out + held + dropped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Packets that elements made: read from files and interfaces, copied, generated.
+    /// The number of packets that elements made: read from files and interfaces, copied, generated.
     #[serde(rename = "in")]
     pub packets_in: u64,
-    /// Packets that left the graph.
+    /// The number of packets that left the graph.
     pub out: u64,
-    /// Packets that elements hold.
+    /// The number of packets that elements hold.
     pub held: u64,
-    /// Packets dropped.
+    /// The number of packets dropped.
     pub dropped: u64,
-    /// Dropped packets by reason.
+    /// The number of dropped packets for each reason.
     pub drops: BTreeMap<&'static str, u64>,
-    /// Packets that have come to interfaces and were lost there; they are in no other count.
+    /// The number of packets that came to interfaces and were lost there. No other count includes them.
     pub missed: u64,
 }
 
 impl ElementReport {
-    /// Packets dropped for any reason.
+    /// Returns the number of packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }
 
-    /// Whether every packet is accounted for.
+    /// True if every packet is accounted for.
     pub fn balances(&self) -> bool {
         self.packets_in == self.out + self.held + self.dropped()
     }
 }
 
 impl Report {
-    /// The reports of several workers on their copies of one graph as one.
+    /// Adds up the reports of several workers on their copies of one graph.
     pub(crate) fn sum(reports: impl IntoIterator<Item = Report>) -> Report {
         let mut reports = reports.into_iter();
         let Some(mut sum) = reports.next() else {
@@ -128,7 +130,7 @@ impl Report {
         sum
     }
 
-    /// Whether every packet is accounted for, in each element and in all.
+    /// True if every packet is accounted for, in each element and in the sums.
     pub fn balances(&self) -> bool {
         let t = &self.totals;
         t.packets_in == t.out + t.held + t.dropped && self.elements.iter().all(ElementReport::balances)
@@ -142,7 +144,7 @@ fn add(to: &mut BTreeMap<&'static str, u64>, from: BTreeMap<&'static str, u64>) 
 }
 
 impl Worker {
-    /// What has become of every packet so far.
+    /// Makes a report of all packets so far.
     pub fn report(&mut self) -> Report {
         self.inner.settle_stand_ins(&mut self.core);
         let mut totals = Totals::default();

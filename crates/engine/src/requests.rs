@@ -1,4 +1,4 @@
-//! Requests from outside that do not end a run: what USR1, HUP and USR2 ask for.
+//! Requests from outside that do not end a run, made by the signals USR1, HUP and USR2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,25 +10,25 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use crate::report::Report;
 use crate::worker::Worker;
 
-/// Makes text of a report.
+/// A function that makes the text of a report.
 pub type Render = Arc<dyn Fn(&Report) -> String + Send + Sync>;
 
-/// Flags that signal handlers raise, and how reports are written. An element that waits for one of these signals hears of it, and
-/// nothing else is done.
+/// Flags that signal handlers raise, and the function that renders reports. If an element waits for one of
+/// these signals, the element is called instead.
 #[derive(Clone, Default)]
 pub struct Requests {
-    /// Raised by USR1: the report so far is written to standard error.
+    /// The flag of USR1. The report so far is written to standard error.
     pub report: Arc<AtomicBool>,
-    /// Raised by HUP: the configuration cannot be read again yet, which is said.
+    /// The flag of HUP. A message says that the configuration cannot be read again.
     pub reload: Arc<AtomicBool>,
-    /// Raised by USR2: that it does nothing is said.
+    /// The flag of USR2. A message says that the signal does nothing.
     pub nothing: Arc<AtomicBool>,
-    /// Makes text of a report; without it none is written.
+    /// The function that renders a report. Without it, no report is written.
     pub render: Option<Render>,
 }
 
 impl Requests {
-    /// Forgets the request of a signal that an element has taken for itself.
+    /// Clears the flag of a signal that an element handles.
     pub(crate) fn take_back(&self, number: i32) {
         let flag = match number {
             SIGUSR1 => &self.report,
@@ -43,7 +43,7 @@ impl Requests {
 /// The time that other workers have for their part of a report.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The sleep between looks at whether they have given it.
+/// The time to sleep between two checks for reports of other workers.
 const LOOK: Duration = Duration::from_micros(200);
 
 impl Worker {
@@ -82,7 +82,7 @@ impl Worker {
         self.inner.sink.flush();
     }
 
-    /// The report of all workers while they run. Those that do not answer in time are left out.
+    /// Returns the report of all workers while they run. Workers that do not answer in time are left out.
     fn report_of_all(&mut self) -> Report {
         let own = self.report();
         let Some(team) = self.inner.team.clone() else { return own };
@@ -100,7 +100,7 @@ impl Worker {
         others.for_each(|worker| team.ask_for_report(worker));
         let end = Instant::now() + PATIENCE;
         while team.awaits_reports() && Instant::now() < end {
-            // One of them may be waiting for an answer of this one.
+            // Another worker may be waiting for an answer of this worker.
             self.inner.answer(&mut self.core);
             std::thread::sleep(LOOK);
         }

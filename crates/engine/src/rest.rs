@@ -1,9 +1,9 @@
-//! How a worker waits that has nothing to do: asleep, and awake for the last moment before a timer.
+//! Puts a worker without work to sleep, and keeps it awake for the last moment before a timer.
 //!
-//! A sleep ends late: the kernel's timer, an idle core and the scheduler add some 10 to 100 microseconds, which is more than
-//! many elements hold packets for. A worker that waits for a timer therefore sleeps less, by as much as its sleeps have been late,
-//! and looks for work like one that never sleeps until the timer is due. [`Options::spin`](crate::Options::spin) is the most that it
-//! stays awake.
+//! A sleep ends late. The kernel's timer, an idle core and the scheduler add some 10 to 100 microseconds,
+//! which is longer than many elements hold packets. So a worker that waits for a timer sleeps less, by as
+//! much as its sleeps have been late. Then it polls for work until the timer is due, like a worker that
+//! never sleeps. [`Options::spin`](crate::Options::spin) is the longest time that it stays awake.
 
 use std::time::{Duration, Instant};
 
@@ -13,28 +13,30 @@ use nix::sys::prctl;
 use crate::handover::Links;
 use crate::worker::Worker;
 
-/// Longest sleep of an idle driver, so that an interrupt is noticed.
+/// The longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
-/// How long to look for work from other workers before one sleeps.
+/// The time for which a worker polls for work from other workers before it sleeps.
 const LOOKOUT: Duration = Duration::from_micros(10);
-/// Longest sleep of workers that need not notice interrupts: others ring for them.
+/// The longest sleep of workers that need not notice interrupts. Other workers ring their bell.
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// The lateness of sleeps, in nanoseconds: four of five end no later.
+/// The lateness of sleeps, in nanoseconds. Four of five sleeps end no later.
 pub(crate) struct Lateness(i64);
 
 impl Default for Lateness {
-    /// The slack that Linux gives timers of ordinary threads.
+    /// Returns the timer slack that Linux gives ordinary threads.
     fn default() -> Self {
         Lateness(50_000)
     }
 }
 
 impl Lateness {
-    /// One sleep that has ended late counts no more than this: others may have had the core.
+    /// The largest lateness that counts for one sleep. If it is larger, other threads may have had the
+    /// core.
     const MOST: i64 = 1_000_000;
 
-    /// Notes how late a sleep has ended. Rises four times as fast as it falls, which leads to where one of five is later.
+    /// Notes how late a sleep has ended. The value rises four times as fast as it falls, so that every
+    /// fifth sleep is later.
     fn note(&mut self, late: i64) {
         let more = late.clamp(0, Self::MOST) - self.0;
         self.0 += if more > 0 { more / 4 } else { more / 16 };
@@ -42,15 +44,15 @@ impl Lateness {
 }
 
 impl Worker {
-    /// Asks the kernel for sleeps that end as early as it can do, where timers are to be kept.
+    /// Asks the kernel for sleeps that end as early as possible, if timers are to be exact.
     pub(crate) fn ask_for_short_sleeps(&self) {
         if !self.options.spin.is_zero() {
-            // What the kernel refuses is seen in how late sleeps end.
+            // If the kernel refuses, the measured lateness of sleeps shows it.
             let _ = prctl::set_timerslack(1);
         }
     }
 
-    /// Waits for the next timer: asleep while that is safe, for a moment else.
+    /// Waits for the next timer: asleep if it is far enough away, otherwise awake for a moment.
     pub(crate) fn wait_for_timer(&mut self) {
         let spin = i64::try_from(self.options.spin.as_nanos()).unwrap_or(i64::MAX);
         let Some(at) = self.inner.timers.wake_up(Timestamp(self.lateness.0.min(spin))) else { return };
@@ -63,12 +65,12 @@ impl Worker {
         }
     }
 
-    /// Waits for something to happen outside.
+    /// Waits for an event from outside.
     pub(crate) fn nap(&mut self) {
         self.rest(SLEEP);
     }
 
-    /// Sleeps for at most so long.
+    /// Sleeps for at most the given time.
     fn rest(&mut self, longest: Duration) {
         self.inner.sink.flush();
         if self.options.busy_poll {
@@ -86,26 +88,26 @@ impl Worker {
         } else {
             self.inner.watches.wait(longest, None)
         };
-        // Whoever was woken slept less.
+        // A worker that was woken slept less.
         let late = self.clock.now() - end;
         if late >= Timestamp::ZERO {
             self.lateness.note(late.0);
         }
         if self.inner.team.is_some() {
-            // That was no work, whatever comes now.
+            // The sleep does not count as work, whatever comes next.
             self.look_at_clock();
         }
         self.tell_ready(ready);
     }
 
-    /// Sleeps until another worker has something for this one, a file is ready, or time is over. Looks around for a
-    /// moment first, because waking up takes longer than most pauses are.
+    /// Sleeps until another worker has work for this worker, a file is ready, or the time is over. Polls
+    /// for a moment first, because waking up takes longer than most pauses last.
     #[cold]
     fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
         let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return Vec::new() };
         let bell = &team.bells[links.me];
         bell.listen();
-        // Whoever has something for this worker from here on rings.
+        // From here on, any worker that has work for this worker rings.
         if links.has_work() || team.has_word_for(links.me) {
             return Vec::new();
         }
@@ -125,7 +127,7 @@ impl Worker {
         ready
     }
 
-    /// Lets elements read and write whose files are ready.
+    /// Calls the elements whose files are ready, so that they read and write.
     pub(crate) fn serve_files(&mut self) {
         let ready = self.inner.watches.wait(Duration::ZERO, None);
         self.tell_ready(ready);
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn lateness_settles_where_one_sleep_of_five_is_later() {
-        // Of five sleeps one ends 100 us late, and the others do at 0, 10, 20 and 30 us.
+        // Of five sleeps, one ends 100 us late, and the others end 0, 10, 20 and 30 us late.
         let mut lateness = Lateness::default();
         let (mut later, mut sum) = (0, 0);
         for round in 0..1000 {

@@ -1,37 +1,37 @@
-//! Who tells whom that there are packets, or room (Click's notifiers).
+//! Signals between elements: there are packets to pull, or there is room to push (Click's notifiers).
 //!
-//! Elements that give a signal keep it up to date; those who pull (or push) ask whether any signal that could
-//! reach them is on. The search goes along pull connections upstream (for packets) or push connections
-//! downstream (for room), through elements that merely pass packets on.
+//! An element that gives a signal keeps its state up to date. An element that pulls (or pushes) asks if any
+//! signal that can reach it is on. A signal of packets goes along pull connections downstream; a signal of
+//! room goes along push connections upstream. Both go through elements that only pass packets on.
 
 use element::ports::{self, Processing};
 use element::{ElementId, Signal};
 
 use crate::plan::Plan;
 
-/// The signals that one port hears.
+/// The signals that a port hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hears {
-    /// Somebody on the way gives no signal: always on.
+    /// An element on the way gives no signal, so the port always counts as signalled.
     Always,
-    /// On if one of these gives it.
+    /// The port is signalled if any of these elements gives its signal.
     Any(Vec<ElementId>),
 }
 
 pub(crate) struct Signals {
-    /// State by element: packets, room.
+    /// The state of each element's signals: packets, and room.
     packets: Vec<bool>,
     room: Vec<bool>,
-    /// What each input (for packets) and output (for room) hears.
+    /// The signals that each input (for packets) and each output (for room) hears.
     inputs: Vec<Vec<Hears>>,
     outputs: Vec<Vec<Hears>>,
-    /// Who wakes up when an element's signal comes on.
+    /// For each element, the elements that are scheduled when its signal is turned on.
     packet_listeners: Vec<Vec<ElementId>>,
     room_listeners: Vec<Vec<ElementId>>,
-    /// Elements in the middle of pull paths that give a signal of their own and hear this element: theirs comes
-    /// on with it.
+    /// For each element, the elements in the middle of pull paths that hear it and give a signal of their
+    /// own, which is turned on together with the signal of this element.
     relays: Vec<Vec<ElementId>>,
-    /// Who has to be woken, while a signal spreads.
+    /// The elements to wake, while a signal spreads.
     woken: Vec<ElementId>,
 }
 
@@ -72,7 +72,7 @@ impl Signals {
         signals
     }
 
-    /// Whether a port hears a signal.
+    /// True if a port hears a signal that is on.
     pub(crate) fn heard(&self, id: ElementId, signal: Signal, port: usize) -> bool {
         let (hears, state) = match signal {
             Signal::Packets => (self.inputs[id].get(port), &self.packets),
@@ -84,7 +84,7 @@ impl Signals {
         }
     }
 
-    /// Changes a signal; those to wake if it came on.
+    /// Turns a signal on or off. Returns the elements to wake if it was turned on.
     pub(crate) fn set(&mut self, id: ElementId, signal: Signal, on: bool) -> &[ElementId] {
         let state = match signal {
             Signal::Packets => &mut self.packets[id],
@@ -101,12 +101,12 @@ impl Signals {
         }
     }
 
-    /// Turns the signals of relays on, and theirs; those to wake.
+    /// Turns on the signals of relays, and of their relays. Returns the elements to wake.
     fn spread(&mut self, id: ElementId) -> &[ElementId] {
         self.woken.clear();
         self.woken.push(id);
         let mut next = 0;
-        // First the elements whose signal came on, each in turn; then their listeners in their place.
+        // First the elements whose signal was turned on are collected, then the listeners of each of them.
         while let Some(&source) = self.woken.get(next) {
             next += 1;
             for &relay in &self.relays[source] {
@@ -122,8 +122,8 @@ impl Signals {
         &self.woken[next..]
     }
 
-    /// The elements that an input (for packets) or output (for room) hears, and whether they give their signal;
-    /// `None` where somebody on the way gives none.
+    /// Returns the elements that an input (for packets) or output (for room) hears, each with the state of
+    /// its signal. `None` if an element on the way gives no signal.
     pub(crate) fn givers(
         &self,
         id: ElementId,
@@ -141,23 +141,24 @@ impl Signals {
     }
 }
 
-/// The elements that each port hears a signal of, by element and port: inputs of packets, outputs of room.
+/// Returns the signals that each port hears, by element and port: of packets for inputs, of room for
+/// outputs.
 ///
-/// Each signal is followed from who gives it to all who hear it, so that this takes as long as there are connections and
-/// signals that are heard.
+/// Each signal is followed from its giver to all ports that hear it, so that the time is proportional to
+/// the number of connections and of signals heard.
 fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
     let upstream = signal == Signal::Packets;
     let (sides, through) = match upstream {
         true => (&plan.inputs, Processing::Pull),
         false => (&plan.outputs, Processing::Push),
     };
-    // Ports are numbered in one row.
+    // All ports are numbered consecutively.
     let first: Vec<usize> =
         sides.iter().scan(0, |next, side| Some(std::mem::replace(next, *next + side.len()))).collect();
     let asks = |element: ElementId, port: usize| sides[element][port] == through;
     let ports =
         || (0..plan.len()).flat_map(|element| (0..sides[element].len()).map(move |port| (element, port)));
-    // By port: the ports that hear what it hears. By element: those that hear it itself.
+    // By port: the ports that hear what it hears. By element: the ports that hear the element directly.
     let mut followers = vec![Vec::new(); ports().count()];
     let mut listeners = vec![Vec::new(); plan.len()];
     let mut always = Vec::new();
@@ -182,7 +183,7 @@ fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
                 ends_here = false;
                 followers[first[other] + p].push(number);
             }
-            // Where the way ends at somebody who gives no signal, there may always be packets, or room.
+            // A path that ends at an element without a signal may have packets, or room, at any time.
             if ends_here {
                 always.push(number);
             }
@@ -204,7 +205,7 @@ fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
             }
         }
     }
-    // Nobody at all means that packets never come, and that there is always room.
+    // Without any giver, packets never come, and there is always room.
     let mut all = is_always.into_iter().zip(heard).map(|(is_always, heard)| match is_always {
         _ if heard.is_empty() && !upstream => Hears::Always,
         true => Hears::Always,
@@ -239,7 +240,7 @@ mod tests {
     static MERGE: Class = Class { name: "Merge", ports: "1/1", ..PLAIN };
     static FORK: Class = Class { name: "Fork", ports: "1/-", processing: "h", ..PLAIN };
     static CHOOSE: Class = Class { name: "Choose", ports: "-/1", processing: "l", ..PLAIN };
-    // Its second output is not for what comes in.
+    // Packets that come in do not go to the second output.
     static SIDE: Class = Class { name: "Side", ports: "1/2", processing: "h", flow: "x/xy", ..PLAIN };
     static STORE: Class = Class {
         name: "Store",
@@ -261,7 +262,7 @@ mod tests {
         Plan::new(graph, &Registry::new().with(&classes)).ok()
     }
 
-    /// A graph of push paths that fork and come together, into stores, and of pull paths out of them.
+    /// Makes a graph of push paths that fork and join, into stores, and of pull paths out of them.
     fn random(r: &mut Rng) -> String {
         let (mut text, mut declared) = (String::new(), "c :: Choose;\n".to_string());
         let [pushes, stores] = [r.usize(1..8), r.usize(1..6)];
@@ -274,7 +275,7 @@ mod tests {
                 _ => 1,
             };
             for output in 0..outputs {
-                // Circles as well.
+                // The target may be upstream, so that there are circles.
                 let to = match r.usize(..3) {
                     0 => format!("p{}", r.usize(..pushes)),
                     1 => format!("s{}", r.usize(..stores)),
@@ -298,7 +299,7 @@ mod tests {
         format!("{declared}{text}c -> {behind};\n")
     }
 
-    /// The elements that one port hears, by the plain search: from the port along every way.
+    /// Returns the signals that a port hears, by a plain search from the port along every path.
     fn search(plan: &Plan, id: ElementId, port: usize, signal: Signal) -> Hears {
         let upstream = signal == Signal::Packets;
         let (sides, through) = match upstream {
@@ -362,7 +363,7 @@ mod tests {
         assert!(plans > 1000 && heard > 5000, "{plans} graphs, {heard} ports");
     }
 
-    /// With a search per port these took hours.
+    /// Checks graphs for which a search per port took hours.
     #[test]
     fn long_rows_and_wide_forks_are_quick() {
         const MANY: usize = 50_000;

@@ -1,5 +1,5 @@
-//! Orders of mechanisms that cannot work: what may stand where payloads have been left aside, whether they are ever put back,
-//! and what undoes order that has been restored.
+//! Finds wrong orders of elements: elements that need payloads where these are parked, payloads that are
+//! parked and never joined again, and elements that undo an order that was restored.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,11 @@ use element::{Effects, ElementId};
 
 use crate::facts::{Forward, starts_of_packets};
 
-/// Where payloads start in Ethernet frames.
+/// The offset of the start of an Ethernet frame from its IP header, in bytes.
 const ETHERNET: i32 = -14;
 
-/// Elements that must not stand where they do: which, the one that has left the payloads aside, and why.
+/// Returns the elements that get sliced packets and must not: each with the element that has parked the
+/// payloads, and the reason.
 pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId, String)> {
     let parking = (0..effects.len()).filter_map(|id| Some((id, effects[id].sliced.parks?)));
     let mut parking = parking.peekable();
@@ -26,11 +27,12 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
         let mut seen = BTreeSet::new();
         let mut open = forward[id].get(output).cloned().unwrap_or_default();
         while let Some((to, input)) = open.pop() {
-            // Another table's payloads are not put back here.
+            // Payloads of another table are not joined here.
             if effects[to].sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
-            // Who stands for others may ask in another order than they, but decides by nothing else.
+            // A stand-in may test fields in another order than the elements that it acts for, but decides
+            // by the same fields.
             let stood_for = &effects[to].stands_for;
             let asked = if stood_for.is_empty() { std::slice::from_ref(&to) } else { stood_for };
             let why = |&id: &ElementId| {
@@ -50,7 +52,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
     found
 }
 
-/// Elements that leave payloads aside which nobody puts back, or put back what nobody leaves aside: which, what, and what to do.
+/// Returns the elements that park payloads which no element joins, or join payloads that no element parks:
+/// each with the error and a hint.
 pub(crate) fn unjoined(
     effects: &[Effects],
     forward: &Forward,
@@ -60,7 +63,7 @@ pub(crate) fn unjoined(
     let mut found = Vec::new();
     for (id, Effects { sliced, .. }) in effects.iter().enumerate() {
         match (sliced.parks, sliced.joins) {
-            // Who does both has its other half on the way back, wherever that leads.
+            // For an element that does both, the way back may lead through anything.
             (Some((output, table)), None) if !reaches_joint(effects, forward, (id, output), table) => found.push((
                 id,
                 "leaves payloads aside, and no way leads to who puts them back",
@@ -77,7 +80,8 @@ pub(crate) fn unjoined(
     found
 }
 
-/// Whether packets of an output come to who puts payloads of this table back, or leave to where others may send them back to it.
+/// True if packets of an output come to an element that joins payloads of this table, or are sent out while
+/// there is such an element, to which they may come back.
 fn reaches_joint(
     effects: &[Effects],
     forward: &Forward,
@@ -103,7 +107,8 @@ fn reaches_joint(
     false
 }
 
-/// Elements that may reorder what others in front of them have put in order: which, and whose work they undo.
+/// Returns the elements that may reorder packets which an element upstream has put in order: each with that
+/// element.
 pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId)> {
     let mut found = Vec::new();
     for id in (0..effects.len()).filter(|&id| effects[id].order == Order::Restores) {
@@ -114,7 +119,8 @@ pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
                 match effects[to].order {
                     Order::Restores => {}
                     _ if std::mem::replace(&mut seen[to], true) => {}
-                    // Who holds packets by flow moves those of one flow by their own numbers only.
+                    // An element that holds packets by flow reorders packets of one flow only by their own
+                    // numbers.
                     Order::MayReorder if effects[to].hold != Hold::PerFlow => found.push((to, id)),
                     _ => open.push(to),
                 }
@@ -165,7 +171,7 @@ mod tests {
 
     #[test]
     fn who_stands_for_others_is_asked_about_them() {
-        // Behind the joint there is one that reads the payload, and one that does not.
+        // Downstream of the joint there is an element that reads the payload, and one that does not.
         let standing_for = |stands_for: Vec<ElementId>| Effects { stands_for, ..reading(&[Field::Length]) };
         assert_eq!(chain(standing_for(vec![0]), true), Vec::<String>::new());
         assert_eq!(chain(standing_for(vec![0, 4]), true), ["writes the payload"]);
@@ -190,7 +196,7 @@ mod tests {
         assert_eq!(row([source(), parks.clone(), joins(7), drops()]), [0; 0]);
         assert_eq!(row([source(), parks.clone(), joins(8), drops()]), [1, 2]);
         assert_eq!(row([source(), joins(7), parks.clone(), drops()]), [2]);
-        // What is sent may come back.
+        // Packets that are sent may come back.
         assert_eq!(row([source(), joins(7), parks.clone(), ends(Target::Send)]), [0; 0]);
         assert_eq!(row([source(), source(), parks, ends(Target::Send)]), [2]);
     }

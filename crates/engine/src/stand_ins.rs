@@ -1,9 +1,10 @@
-//! Elements that stand for others, which are told what was done in their place before anybody looks at them.
+//! Stand-ins: elements that act in place of other elements, which stay in the graph.
 //!
-//! A stand-in takes packets past elements that stay in the graph. What it has done for each of them it says when it is asked:
-//! before a handler is read or written, before state is taken, before the report, and at the end of a run. The element counts
-//! what it hears, and the engine counts for the element what its own work list would have counted. Each worker's stand-in
-//! speaks to the same worker's copies.
+//! A stand-in takes packets past the elements that it acts for. It reports what it has done for each of
+//! them when it is asked: before a handler is read or written, before state is taken, before the report,
+//! and at the end of a run. The element adds the reported packets to its own counts, and the engine adds
+//! them to the counters that its work list would have counted. A stand-in reports to the copies of elements
+//! at its own worker.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +15,12 @@ use crate::host::Inner;
 /// The stand-ins of a graph.
 pub(crate) struct StandIns {
     ids: Vec<ElementId>,
-    /// Elements that have changed, so that nobody stands for them any more.
+    /// Elements that have changed, so that no stand-in acts for them any more.
     outdated: BTreeSet<ElementId>,
-    /// Stand-ins that have to hear of such a change, and were being called when it came.
+    /// Stand-ins that must be notified of such a change, and were being called when it came. Each comes
+    /// with the changed element.
     unaware: Vec<(ElementId, ElementId)>,
-    /// What elements have to hear that were being called when it was told.
+    /// Reports for elements that were being called when the report came.
     unheard: Vec<(ElementId, Tally)>,
 }
 
@@ -31,7 +33,7 @@ impl StandIns {
 }
 
 impl Inner {
-    /// Lets all elements hear what others have done in their place.
+    /// Reports to all elements what stand-ins have done in their place.
     pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
         if !self.stand_ins.ids.is_empty() {
             self.settle_some(core);
@@ -65,8 +67,8 @@ impl Inner {
         }
     }
 
-    /// After a handler of an element was written: whoever stands for it, or for one that uses its state, hears if that does
-    /// something else now.
+    /// Called after a handler of an element was written. Notifies the stand-ins that act for this element,
+    /// or for an element that uses its state, if that element's effects are different now.
     pub(crate) fn look_for_changes(&mut self, written: ElementId) {
         if self.stand_ins.ids.is_empty() {
             return;
@@ -76,7 +78,7 @@ impl Inner {
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
         let concerned: BTreeSet<_> = stood_for.filter(|id| depends(id) && !outdated.contains(id)).collect();
         for id in concerned {
-            // It may have no time to say what it does.
+            // An element that is being called cannot declare its effects. Then a change is assumed.
             let same =
                 self.elements[id].as_ref().is_some_and(|element| element.effects() == self.effects[id]);
             if !same {
@@ -85,7 +87,7 @@ impl Inner {
         }
     }
 
-    /// An element does something else than at the start.
+    /// Notifies the stand-ins of an element that its effects differ from those at the start.
     pub(crate) fn outdate(&mut self, id: ElementId) {
         let stand_ins = self.stand_ins.ids.iter().copied();
         let stand_ins: Vec<_> =

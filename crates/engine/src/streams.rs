@@ -1,4 +1,5 @@
-//! Where the text of a run goes: standard output, standard error, and what stands in front of lines for a log.
+//! The outputs for the text of a run: standard output, standard error, and the stamps at the start of log
+//! lines.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,35 +12,36 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
 use time::format_description::well_known::iso8601::{Config, EncodedConfig, TimePrecision};
 
-/// Where the text of a run goes.
+/// An output for the text of a run.
 pub trait Sink: Send {
-    /// Writes text as it stands.
+    /// Writes text without changes.
     fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>);
-    /// Lets everything out.
+    /// Flushes all text.
     fn flush(&mut self);
 }
 
-/// Standard output and standard error, buffered so that a packet printed is not a system call.
+/// Standard output and standard error, buffered so that printing a packet does not need a system call.
 pub struct StandardStreams {
     output: io::BufWriter<io::Stdout>,
     messages: io::BufWriter<io::Stderr>,
     stamp: Stamp,
 }
 
-/// The stamp in front of lines about the run.
+/// The stamp at the start of lines about the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
-    /// Nothing.
+    /// No stamp.
     #[default]
     None,
     /// Date and time (UTC), and the severity: for files and terminals.
     Time,
-    /// The severity as a number in angle brackets, as sd-daemon(3) has it: for systemd's journal, which adds the time itself.
+    /// The severity as a number in angle brackets, as in sd-daemon(3): for systemd's journal, which adds
+    /// the time itself.
     Priority,
 }
 
 impl StandardStreams {
-    /// With something in front of lines about the run.
+    /// Makes buffered streams with this stamp at the start of lines about the run.
     pub fn new(stamp: Stamp) -> Self {
         StandardStreams {
             output: io::BufWriter::new(io::stdout()),
@@ -56,7 +58,7 @@ impl Default for StandardStreams {
 }
 
 impl Stamp {
-    /// The stamp of a line that is written now.
+    /// Returns the stamp of a line that is written now.
     fn text(self, severity: Severity) -> String {
         match (self, severity) {
             (Stamp::None, _) => String::new(),
@@ -68,7 +70,7 @@ impl Stamp {
     }
 }
 
-/// Date and time, UTC, to the millisecond, as RFC 3339 has it.
+/// Returns date and time, UTC, to the millisecond, in the format of RFC 3339.
 fn now() -> String {
     const MILLISECONDS: NonZero<u8> = NonZero::new(3).expect("3 is not 0");
     const FORMAT: EncodedConfig = Config::DEFAULT
@@ -79,7 +81,8 @@ fn now() -> String {
 
 impl Sink for StandardStreams {
     fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
-        // A closed terminal or pipe must not end the run; the packets matter more than the text.
+        // Errors are ignored: a closed terminal or pipe must not end the run, because the packets matter
+        // more than the text.
         let _ = match stream {
             Stream::Output => self.output.write_fmt(text),
             Stream::Messages => self.messages.write_fmt(text),
@@ -96,7 +99,7 @@ impl Sink for StandardStreams {
     }
 }
 
-/// One place to write to for several workers. Text is for people, so the lock is no matter.
+/// A sink that several workers share. Text is written for people, so the cost of the lock does not matter.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<Mutex<Box<dyn Sink>>>);
 

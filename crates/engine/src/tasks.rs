@@ -1,40 +1,42 @@
-//! Scheduled tasks and whose turn is next: stride scheduling (Waldspurger and Weihl, 1995), as in Click.
+//! Scheduled tasks and their order: stride scheduling (Waldspurger and Weihl, 1995), as in Click.
 //!
-//! While all tasks have the same number of tickets, strides come to taking turns, and a plain queue does.
+//! While all tasks have the same number of tickets, stride scheduling is round robin, and a plain queue is
+//! enough.
 
 use std::collections::VecDeque;
 
 use element::ElementId;
 
-/// Tickets of a task of which nothing else was said.
+/// The number of tickets of a task for which the configuration gives none.
 pub(crate) const USUAL_TICKETS: u32 = element::setup::TICKETS_OF_ONE;
-/// The most tickets that a task can have.
+/// The largest number of tickets of a task.
 pub(crate) const MOST_TICKETS: u32 = 1 << 15;
-/// What a task with one ticket moves on by.
+/// The stride of a task with one ticket.
 const STRIDE: u64 = 1 << 16;
 
 /// The tasks of a worker.
 pub(crate) struct Tasks {
-    /// Scheduled tasks whose time has come,
+    /// Scheduled tasks that run ahead of all others, in order.
     first: VecDeque<ElementId>,
-    /// and those that wait for a turn, next one first.
+    /// The other scheduled tasks, the next first.
     queue: VecDeque<ElementId>,
     scheduled: Vec<bool>,
-    /// Only where tickets differ.
+    /// The tickets and passes of tasks, if tickets differ.
     shares: Option<Box<Shares>>,
 }
 
-/// How far each task has come. The one that is behind the others is next.
+/// The progress of each task. The task with the smallest pass is next.
 struct Shares {
     tickets: Vec<u32>,
-    /// Where a task goes on; it moves by a stride whenever it runs.
+    /// The pass of each task. It grows by a stride whenever the task runs.
     pass: Vec<u64>,
-    /// Where the task that ran last was: one that has slept starts there, so that it has not saved up turns.
+    /// The pass of the task that ran last. A task that was not scheduled continues from there, so that it
+    /// cannot save up turns.
     now: u64,
 }
 
 impl Tasks {
-    /// For so many elements, none of which is scheduled.
+    /// Makes the state of `elements` tasks, none of which is scheduled.
     pub(crate) fn new(elements: usize) -> Tasks {
         Tasks {
             first: VecDeque::new(),
@@ -44,12 +46,12 @@ impl Tasks {
         }
     }
 
-    /// Whether no task is scheduled.
+    /// True if no task is scheduled.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.queue.is_empty()
     }
 
-    /// How many tasks are scheduled.
+    /// Returns the number of scheduled tasks.
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.queue.len()
     }
@@ -59,7 +61,7 @@ impl Tasks {
         self.scheduled[task]
     }
 
-    /// Schedules a task behind those whose turn is not later than its own.
+    /// Schedules a task, after the scheduled tasks whose pass is not larger.
     #[inline]
     pub(crate) fn schedule(&mut self, task: ElementId) {
         if std::mem::replace(&mut self.scheduled[task], true) {
@@ -71,7 +73,7 @@ impl Tasks {
         }
     }
 
-    /// Schedules a task in front of those that wait for a turn: it has waited for a time.
+    /// Schedules a task ahead of the tasks that wait for a turn, because it has waited for a timer.
     pub(crate) fn schedule_first(&mut self, task: ElementId) {
         let may_run = self.tickets(task) > 0;
         if may_run && !std::mem::replace(&mut self.scheduled[task], true) {
@@ -86,7 +88,7 @@ impl Tasks {
         }
     }
 
-    /// The task whose turn it is; it is not scheduled any more.
+    /// Takes the next task, which is then no longer scheduled.
     #[inline]
     pub(crate) fn take_next(&mut self) -> Option<ElementId> {
         if let Some(task) = self.first.pop_front() {
@@ -105,7 +107,7 @@ impl Tasks {
         self.shares.as_ref().map_or(USUAL_TICKETS, |shares| shares.tickets[task])
     }
 
-    /// Sets a task's tickets; with none it never runs.
+    /// Sets the tickets of a task. With 0 tickets it never runs.
     pub(crate) fn set_tickets(&mut self, task: ElementId, tickets: u32) {
         if self.tickets(task) == tickets {
             return;
@@ -142,7 +144,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// How often each of these tasks runs if all of them always want to.
+    /// Returns the number of times that each of these tasks runs if all of them are always scheduled.
     fn turns(tickets: &[u32], rounds: usize) -> Vec<usize> {
         let mut tasks = Tasks::new(tickets.len());
         for (task, &tickets) in tickets.iter().enumerate() {

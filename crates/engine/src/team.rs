@@ -1,4 +1,5 @@
-//! What the workers of one graph know of each other: who is idle, what they ask each other, and when it is over.
+//! The state that the workers of one graph share: which of them are idle, their questions to each other,
+//! and the end of the run.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -17,39 +18,39 @@ use crate::worker::Worker;
 /// All workers.
 pub(crate) struct Team {
     pub(crate) bells: Arc<[Bell]>,
-    /// Which worker packets belong to.
+    /// The rule that says which worker a packet belongs to.
     pub(crate) dispatch: Arc<dyn Dispatch>,
-    /// Whether they take turns on one thread.
+    /// True if the workers take turns on one thread.
     pub(crate) in_turn: bool,
-    /// Those that wait for their turn, if they do; whoever has it can ask them.
+    /// The workers that wait for their turn, if they take turns. The worker whose turn it is can ask them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
-    /// Where packets of flows are spread without their order: how far they are displaced, and how far they may be.
+    /// The displacement of packets and its limit, where packets of flows are spread without their order.
     pub(crate) displacement: OnceLock<(Arc<Board>, Option<u64>)>,
-    /// The run is over.
+    /// True if the run is over.
     over: AtomicBool,
     failed: AtomicBool,
-    /// Requests to stop that the first worker has not heard of yet.
+    /// The number of requests to stop that the first worker has not handled yet.
     stops: AtomicI64,
 }
 
-/// What others know of one worker.
+/// The state of one worker that other workers can read.
 #[derive(Default)]
 #[repr(align(64))]
 struct Member {
-    /// How often it has begun or stopped to be idle: odd while it is.
+    /// The number of times that the worker has begun or ceased to be idle. Odd while it is idle.
     idle: AtomicU64,
-    /// Packets handed over and taken, as of when it became idle.
+    /// The number of packets handed over, and taken, when the worker became idle.
     handed: AtomicU64,
     taken: AtomicU64,
-    /// Packets that have entered the graph at it.
+    /// The number of packets that have entered the graph at this worker.
     made: AtomicU64,
-    /// Whether its thread answers requests.
+    /// True if the worker's thread answers requests.
     answers: AtomicBool,
     has_requests: AtomicBool,
-    /// True while its report is asked for.
+    /// True while the worker's report is asked for.
     wants_report: AtomicBool,
-    /// The report that it has given.
+    /// The report that the worker has given.
     report: Mutex<Option<Report>>,
     requests: Mutex<VecDeque<Request>>,
 }
@@ -58,22 +59,23 @@ struct Member {
 pub(crate) struct Request {
     pub(crate) element: Option<ElementId>,
     pub(crate) handler: String,
-    /// The parameter or the value.
+    /// The parameter to read with, or the value to write.
     pub(crate) value: String,
-    /// For a value to write: where files may be written.
+    /// For a value to write, the places where files may be written.
     pub(crate) writes: Option<Files>,
     reply: Sender<Result<String, String>>,
 }
 
 impl Request {
     pub(crate) fn answer(self, result: Result<String, String>) {
-        // Whoever asked may have given up.
+        // The worker that asked may not wait any more.
         let _ = self.reply.send(result);
     }
 }
 
 impl Team {
-    /// Makes a team of so many workers. Under the real clock, nobody knows the key by which packets belong to them.
+    /// Makes a team of `workers` workers. Under the real clock, the key that gives packets to workers is
+    /// secret.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
@@ -96,28 +98,28 @@ impl Team {
         self.members.len()
     }
 
-    /// Puts a worker where others can ask it until its turn comes.
+    /// Stores a worker where others can ask it until its turn comes.
     pub(crate) fn let_wait(&self, number: usize, worker: Box<Worker>) {
         *lock(&self.waiting[number]) = Some(worker);
     }
 
-    /// Takes a worker that waits; `None` if it does not, or somebody asks it already.
+    /// Takes a worker that waits. Returns `None` if it does not wait, or is being asked already.
     pub(crate) fn take_waiting(&self, number: usize) -> Option<Box<Worker>> {
         lock(&self.waiting[number]).take()
     }
 
-    /// Whether the run is over.
+    /// True if the run is over.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// A worker's thread has panicked.
+    /// Notes that a worker's thread has panicked.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.bells[0].ring();
     }
 
-    /// Whether a worker's thread has panicked.
+    /// True if a worker's thread has panicked.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -134,7 +136,7 @@ impl Team {
         self.bells[0].ring();
     }
 
-    /// Requests to stop since the last look.
+    /// Returns the number of requests to stop since the last call.
     pub(crate) fn take_stops(&self) -> i64 {
         match self.stops.load(Ordering::Relaxed) {
             0 => 0,
@@ -142,7 +144,7 @@ impl Team {
         }
     }
 
-    /// Says that a worker has nothing to do, and how many packets it has handed over and taken.
+    /// Notes that a worker is idle, and how many packets it has handed over and taken.
     pub(crate) fn begin_idle(&self, me: usize, handed: u64, taken: u64) {
         let member = &self.members[me];
         if member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
@@ -155,7 +157,7 @@ impl Team {
         }
     }
 
-    /// Says that a worker has something to do, before it does it.
+    /// Notes that a worker is not idle any more. To be called before it does any work.
     pub(crate) fn end_idle(&self, me: usize) {
         let member = &self.members[me];
         if !member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
@@ -163,9 +165,9 @@ impl Team {
         }
     }
 
-    /// Whether nobody has anything to do and no packet is on its way. A worker has something to do only after it has
-    /// said so; so if all were idle all the time between two looks, and as many packets were taken as were handed over,
-    /// nothing can begin any more.
+    /// True if all workers are idle and no packet is on its way. A worker works only after it has called
+    /// [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two looks at
+    /// their counts, and as many packets were taken as were handed over, no work can begin any more.
     pub(crate) fn is_idle(&self) -> bool {
         let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
         let before: Vec<u64> = all().collect();
@@ -177,13 +179,14 @@ impl Team {
             && all().eq(before.iter().copied())
     }
 
-    /// Notes how many packets have entered the graph at a worker; how many at all of them.
+    /// Notes the number of packets that have entered the graph at a worker. Returns their number at all
+    /// workers.
     pub(crate) fn note_made(&self, me: usize, made: u64) -> u64 {
         self.members[me].made.store(made, Ordering::Relaxed);
         self.members.iter().map(|member| member.made.load(Ordering::Relaxed)).sum()
     }
 
-    /// Says whether a worker answers requests. Those that it leaves are told so.
+    /// Sets whether a worker answers requests. When it stops, the requests that are left end with an error.
     pub(crate) fn set_answers(&self, me: usize, answers: bool) {
         self.members[me].answers.store(answers, Ordering::SeqCst);
         if !answers {
@@ -195,7 +198,7 @@ impl Team {
         lock(&self.members[me].requests)
     }
 
-    /// Asks a worker; `None` if it does not answer now.
+    /// Asks a worker. Returns `None` if it does not answer now.
     pub(crate) fn ask(
         &self,
         worker: usize,
@@ -219,13 +222,13 @@ impl Team {
         Some(answer)
     }
 
-    /// Whether anybody asks a worker something.
+    /// True if there is a request for a worker.
     #[inline]
     pub(crate) fn is_asked(&self, me: usize) -> bool {
         self.members[me].has_requests.load(Ordering::Relaxed)
     }
 
-    /// Whether a worker has to do something for the team: answer, stop, or decide that others stop.
+    /// True if a worker has to do something for the team: answer, stop, or decide that others stop.
     pub(crate) fn has_word_for(&self, me: usize) -> bool {
         let for_first = || self.stops.load(Ordering::Relaxed) != 0 || self.has_failed();
         self.is_asked(me) || self.is_asked_for_report(me) || self.is_over() || (me == 0 && for_first())
@@ -245,7 +248,7 @@ impl Team {
         self.members[me].wants_report.load(Ordering::Acquire)
     }
 
-    /// Gives the report that a worker was asked for.
+    /// Stores the report that a worker was asked for.
     pub(crate) fn give_report(&self, me: usize, report: Report) {
         *lock(&self.members[me].report) = Some(report);
         self.members[me].wants_report.store(false, Ordering::Release);
@@ -259,12 +262,12 @@ impl Team {
         self.members.iter().any(is_awaited)
     }
 
-    /// The reports that have been given, in the order of the workers.
+    /// Takes the reports that have been given, in the order of the workers.
     pub(crate) fn take_reports(&self) -> Vec<Report> {
         self.members.iter().filter_map(|member| lock(&member.report).take()).collect()
     }
 
-    /// The next request for a worker.
+    /// Takes the next request for a worker.
     pub(crate) fn next_request(&self, me: usize) -> Option<Request> {
         let mut requests = self.requests(me);
         let next = requests.pop_front();

@@ -1,4 +1,4 @@
-//! Timers of one worker.
+//! The timers of one worker.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -6,23 +6,24 @@ use std::collections::{BinaryHeap, HashMap};
 use element::{ElementId, Precision, Timestamp};
 use foldhash::fast::FixedState;
 
-/// Which timer of which element.
+/// The element and the number of a timer.
 pub(crate) type Key = (ElementId, u32);
 
 /// Timers by time, and by the order in which they were set.
 type Queue = BinaryHeap<Reverse<(Timestamp, u64, Key)>>;
 
-/// Timers ordered by time; equal times run in the order in which they were set.
+/// Timers ordered by time. Timers of equal time run in the order in which they were set.
 pub(crate) struct Timers {
     exact: Queue,
     coarse: Queue,
-    /// The setting that counts; entries of the queues with another number are out of date. Several look-ups per timer, and
-    /// nobody outside chooses the keys: a quick hash.
+    /// The number of the current setting of each timer. Entries of the queues with another number are out
+    /// of date. A quick hash is used: there are several look-ups per timer, and no outsider can choose the
+    /// keys.
     current: HashMap<Key, u64, FixedState>,
     settings: u64,
 }
 
-/// With room for the timers of most graphs, so that one that is first set late allocates nothing.
+/// Allocates room for the timers of most graphs, so that a timer that is first set late allocates nothing.
 impl Default for Timers {
     fn default() -> Self {
         let [exact, coarse] = [64, 16].map(Queue::with_capacity);
@@ -49,26 +50,27 @@ impl Timers {
         }
     }
 
-    /// Whether an element waits for any timer.
+    /// True if an element waits for any timer.
     pub(crate) fn is_waiting(&self, element: ElementId) -> bool {
         self.current.keys().any(|(of, _)| *of == element)
     }
 
-    /// Whether a timer is due, or one that was out of date has been: a look that costs little, after each task.
+    /// True if a timer may be due; an entry that is out of date also counts. The check costs little, and is
+    /// made after each task.
     #[inline]
     pub(crate) fn may_be_due(&self, now: Timestamp) -> bool {
         let is_due = |queue: &Queue| queue.peek().is_some_and(|Reverse((at, ..))| *at <= now);
         is_due(&self.exact) || is_due(&self.coarse)
     }
 
-    /// When the next timer is due.
+    /// Returns the time at which the next timer is due.
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
         let [exact, coarse] = self.first();
         [exact, coarse].into_iter().flatten().map(|(at, _)| at).min()
     }
 
-    /// When a worker that sleeps has to be awake: for the next coarse timer when it is due, for the next exact one some time
-    /// earlier.
+    /// Returns the time at which a worker that sleeps has to be awake: for the next coarse timer when it is
+    /// due, for the next exact timer `earlier` before it is due.
     pub(crate) fn wake_up(&mut self, earlier: Timestamp) -> Option<Timestamp> {
         let [exact, coarse] = self.first();
         let exact = exact.map(|(at, _)| at - earlier);
@@ -88,7 +90,7 @@ impl Timers {
         Some((at, key))
     }
 
-    /// Time and setting of the first timer of each queue.
+    /// Returns time and setting of the first timer of each queue.
     fn first(&mut self) -> [Option<(Timestamp, u64)>; 2] {
         let Timers { exact, coarse, current, .. } = self;
         [exact, coarse].map(|queue| {

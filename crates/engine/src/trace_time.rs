@@ -1,6 +1,7 @@
-//! Runs under the captures' time: the same capture, the same result.
+//! Runs under the trace clock, where time is taken from the captures. The same captures give the same
+//! result.
 //!
-//! Several workers take turns on one thread, so that who comes first does not depend on the machine.
+//! Several workers take turns on one thread, so that their order does not depend on the machine.
 
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use crate::host::Inner;
 use crate::team::Team;
 use crate::worker::{DAY, Worker};
 
-/// Rounds in which other tasks may run before a capture goes on although they still want to: an endless source beside
-/// a capture must not keep time from passing.
+/// The number of rounds in which other tasks may run before a capture continues although they still have
+/// work. An endless source must not keep time from passing.
 const ROUNDS_PER_STEP: usize = 1024;
-/// Timers after the captures' end that move no packet, before what is held is taken to stay where it is.
+/// The number of timers after the captures' end that may run without moving a packet. After that, packets
+/// that are held are assumed to stay.
 const MOST_STILL: usize = 1_000;
 
-/// For how many timers no packet has moved.
+/// The number of timers for which no packet has moved.
 #[derive(Default)]
 struct Stillness {
     timers: usize,
@@ -25,16 +27,16 @@ struct Stillness {
     gone: u64,
 }
 
-/// Gaps between packets of captures, as they are told to people.
+/// The number of gaps between packets of captures that are reported.
 const MOST_GAPS_TOLD: usize = 5;
 
 /// The time since the last packet of a capture.
 struct Gap {
-    /// The time of that packet; at first the start of the run.
+    /// The time of that packet. At first, the start of the run.
     last: Timestamp,
-    /// The time for which timers run without a packet.
+    /// The longest time for which timers run without a packet.
     most: Timestamp,
-    /// Long gaps that have been told.
+    /// The number of long gaps that have been reported.
     told: usize,
 }
 
@@ -44,12 +46,13 @@ impl Gap {
         Gap { last: worker.core.now, most: Timestamp(most), told: 0 }
     }
 
-    /// True if a timer is too far behind the last packet to run before the next one.
+    /// True if a timer is due too long after the last packet to run before the next one.
     fn is_over(&self, timer: Timestamp) -> bool {
         timer > self.last + self.most
     }
 
-    /// Ends with a packet of an element's capture. A long gap is told: often one wrong time stamp makes it.
+    /// Ends the gap with a packet of an element's capture. Reports a long gap, because a wrong time stamp
+    /// is often the cause.
     fn end(&mut self, worker: &mut Worker, id: ElementId, at: Timestamp) {
         let length = at - self.last;
         self.last = self.last.max(at);
@@ -75,11 +78,11 @@ impl Gap {
     }
 }
 
-/// Those who take turns.
+/// The workers that take turns.
 pub(crate) enum Crew<'a> {
-    /// Only one.
+    /// A single worker.
     One(&'a mut Worker),
-    /// Several; while one has its turn, the others wait where it can ask them.
+    /// Several workers. While one of them has its turn, the others wait where it can ask them.
     Several(Vec<Option<Box<Worker>>>, Arc<Team>),
 }
 
@@ -116,7 +119,7 @@ impl Crew<'_> {
         self.iter().count()
     }
 
-    /// The first worker.
+    /// Returns the first worker.
     fn first(&self) -> &Worker {
         match self {
             Crew::One(worker) => worker,
@@ -126,7 +129,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Lets a worker do something.
+    /// Gives a worker its turn, and calls `work` with it.
     fn turn<T>(&mut self, number: usize, work: impl FnOnce(&mut Worker) -> T) -> T {
         let (workers, team) = match self {
             Crew::One(worker) => return work(worker),
@@ -149,24 +152,24 @@ impl Crew<'_> {
     }
 }
 
-/// Runs until the first worker says that it is over. Sources that know when their next packet is due wait until
-/// everybody else has nothing to do; then the earliest timer or packet is next.
+/// Runs until the first worker says that the run is over. A source that knows the time of its next packet
+/// waits until all workers are idle. Then the earliest timer or packet is next.
 pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
     let has_captures = crew.iter().any(|worker| !worker.captures.is_empty());
     // Timers that have run since time moved or a capture gave a packet.
     let mut timers_in_a_row = 0;
-    // Whether the last capture that was asked gave nothing, because packet memory is full.
+    // True if the last capture that was asked gave no packet because packet memory is full.
     let mut stalled = false;
     let mut still = Stillness::default();
     let mut gap = Gap::new(crew.first());
     loop {
         for number in (0..crew.count()).rev() {
-            // The first one comes last, and decides.
+            // The first worker comes last, and decides.
             if let Some(end) = crew.turn(number, Worker::stop_check) {
                 return end;
             }
         }
-        // At this time: everybody who has something to do.
+        // At the current time: all workers that have work.
         let mut busy = true;
         for _ in 0..ROUNDS_PER_STEP {
             busy = crew.first().inner.runcount > 0 && run_others(crew);
@@ -180,13 +183,13 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
         // Then the next time at which something happens.
         let pushes = sources(crew).filter(|source| source.is_scheduled).min_by_key(|source| source.at);
         let timer = next_timer(crew);
-        // A driver script that was asked and wants to wait gets its time; so do timers until then.
+        // A driver script that wants to wait gets its time, and so do timers until then.
         let waits = |worker: &Worker| worker.manager.is_some_and(|id| worker.inner.timers.is_waiting(id));
         let goes_on = !has_captures || sources(crew).next().is_some() || crew.iter().any(waits);
         let tail = !goes_on && is_moving(crew, &mut still);
         let now = crew.first().core.now;
         match (pushes, timer) {
-            // A timer that sets itself for now, over and over, must not keep captures from going on.
+            // A timer that sets itself for now, over and over, must not keep captures from continuing.
             (Some(Source { at, .. }), Some((timer, worker)))
                 if stalled
                     || (timer <= at.max(now) && timers_in_a_row < ROUNDS_PER_STEP && !gap.is_over(timer)) =>
@@ -195,7 +198,7 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
                 stalled = false;
                 run_timer(crew, (timer, worker), |_, _| true);
             }
-            // Nobody is left who could free memory.
+            // No timer is left that could free memory.
             (Some(_), None) if stalled => {
                 if crew.turn(0, Worker::end_idle) {
                     return End::Idle;
@@ -212,17 +215,18 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
             }
             (None, Some(timer)) if goes_on => run_timer(crew, timer, |_, _| true),
             (None, Some(timer)) if tail => run_timer(crew, timer, |inner, id| {
-                // What makes packets by itself stops with the captures; what holds some goes on.
+                // After the captures, elements that make packets by themselves stop, and elements that hold
+                // packets go on.
                 !inner.plan.inputs[id].is_empty() || inner.plan.classes[id].notes.manages_driver
             }),
-            // Only their turn is over: they still have work.
+            // The round is over, but tasks still have work.
             (None, _) if busy => {}
             // The captures are over, or there is nothing else to wait for.
             (None, timer) => {
                 if crew.turn(0, Worker::end_idle) {
                     return End::Idle;
                 }
-                // A driver script wants to go on, so time does too.
+                // A driver script wants to go on, so time goes on too.
                 if let Some(timer) = timer {
                     run_timer(crew, timer, |_, _| true);
                 }
@@ -231,7 +235,7 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
     }
 }
 
-/// Lets each worker take in packets and run its tasks that follow no capture; whether any had something to do.
+/// Lets each worker take in packets and run its tasks that follow no capture. True if any worker had work.
 fn run_others(crew: &mut Crew<'_>) -> bool {
     let mut busy = false;
     for number in 0..crew.count() {
@@ -242,7 +246,7 @@ fn run_others(crew: &mut Crew<'_>) -> bool {
 
 /// An element that has packets of a capture.
 struct Source {
-    /// When the next one is due.
+    /// The time of the next packet.
     at: Timestamp,
     worker: usize,
     id: ElementId,
@@ -260,7 +264,7 @@ fn sources(crew: &Crew<'_>) -> impl Iterator<Item = Source> {
     })
 }
 
-/// When the next timer of any worker is due, and whose it is.
+/// Returns the time at which the next timer of any worker is due, and the number of that worker.
 fn next_timer(crew: &mut Crew<'_>) -> Option<(Timestamp, usize)> {
     let each = crew.iter_mut().enumerate();
     each.filter_map(|(number, worker)| Some((worker.inner.timers.next()?, number))).min()
@@ -275,14 +279,14 @@ fn run_timer(
     crew.turn(worker, |worker| worker.run_next_timer_of(at, counts));
 }
 
-/// Time moves, for all.
+/// Moves the time of all workers forward.
 fn move_to(crew: &mut Crew<'_>, at: Timestamp) {
     for worker in crew.iter_mut() {
         worker.core.now = worker.core.now.max(at);
     }
 }
 
-/// After the captures' end: whether packets are held that timers still move.
+/// After the end of the captures, true if packets are held and timers still move them.
 fn is_moving(crew: &Crew<'_>, still: &mut Stillness) -> bool {
     let add = |(held, gone), (more, further)| (held + more, gone + further);
     let (held, gone) = crew.iter().map(Worker::traces).fold((0, 0), add);

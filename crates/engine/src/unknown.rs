@@ -1,9 +1,10 @@
-//! Packets of unknown flows, where the packets of one flow are spread over workers.
+//! Finds packets of unknown flows, where the packets of one flow are spread over workers.
 //!
-//! A packet that is spread, and whose flow no board of an element knows, is sent home: it is handed over twice, and looked for
-//! twice. Where many are, as in a flood, they go to their worker at once. Whether a flow is known is seen in [`Known`], which
-//! costs little, but is of no use while nearly all are: so one window of packets in [`CYCLE`] is spread without looking, and
-//! what part of it comes home says whether the others are looked at.
+//! A packet that is spread, and whose flow no element's table has, is sent home. So it is handed over
+//! twice, and looked up twice. If there are many such packets, as in a flood, they are sent to their home
+//! at once. [`Known`] tells at low cost whether a flow is known, but the look-up is of no use while nearly
+//! all flows are. So one window of packets in [`CYCLE`] is spread without look-ups, and the part of it that
+//! is sent home decides whether packets of the other windows are looked up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,38 +12,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Packet;
 use element::steering::{Known, flow_number};
 
-/// Packets of a window: several times as many as may be under way.
+/// The number of packets in a window: several times as many as may be under way.
 const WINDOW: u64 = 4096;
-/// Windows until the next one that is spread without looking.
+/// The number of windows of a cycle, of which the first is spread without look-ups.
 const CYCLE: u32 = 64;
-/// Packets are looked at where one of so many comes home.
+/// The divisor of the limit: packets are looked up if more than one in this number is sent home.
 const PART: u64 = 8;
 
-/// Counts of packets that one worker has dealt with when packets are spread; it alone writes.
+/// The packets that a worker has counted while packets are spread. Other workers only read the counts.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Count {
-    /// Packets that it has spread without looking,
+    /// The packets that it has spread without look-ups.
     spread: AtomicU64,
-    /// and those that others have spread, and that it has sent home.
+    /// The packets that others have spread, and that it has sent home.
     home: AtomicU64,
 }
 
-/// Decides for one worker.
+/// The state of one worker, by which it decides whether to look packets up.
 pub(crate) struct Unknown {
     me: usize,
     known: Arc<Known>,
     counts: Arc<[Count]>,
-    /// Packets until the window is over.
+    /// The number of packets until the window ends.
     left: u64,
-    /// Windows in which packets are looked at until one comes in which they are not; 0 in this one.
+    /// The number of windows with look-ups until the next window without. 0 in a window without look-ups.
     looks: u32,
-    /// The sums of all counts when the last such window began.
+    /// The sums of all counts when the last window without look-ups began.
     began: [u64; 2],
 }
 
 impl Unknown {
-    /// Makes one for each worker.
+    /// Makes the state of each worker.
     pub(crate) fn of_all(known: &Arc<Known>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
         let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
         let known = Arc::clone(known);
@@ -56,7 +57,7 @@ impl Unknown {
         })
     }
 
-    /// True if the packets of a batch that is to be spread are looked at.
+    /// True if the packets of a batch that is to be spread are to be looked up. Counts the packets.
     #[inline]
     pub(crate) fn looks(&mut self, packets: usize) -> bool {
         let packets = packets as u64;
@@ -108,7 +109,7 @@ impl Unknown {
     }
 }
 
-/// Adds to a number that nobody else writes.
+/// Adds to a number that no other thread writes.
 #[inline]
 fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -118,7 +119,8 @@ fn add(number: &AtomicU64, more: u64) {
 mod tests {
     use super::*;
 
-    /// Lets the first of two workers spread so many packets, of which the other one sends a part home; how many were looked at.
+    /// Lets the first of two workers spread `batches` batches, of which the other worker sends a part home.
+    /// Returns the number of packets that were looked up.
     fn looked_at(workers: &mut [Unknown], batches: u64, home: impl Fn(u64) -> u64) -> u64 {
         let mut looked_at = 0;
         for batch in 0..batches {

@@ -1,4 +1,4 @@
-//! Files that elements wait for: sockets and devices, looked at by one `poll` for all of them.
+//! Files that elements wait for: sockets and devices. One `poll` checks all of them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 
-/// What elements wait for.
+/// The files that elements wait for.
 #[derive(Default)]
 pub(crate) struct Watches {
     entries: Vec<Watch>,
@@ -22,7 +22,7 @@ struct Watch {
 }
 
 impl Watches {
-    /// Begins to wait, or stops. An earlier file of the same token is replaced.
+    /// Begins to wait for a file, or stops waiting. An earlier file of the same token is replaced.
     pub(crate) fn set(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>) {
         self.entries.retain(|watch| (watch.element, watch.token) != (element, token));
         self.entries.extend(file.map(|(file, interest)| Watch { element, token, file, interest }));
@@ -32,7 +32,8 @@ impl Watches {
         self.entries.is_empty()
     }
 
-    /// Whose files are ready, after `longest` at the latest, or when the bell rings.
+    /// Waits for at most `longest`, or until the bell rings. Returns the elements and tokens whose files
+    /// are ready.
     pub(crate) fn wait(&self, longest: Duration, bell: Option<&EventFd>) -> Vec<(ElementId, u32)> {
         let flags = |interest: Interest| match interest {
             Interest::Read => PollFlags::POLLIN,
@@ -42,17 +43,18 @@ impl Watches {
         let mut files: Vec<PollFd<'_>> =
             self.entries.iter().map(|watch| PollFd::new(watch.file.as_fd(), flags(watch.interest))).collect();
         files.extend(bell.map(|bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN)));
-        // An interrupted call has found nothing; the driver comes again.
+        // An interrupted call has found nothing. The driver will call again.
         match ppoll(&mut files, Some(TimeSpec::from_duration(longest)), None) {
             Ok(n) if n > 0 => {}
             Ok(_) | Err(nix::errno::Errno::EINTR) => return Vec::new(),
             Err(_) => {
-                // Out of memory for a moment, perhaps: that must not become a busy loop.
+                // For example, the system may be out of memory for a moment. That must not become a busy
+                // loop.
                 std::thread::sleep(Duration::from_millis(1));
                 return Vec::new();
             }
         }
-        // Errors and hang-ups are for the element to find, when it reads or writes.
+        // The element will find errors and hang-ups when it reads or writes.
         let ready = |file: &PollFd<'_>| file.revents().is_none_or(|events| !events.is_empty());
         let found = self.entries.iter().zip(&files).filter(|(_, file)| ready(file));
         found.map(|(watch, _)| (watch.element, watch.token)).collect()

@@ -1,4 +1,5 @@
-//! The way between two workers by itself, without workers: what handing over costs is measured on it.
+//! The path between two workers on its own, without workers, so that benchmarks can measure the cost of
+//! handing packets over.
 
 use std::sync::Arc;
 
@@ -9,13 +10,13 @@ use crate::handover::{self, Bell, Links, Origin};
 use crate::host::Target;
 use crate::placement::Way;
 
-/// The end that packets go in at.
+/// The end at which packets go in.
 pub struct Giver(Links);
 
-/// The end that they come out of.
+/// The end at which packets come out.
 pub struct Taker(Links);
 
-/// Both ends of a new way.
+/// Makes both ends of a new path.
 ///
 /// # Errors
 /// If the process has no file descriptor left.
@@ -31,7 +32,7 @@ pub fn new() -> Result<(Giver, Taker), String> {
 }
 
 impl Giver {
-    /// Whether there is room for many packets.
+    /// True if there is room for many packets.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.0.is_clear()
@@ -46,7 +47,7 @@ impl Giver {
 }
 
 impl Taker {
-    /// Takes packets, as many as `most`, into an empty batch; whether there were any.
+    /// Takes at most `most` packets into an empty batch. True if there were any.
     #[inline]
     pub fn take(&mut self, most: usize, batch: &mut Batch) -> bool {
         self.0.take(0, most, batch).is_some()

@@ -1,4 +1,16 @@
-//! One thread's copy of a graph, and the work list that moves packets through it.
+//! A thread's own copy of a graph, and the loop that moves packets through it.
+//!
+//! A packet takes this path through a [`Worker`]:
+//!
+//! 1. The driver (`driver.rs`) runs the task of a source with [`Worker::fire`]. The source emits a batch,
+//!    which the context appends to a list in [`Core`].
+//! 2. [`Worker::settle`] delivers emitted batches depth first, in the order of emission, until none is left.
+//! 3. `deliver` looks up the input that the output is connected to, and `go` pushes the batch into the
+//!    element with that input. An element returns the packets that it passes to its output 0, so `go` can
+//!    push them into the next element without the list.
+//! 4. Where a connection leads to another worker, `hand_over` sorts the batch: packets of this worker go
+//!    on, the others are put into rings (`handover.rs`).
+//! 5. [`Worker::import`] takes packets out of the rings from other workers, and continues at step 3.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -19,42 +31,49 @@ use crate::requests::Requests;
 use crate::rest::Lateness;
 use crate::streams::Sink;
 
-/// The longest that workers stay awake before a timer is due, where nobody says. Most sleeps are less late than that.
+/// The default of [`Options::spin`]. Most sleeps are less late than this.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// How a worker runs.
+/// The options of a worker.
 pub struct Options {
-    /// What drives time.
+    /// The clock that drives time.
     pub clock: ClockKind,
-    /// Most packets per batch that sources make.
+    /// The maximum number of packets in a batch that a source makes.
     pub burst: usize,
-    /// Address space for packets, in bytes.
+    /// The size of the packet pool's address space, in bytes.
     pub memory: usize,
-    /// Seed of random numbers.
+    /// The seed of random numbers.
     pub seed: u64,
-    /// Whether workers look for work without ever sleeping: quickest to answer, and a core each even when idle.
+    /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
+    /// occupies a core even when idle.
     pub busy_poll: bool,
-    /// The longest that a worker stays awake before a timer is due, because sleeps end late; with zero it sleeps until then.
+    /// The longest time that a worker stays awake before a timer is due, because sleeps end late. With
+    /// zero, the worker sleeps until the timer is due.
     pub spin: Duration,
-    /// Under the captures' time: how long timers run between one packet of a capture and the next one. In a longer gap, which a
-    /// damaged time stamp makes, time jumps to the next packet then.
+    /// The longest time for which timers run between two packets of a capture, under the trace clock.
+    /// In a longer gap, such as a damaged time stamp makes, time then jumps to the next packet.
     pub max_gap: Duration,
-    /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
+    /// True if a run ends when no task is scheduled and no timer is set. Click's own driver waits for
+    /// ever.
     pub ends_when_idle: bool,
-    /// Set from outside (by a signal handler) to end the run.
+    /// A flag that is set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
     /// Requests by signals that do not end a run.
     pub requests: Requests,
-    /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
+    /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
+    /// configuration.
     pub text: String,
-    /// Makes a graph of a text, for the handler `hotconfig`; without it there is no such handler.
+    /// A function that makes a graph from a text, for the handler `hotconfig`. Without it, there is no
+    /// such handler.
     pub rebuild: Option<Rebuild>,
-    /// Kept at the number of packets that have entered the graph, for whoever shows progress.
+    /// The number of packets that have entered the graph so far, for a progress display. The driver
+    /// updates it.
     pub progress: Arc<AtomicU64>,
 }
 
 impl Options {
-    /// The same without what only one worker can have.
+    /// Returns a copy for another worker. The text and the `rebuild` function, which only one worker
+    /// can have, are left out.
     pub(crate) fn clone_for_copy(&self) -> Options {
         Options {
             clock: self.clock,
@@ -74,7 +93,8 @@ impl Options {
     }
 }
 
-/// A gap between packets of captures that is said, and the longest in which timers run where nothing else is asked for.
+/// The shortest gap between packets of a capture that is reported, and the default of
+/// [`Options::max_gap`].
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 impl Default for Options {
@@ -97,12 +117,13 @@ impl Default for Options {
     }
 }
 
-/// Elements that follow captures, in the order of the graph.
+/// Returns the elements that follow captures, in the order of the graph.
 pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
     (0..plan.len()).filter(|&id| plan.classes[id].notes.follows_captures).collect()
 }
 
-/// Work items that one call of a task or timer may lead to before packets are taken to go in circles.
+/// The maximum number of work items from one call of a task or timer. Beyond it, packets are assumed to
+/// go in circles.
 pub(crate) const MOST_WORK: u64 = 4_000_000;
 
 /// A running copy of a graph.
@@ -113,33 +134,34 @@ pub struct Worker {
     pub(crate) clock: RealClock,
     /// The driver script that has kept the run from ending, if there is one.
     pub(crate) manager: Option<ElementId>,
-    /// What has been emitted and not yet been delivered, next one last.
+    /// Items that were emitted and are not delivered yet, the next item last.
     work: Vec<Emitted>,
-    /// Rounds of the driver so far.
+    /// The number of driver rounds so far.
     pub(crate) rounds: u64,
-    /// When it has looked last at the files that elements wait for.
+    /// The time at which the driver last looked at the files that elements wait for.
     pub(crate) looked: Timestamp,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
     /// The rings to and from other workers, if there are any.
     pub(crate) links: Option<Links>,
-    /// Whether there was work since the last look at the clock.
+    /// True if there was work since the last look at the clock.
     pub(crate) has_worked: bool,
     /// The lateness of sleeps so far.
     pub(crate) lateness: Lateness,
-    /// Memory that is given back when the run ends, so that it can be closed and reported also where packets have left none.
+    /// Memory that is released when the run ends, so that elements can be closed and the report written
+    /// even if packets have used up all memory.
     pub(crate) reserve: Vec<u8>,
 }
 
-/// Bytes of that memory, and more for each element.
+/// The size of `Worker::reserve` in bytes; `RESERVE_EACH` more bytes are added for each element.
 const RESERVE: usize = 64 << 10;
 const RESERVE_EACH: usize = 256;
 
 impl Worker {
-    /// Gives configured elements a pool, a clock and a place to write to.
+    /// Makes a worker: gives configured elements a packet pool, a clock and a sink for text.
     ///
     /// # Errors
-    /// If the pool cannot be had.
+    /// If the packet pool cannot be allocated.
     pub fn new(
         plan: Arc<Plan>,
         configured: Configured,
@@ -189,39 +211,41 @@ impl Worker {
         Ok(worker)
     }
 
-    /// The graph.
+    /// Returns the plan of the graph.
     pub fn plan(&self) -> &Plan {
         &self.inner.plan
     }
 
-    /// What the elements declare.
+    /// Returns the declared effects of the elements.
     pub fn effects(&self) -> &[Effects] {
         &self.inner.effects
     }
 
-    /// The hot state, for tests and benchmarks.
+    /// Returns the hot state, for tests and benchmarks.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
-    /// Delivers everything that was emitted, depth first: what an element emits is delivered, in the order of
-    /// emission, before anything that was waiting.
+    /// Delivers everything that was emitted, depth first: what an element emits is delivered, in the
+    /// order of emission, before anything that was already waiting.
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.settle_within(MOST_WORK);
     }
 
-    /// The same with another bound on the work that it may be; beyond it packets are dropped where they come to.
+    /// Like [`settle`](Self::settle), for at most `most` work items. Beyond that, packets are dropped
+    /// at the element that they come to next.
     #[inline]
     pub(crate) fn settle_within(&mut self, most: u64) {
         let mut done = 0u64;
         loop {
             let next = match self.core.emitted.pop() {
                 None => self.work.pop(),
-                // The usual case: one batch goes straight on.
+                // The usual case: one batch, which goes straight on.
                 Some(only) if self.core.emitted.is_empty() => Some(only),
                 Some(last) => {
-                    // Taken from the end, so that what was emitted first lies on top.
+                    // Moved from the end of one stack to the other, so that what was emitted first is
+                    // popped first.
                     self.work.push(last);
                     while let Some(emitted) = self.core.emitted.pop() {
                         self.work.push(emitted);
@@ -258,12 +282,13 @@ impl Worker {
         }
     }
 
-    /// Hands a batch to what is connected, and what comes back to what is connected to that, until it is used
-    /// up or something else was emitted before it. How many elements it went through.
+    /// Pushes a batch along the connection of an output, then the packets that the element returns along
+    /// its next connection, and so on. Ends when no packet is left, or when an element has emitted other
+    /// items first. Returns the number of elements that were called.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
         let Some(at) = self.inner.target(element, output) else {
-            // It was counted as emitted, and now ends as dropped.
+            // The batch was counted as emitted, and now counts as dropped.
             self.core.counters[element as usize].emitted -= batch.len() as u64;
             self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
             return 0;
@@ -271,7 +296,7 @@ impl Worker {
         self.go(element, at, batch, endless)
     }
 
-    /// The same behind the element `from`, once it is known what is connected.
+    /// Like [`deliver`](Self::deliver), for an output of the element `from` whose target `at` is known.
     #[inline]
     fn go(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
         let mut hops = 0;
@@ -305,20 +330,22 @@ impl Worker {
                 (from, at, batch) = (at.element, next, rest);
                 continue;
             }
-            // It waits behind what was emitted before it, if it goes anywhere at all.
+            // The batch waits until what was emitted before it is delivered. Without a connection it is
+            // dropped there.
             Cx::new(&mut self.core, &mut self.inner, id).emit(0, rest);
             return hops;
         }
     }
 
-    /// Hands packets over to the workers that they have to go to; gives back those that stay.
+    /// Hands packets over to the workers that they have to go to, and returns the packets that stay at
+    /// this worker.
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, from: u32, at: Target, mut batch: Batch) -> Option<Batch> {
         let Some(links) = &mut self.links else { return Some(batch) };
         let Core { counters, pool, facts, now, .. } = &mut self.core;
         if !facts.flow_marks.is_empty() {
-            // What this worker calls a flow means nothing to another one.
+            // A flow mark has no meaning at another worker.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
         }
         let lost = |packet| {
@@ -334,12 +361,13 @@ impl Worker {
         Some(batch)
     }
 
-    /// Hands packets that an element was given to its copies at other workers.
+    /// Hands packets that have arrived at an element over to the element's copies at other workers.
     #[cold]
     fn send_over(&mut self, at: Target, batch: Batch, endless: bool) -> u64 {
         let element = at.element;
         let count = batch.len() as u64;
-        // Those that get lost have come in here, and nowhere else.
+        // Packets that are lost on the way count as arrived and dropped here. The others count at the
+        // copy that gets them.
         let counters = &mut self.core.counters[element as usize];
         (counters.arrived, counters.emitted) = (counters.arrived + count, counters.emitted + count);
         let before = counters.emitted;
@@ -354,7 +382,8 @@ impl Worker {
         here.map_or(0, |batch| self.go(element, Target { way: Way::Here, ..at }, batch, endless))
     }
 
-    /// Takes in what other workers have handed over, and goes on with it; whether there was anything.
+    /// Takes in packets that other workers have handed over, and processes them. True if there were
+    /// any, or if some still wait.
     #[inline]
     pub(crate) fn import(&mut self) -> bool {
         match &mut self.links {
@@ -367,7 +396,8 @@ impl Worker {
         }
     }
 
-    /// Where order is kept: lets packets out of windows that nobody has to wait for any more, or all; whether there were any.
+    /// Releases packets from the windows that keep order, if no earlier packet can come any more, or
+    /// all packets. True if there were any.
     fn let_out(&mut self, all: bool) -> bool {
         let mut has_left = false;
         loop {
@@ -385,7 +415,8 @@ impl Worker {
         }
     }
 
-    /// The same at the end of a run: packets that go in circles are dropped where they come to, if this is to end.
+    /// Like [`import`](Self::import), at the end of a run. If `ends`, packets that go in circles are
+    /// dropped at the element that they come to next, and all windows are emptied.
     pub(crate) fn import_last(&mut self, ends: bool) -> bool {
         if let Some(links) = &mut self.links {
             links.push_waiting();
@@ -393,6 +424,9 @@ impl Worker {
         self.import_all(ends)
     }
 
+    /// Takes packets out of the rings from all workers and processes them. Packets that were sent home are
+    /// kept until what was handed over before them is processed. See [`import_last`](Self::import_last) for
+    /// `ends`.
     fn import_all(&mut self, ends: bool) -> bool {
         let Some(links) = &mut self.links else { return false };
         links.count_arrivals();
@@ -407,6 +441,8 @@ impl Worker {
         for from in 0..workers {
             let burst = self.core.burst;
             let links = self.links.as_ref();
+            // All packets of the rings, if packets that were sent home or that wait in windows depend on
+            // them.
             let all = !sent_home.is_empty() || links.is_some_and(|links| links.order.is_some());
             let mut most = links.map_or(0, |links| links.most(from, all, burst));
             while most > 0 {
@@ -419,13 +455,14 @@ impl Worker {
                 came = true;
                 most -= batch.len();
                 self.has_worked = true;
+                // Packets sent home wait, where packets of one flow come from several workers.
                 match to.way {
                     Way::ToOwner if links.spreads() => links.keep(from, to, batch),
                     _ => self.take_in(from, to, batch, ends),
                 }
                 if !all {
                     self.look_at_clock();
-                    // A timer waits for one batch of each worker.
+                    // A timer waits for at most one batch of each worker.
                     most = if self.has_timer_due() { 0 } else { most };
                 }
             }
@@ -439,14 +476,14 @@ impl Worker {
         }
         self.links.iter_mut().for_each(Links::tell);
         if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-            // At the end nobody waits any more.
+            // At the end, no packet waits for a packet ahead of it.
             came |= order.has_waiting() || !ends && order.has_to_tell();
             came |= self.let_out(ends);
         }
         came
     }
 
-    /// Goes on with packets that another worker has handed over; they are where they have to be.
+    /// Processes packets that another worker has handed over. They need not be sorted again.
     fn take_in(&mut self, from: usize, to: Target, mut batch: Batch, ends: bool) {
         if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
             order.take(from, to, &batch);
@@ -459,7 +496,7 @@ impl Worker {
         self.look_at_clock();
     }
 
-    /// Tells the team whether there is anything to do here.
+    /// Reports to the team that this worker is idle, or is not idle any more.
     pub(crate) fn set_idle(&self, idle: bool) {
         if let (Some(team), Some(links)) = (&self.inner.team, &self.links) {
             match idle {
@@ -469,7 +506,7 @@ impl Worker {
         }
     }
 
-    /// Runs one task.
+    /// Runs the task of an element, and delivers what it emits. True if the task had work.
     #[inline]
     pub(crate) fn fire(&mut self, id: ElementId) -> bool {
         let worked = self.inner.call(&mut self.core, id, |element, cx| element.run(cx));
@@ -481,7 +518,7 @@ impl Worker {
     /// Reads a handler from outside the graph.
     ///
     /// # Errors
-    /// What the user should know.
+    /// If the handler cannot be read: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         let result = self.inner.read_handler(&mut self.core, element, handler, param);
         self.settle();
@@ -516,19 +553,19 @@ impl Worker {
     /// Writes a handler from outside the graph.
     ///
     /// # Errors
-    /// What the user should know.
+    /// If the handler cannot be written: a message for the user.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
         let result = self.inner.write_handler(&mut self.core, element, handler, value, &Files::Anywhere);
         self.settle();
         result
     }
 
-    /// Whether a handler can be read.
+    /// Returns true if a handler can be read. `None` if there is no such handler.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
         self.inner.find_handler(element, handler).map(|access| access.read)
     }
 
-    /// Lets all text out.
+    /// Flushes all text to the sink.
     pub fn flush(&mut self) {
         self.inner.sink.flush();
     }

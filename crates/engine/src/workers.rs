@@ -1,8 +1,8 @@
-//! All workers of a graph: one thread each, pinned to a core of its own, with a copy of the graph. Under the trace clock
-//! they take turns on one thread.
+//! All workers of a graph: one thread each, pinned to a core of its own, with a copy of the graph. Under
+//! the trace clock they take turns on one thread.
 //!
-//! The first worker runs on the caller's thread. It decides when the run is over, hears of interrupts and asks the
-//! driver's script; what has one place only is usually there.
+//! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and
+//! asks the driver script. Elements that have one place only are usually there.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -32,9 +32,9 @@ use crate::worker::{MOST_WORK, Options, Worker};
 /// A graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
 pub struct Workers {
-    /// The first one, and those whose threads have ended or not begun.
+    /// The first worker, and workers whose threads have ended or not begun.
     here: Vec<Box<Worker>>,
-    /// The others while they run.
+    /// The threads of the other workers while they run.
     threads: Vec<JoinHandle<Option<Box<Worker>>>>,
     /// The cores that this thread could run on before it was pinned.
     allowed: Option<CpuSet>,
@@ -42,11 +42,11 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Gives each copy of a configured graph (see [`Plan::configure_all`]) a pool, a clock and its part of the memory.
-    /// With one copy all is as with a [`Worker`].
+    /// Makes a worker for each copy of a configured graph (see [`Plan::configure_all`]), with a packet
+    /// pool, a clock and its part of the memory. With one copy, the result acts like a single [`Worker`].
     ///
     /// # Errors
-    /// What the system refuses.
+    /// If the system has no memory, event or other resource for the workers.
     pub fn new(
         plan: &Arc<Plan>,
         copies: Vec<Configured>,
@@ -109,31 +109,31 @@ impl Workers {
         }
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     pub fn count(&self) -> usize {
         self.team.as_ref().map_or(1, |team| team.len())
     }
 
-    /// The first worker.
+    /// Returns the first worker.
     pub fn first(&mut self) -> &mut Worker {
         &mut self.here[0]
     }
 
-    /// The graph.
+    /// Returns the plan of the graph.
     pub fn plan(&self) -> &Plan {
         self.here[0].plan()
     }
 
-    /// Which workers do which element's work.
+    /// Returns the workers that do the work of each element.
     pub fn placement(&self) -> &Placement {
         &self.here[0].inner.placement
     }
 
-    /// Initialises the elements of every worker and starts the threads; stops at the first failure, after closing what
-    /// was opened. The first worker comes last, so that scripts find the others at work.
+    /// Initialises the elements of every worker and starts the threads. Stops at the first failure, after
+    /// closing what was opened. The first worker comes last, so that scripts find the others running.
     ///
     /// # Errors
-    /// What an element reports.
+    /// If an element cannot be initialised: the problem that it reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
         if self.team.as_ref().is_some_and(|team| team.in_turn) {
             return self.initialize_in_turn();
@@ -146,14 +146,15 @@ impl Workers {
         }
         let result = self.start().and_then(|()| self.here[0].begin());
         if result.is_err() {
-            // Nothing is closed that a worker still uses.
+            // The threads end first, so that nothing is closed while a worker still uses it.
             self.join();
             let _ = self.finish();
         }
         result
     }
 
-    /// The same where no thread runs: the first worker's captures say when time starts.
+    /// Like [`initialize`](Self::initialize), where no thread runs. Time starts with the captures of the
+    /// first worker.
     fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
         for number in 0..self.here.len() {
             self.here[number].core.now = self.here[0].core.now;
@@ -174,7 +175,8 @@ impl Workers {
         for number in 1..team.len() {
             let core = cores.get(number).copied();
             let leaves = Leaves { team: Arc::clone(&team), worker: number };
-            // It is given its worker when it is there: without it, the worker stays here.
+            // The worker is sent to its thread once that runs. If there is no thread, the worker stays
+            // here.
             let (give, take) = mpsc::sync_channel::<Box<Worker>>(1);
             let thread = thread::Builder::new().spawn(move || {
                 let mut worker = take.recv().ok()?;
@@ -222,8 +224,8 @@ impl Workers {
         }
     }
 
-    /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
-    /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
+    /// Runs until an element or script stops the driver, no work is left, or the user interrupts. Call
+    /// [`initialize`](Self::initialize) before and [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         if let Some(team) = self.team.clone().filter(|team| team.in_turn) {
             let mut crew = Crew::several(std::mem::take(&mut self.here), team);
@@ -240,11 +242,11 @@ impl Workers {
     /// Drains and closes every element.
     ///
     /// # Errors
-    /// What could not be written.
+    /// If elements cannot write all of their output: the messages of all such elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         if self.team.is_some() {
-            // What one worker lets go may go on to another one. A path through the graph is at most that long: what
-            // is handed over more often goes in circles.
+            // Packets that a worker releases may go on to another worker. A path through the graph has at
+            // most `most` elements; packets that are handed over more often go in circles.
             let most = self.plan().len();
             let held: usize = self.here.iter().map(|worker| worker.core.pool.stats().in_use).sum();
             let bound = self.handed() + MOST_WORK + (held * most) as u64;
@@ -270,20 +272,20 @@ impl Workers {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Packets that workers have handed over so far.
+    /// Returns the number of packets that workers have handed over so far.
     fn handed(&self) -> u64 {
         self.here.iter().filter_map(|worker| worker.links.as_ref()).map(|links| links.handed).sum()
     }
 
-    /// What has become of every packet so far, at all workers together.
+    /// Makes a report of all packets so far, at all workers together.
     pub fn report(&mut self) -> Report {
         Report::sum(self.here.iter_mut().map(|worker| worker.report()))
     }
 
-    /// Reads a handler from outside the graph; values of several workers come together as the handler says.
+    /// Reads a handler from outside the graph. Values of several workers are merged by the handler's rule.
     ///
     /// # Errors
-    /// What the user should know.
+    /// If the handler cannot be read: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         if !self.threads.is_empty() || self.here.len() == 1 {
             return self.here[0].read(element, handler, param);
@@ -303,31 +305,31 @@ impl Workers {
         }
     }
 
-    /// Whether a handler can be read.
+    /// Returns true if a handler can be read. `None` if there is no such handler.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
         self.here[0].can_read(element, handler)
     }
 
-    /// Lets all text out.
+    /// Flushes all text to the sink.
     pub fn flush(&mut self) {
         self.here[0].flush();
     }
 }
 
 impl Drop for Workers {
-    /// Threads that still run end; what they have is dropped with them.
+    /// Ends threads that still run, and drops their workers.
     fn drop(&mut self) {
         if let Some(team) = &self.team {
             team.set_over(true);
         }
         for thread in self.threads.drain(..) {
-            // A panic has been shown already.
+            // The panic has been shown already.
             let _ = thread.join();
         }
     }
 }
 
-/// Tells the others when a worker's thread ends, whatever it ends by.
+/// Notifies the others when a worker's thread ends, for any reason.
 struct Leaves {
     team: Arc<Team>,
     worker: usize,
@@ -342,7 +344,8 @@ impl Drop for Leaves {
     }
 }
 
-/// What is wrong with the memory of all workers together, which is what the user has given.
+/// Converts an error about a worker's part of the memory into an error about the memory of all workers,
+/// which is the amount that the user has given.
 fn of_all(error: PoolError, workers: usize) -> PoolError {
     match error {
         PoolError::TooSmall { asked, least } => {
@@ -352,14 +355,14 @@ fn of_all(error: PoolError, workers: usize) -> PoolError {
     }
 }
 
-/// A core for each worker, where there are enough of them.
+/// Returns a core for each worker. Empty if there are fewer cores than workers.
 fn cores(allowed: Option<&CpuSet>, workers: usize) -> Vec<usize> {
     let Some(allowed) = allowed else { return Vec::new() };
     let cores: Vec<usize> = (0..CpuSet::count()).filter(|&core| allowed.is_set(core) == Ok(true)).collect();
     if cores.len() < workers { Vec::new() } else { cores }
 }
 
-/// Keeps this thread on a core. Without the right to, it runs wherever there is room.
+/// Pins this thread to a core. Without the permission, the thread runs on any core.
 fn pin(core: Option<&usize>) {
     let mut set = CpuSet::new();
     if let Some(&core) = core

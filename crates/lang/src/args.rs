@@ -1,19 +1,20 @@
-//! Arguments: a configuration string is a comma-separated list of them (click(5), "Configuration strings").
+//! Splits configuration strings into arguments, and handles quotes. A configuration string is a
+//! comma-separated list of arguments (click(5), "Configuration strings").
 //!
-//! Inside `'...'`, `"..."` and `\<...>` commas, white space and comments lose their meaning; parentheses and
-//! brackets never protect anything. Comments count as one space.
+//! Inside `'...'`, `"..."` and `\<...>`, commas, white space and comments have no special meaning.
+//! Parentheses and brackets never protect anything. A comment counts as one space.
 
 use std::ops::Range;
 
 use crate::lexer::parameter_length;
 use crate::scan::{self, Kind};
 
-/// One argument.
+/// An argument of a configuration string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
-    /// The text without surrounding white space, comments replaced by one space; quotes are kept.
+    /// The text without surrounding white space, with each comment replaced by one space. Quotes are kept.
     pub text: String,
-    /// Where it stands in the configuration string, in bytes.
+    /// The range of the argument in the configuration string, in bytes.
     pub range: Range<usize>,
 }
 
@@ -38,14 +39,14 @@ pub fn split(config: &str) -> Vec<Arg> {
 pub fn join<T: AsRef<str>>(args: impl IntoIterator<Item = T>) -> String {
     let args: Vec<T> = args.into_iter().collect();
     let mut out = args.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
-    // An empty last argument would be left out.
+    // Without the comma, `split` would leave out an empty last argument.
     if args.last().is_some_and(|last| last.as_ref().is_empty()) {
         out.push(',');
     }
     out
 }
 
-/// Splits an argument at its white space (Click: `cp_spacevec`); words keep their quotes.
+/// Splits an argument at its white space (Click: `cp_spacevec`). Words keep their quotes.
 pub fn split_spaces(text: &str) -> Vec<Arg> {
     let mut words = Vec::new();
     let mut start = None;
@@ -65,8 +66,8 @@ pub fn split_spaces(text: &str) -> Vec<Arg> {
     words
 }
 
-/// Removes one level of quotes and carries out backslash substitutions (Click: `cp_unquote`). The result are
-/// bytes because `\<ff>` stands for one.
+/// Removes one level of quotes and replaces backslash escapes (Click: `cp_unquote`). Returns bytes, because
+/// `\<ff>` is a byte that may not be text.
 pub fn unquote_bytes(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for piece in scan::pieces(text) {
@@ -86,14 +87,14 @@ pub fn unquote_bytes(text: &str) -> Vec<u8> {
     out
 }
 
-/// [`unquote_bytes`] for arguments that are text; bytes that are no UTF-8 become U+FFFD.
+/// Like [`unquote_bytes`], for arguments that are text. Bytes that are not UTF-8 become U+FFFD.
 pub fn unquote(text: &str) -> String {
     String::from_utf8(unquote_bytes(text))
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Quotes bytes so that they are one argument of one word, which [`unquote_bytes`] turns back (Click:
-/// `cp_quote`). What needs no quotes is returned as it is.
+/// `cp_quote`). Text that needs no quotes is returned as it is.
 pub fn quote(text: impl AsRef<[u8]>) -> String {
     let bytes = text.as_ref();
     let is_text = std::str::from_utf8(bytes).is_ok();
@@ -108,7 +109,7 @@ pub fn quote(text: impl AsRef<[u8]>) -> String {
     }
 }
 
-/// What stands for `bytes` inside double quotes.
+/// Returns the text that represents `bytes` inside double quotes.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -127,8 +128,9 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// The name of the parameter that a text refers to and that has no value: what it has is replaced before. What stands in quotes
-/// may mean the dollar sign.
+/// Returns the name of the first parameter that a text refers to and that has no value: parameters with
+/// values have been replaced before. Text in quotes is ignored, because it may contain a literal dollar
+/// sign.
 pub fn parameter(text: &str) -> Option<&str> {
     let is_dollar =
         |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');
@@ -149,12 +151,12 @@ fn is_blank(text: &str, piece: scan::Piece) -> bool {
     }
 }
 
-/// White space as C's `isspace` has it.
+/// True for white space as defined by C's `isspace`.
 fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
-/// One argument out of `config[range]`: comments become spaces, the ends are trimmed.
+/// Makes the argument at `config[range]`: comments become spaces, and white space at the ends is removed.
 fn arg(config: &str, range: Range<usize>) -> Arg {
     let base = range.start;
     let raw = config.get(range).unwrap_or("");
@@ -177,7 +179,7 @@ fn arg(config: &str, range: Range<usize>) -> Arg {
     Arg { text, range: base + first..base + last }
 }
 
-/// Backslash substitutions of double-quoted strings.
+/// Replaces the backslash escapes of a double-quoted string.
 fn unescape(text: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -233,7 +235,8 @@ fn digits(text: &[u8], from: usize, limit: usize, is_digit: impl Fn(u8) -> bool)
     rest.get(..length).unwrap_or_default()
 }
 
-/// The bytes of `<` and hexadecimal digits; white space between them is free, other characters are ignored.
+/// Appends the bytes of a `\<...>` string, given from `<` on without `>`. White space and characters other
+/// than hexadecimal digits are ignored.
 fn push_data(text: &[u8], out: &mut Vec<u8>) {
     let digits: Vec<u8> =
         text.iter().filter(|byte| byte.is_ascii_hexdigit()).map(|byte| hex(*byte)).collect();

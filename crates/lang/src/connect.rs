@@ -1,11 +1,11 @@
-//! Which ports an arrow connects (click(5), "Connection shorthand" to "Element groups").
+//! Finds the ports that an arrow connects (click(5), "Connection shorthand" to "Element groups").
 
 use crate::diagnostic::Diagnostic;
 use crate::program::{Link, MAX_CONNECTIONS, SlotId};
 use crate::source::Span;
 use crate::syntax::{Arrow, Ports};
 
-/// One side of one element in a chain.
+/// A side of an element in a chain.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
     pub(crate) slot: SlotId,
@@ -15,9 +15,9 @@ pub(crate) struct End<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum EndPorts<'a> {
     Listed(&'a Ports),
-    /// The ports of a group, which are all of them.
+    /// All ports of a group, by their number.
     Group(usize),
-    /// Port 0, or with `=>` as many as the other side has.
+    /// Port 0, or with `=>` as many ports as the other side has.
     Unlisted,
 }
 
@@ -45,7 +45,7 @@ impl EndPorts<'_> {
     }
 }
 
-/// Appends the connections that `arrow` makes from the outputs `from` to the inputs `to`, `room` at most.
+/// Appends the connections that `arrow` makes from the outputs `from` to the inputs `to`, at most `room`.
 pub(crate) fn connect(
     from: &[End<'_>],
     to: &[End<'_>],
@@ -55,7 +55,7 @@ pub(crate) fn connect(
     links: &mut Vec<Link>,
 ) -> Result<(), Diagnostic> {
     let count = |ends: &[End<'_>]| ends.iter().map(|end| end.ports.count()).sum::<usize>();
-    // An element alone without ports takes as many ports as the other side has.
+    // With `=>`, a single element without listed ports takes as many ports as the other side has.
     let expands = |ends: &[End<'_>]| arrow.many && matches!(ends, [End { ports: EndPorts::Unlisted, .. }]);
     let (outputs, inputs) = (count(from), count(to));
     let wanted = outputs.max(inputs);

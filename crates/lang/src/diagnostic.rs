@@ -1,15 +1,15 @@
-//! What is wrong with a configuration: severity, message, place, and what to do about it.
+//! Diagnostics of a configuration: severity, message, span, and a hint.
 
 use crate::source::{Sources, Span};
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// The graph is not what was meant; it must not be run.
+    /// The graph is not what the user meant. It must not be run.
     Error,
-    /// The graph can run, but something is probably not meant.
+    /// The graph can run, but something is probably not what the user meant.
     Warning,
-    /// Information only.
+    /// The diagnostic is only information.
     Note,
 }
 
@@ -23,29 +23,29 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// The number of findings in one configuration beyond which no more are told.
+/// The number of diagnostics of one configuration beyond which no more are reported.
 pub const MOST_FINDINGS: usize = 1000;
 
-/// One finding. Messages are worded as Click words them where Click has the error, or have Click's words beside them.
+/// A message about a configuration. Messages use Click's words if Click has the error, or come with Click's
+/// words.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity of the diagnostic.
     pub severity: Severity,
-    /// What is wrong, without place and full stop.
+    /// The message, without the place and without a full stop.
     pub message: String,
-    /// What Click says of it, where that is something else: a line for each message, and none where Click has no
-    /// message.
+    /// Click's messages, if they differ: a line for each message. Empty if Click has no message.
     pub clicks_words: Option<Box<str>>,
-    /// Where.
+    /// The place in the source.
     pub span: Span,
-    /// What to do about it.
+    /// A hint on how to correct the error.
     pub hint: Option<String>,
-    /// Other places that explain it, each with its own message.
+    /// Further places that explain the error, each with its own message.
     pub related: Vec<(Span, String)>,
 }
 
 impl Diagnostic {
-    /// An error at a place.
+    /// Makes an error at a place.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -57,34 +57,35 @@ impl Diagnostic {
         }
     }
 
-    /// A warning at a place.
+    /// Makes a warning at a place.
     pub fn warning(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
     }
 
-    /// Something to know about a place.
+    /// Makes a note at a place.
     pub fn note(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::error(span, message) }
     }
 
-    /// Adds what to do.
+    /// Adds a hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The message in Click's words, where Click has the error.
+    /// Returns the message in Click's words, if Click has the error.
     pub fn in_clicks_words(&self) -> &str {
         self.clicks_words.as_deref().unwrap_or(&self.message)
     }
 
-    /// Adds another place.
+    /// Adds another place with its message.
     pub fn with_related(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.related.push((span, message.into()));
         self
     }
 
-    /// Adds it to others, unless these are so many that the text is no configuration at all. That is said in its place once.
+    /// Appends the diagnostic to others, up to [`MOST_FINDINGS`]. The next diagnostic is replaced by an
+    /// error that says so, and all after it are dropped.
     pub(crate) fn add_to(self, others: &mut Vec<Diagnostic>) {
         match others.len() {
             0..MOST_FINDINGS => others.push(self),
@@ -94,13 +95,14 @@ impl Diagnostic {
         }
     }
 
-    /// True if there are so many findings that more of them are not told. Who reads a text may stop then.
+    /// True if the limit [`MOST_FINDINGS`] has been passed, so that no more are reported. The caller may
+    /// stop reading the text.
     pub(crate) fn are_enough(found: &[Diagnostic]) -> bool {
         found.len() > MOST_FINDINGS
     }
 
-    /// Plain text in the form `file:line:column: error: message`, with a line for each related place and
-    /// the hint; ends with a newline.
+    /// Renders the diagnostic as plain text in the form `file:line:column: error: message`, with a line for
+    /// each related place and for the hint. The text ends with a newline.
     pub fn render(&self, sources: &Sources) -> String {
         let mut out = format!("{}: {}: {}\n", sources.locate(self.span), self.severity, self.message);
         for (span, message) in &self.related {
@@ -113,8 +115,8 @@ impl Diagnostic {
     }
 }
 
-/// The candidate nearest to `name`, if it is near enough to be a slip: letter case aside, about a third of
-/// the letters may differ.
+/// Returns the candidate most similar to `name`, if it is similar enough to be a typing error: letter case
+/// aside, about a third of the letters may differ.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(name);
@@ -130,7 +132,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be inserted, deleted, replaced or swapped with their neighbour.
+/// Returns the number of letters that must be inserted, deleted, replaced or swapped with their neighbour.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();

@@ -1,8 +1,8 @@
-//! A graph as a drawing for Graphviz (dot(1)).
+//! Draws a graph for Graphviz (dot(1)).
 
 use crate::graph::Graph;
 
-/// Writes a graph in the DOT language: elements are records with their input ports above and their output
+/// Writes a graph in the DOT language. Elements are records with their input ports above and their output
 /// ports below.
 pub fn dot(graph: &Graph, title: &str) -> String {
     let mut out = format!(
@@ -33,12 +33,12 @@ fn ports(side: char, count: usize) -> String {
     format!("{{{}}}", fields.join("|"))
 }
 
-/// Text inside a quoted string.
+/// Escapes text for a quoted string.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "")
 }
 
-/// Text inside a record label, where braces, bars and angle brackets build the record.
+/// Escapes text for a record label, where braces, bars and angle brackets structure the record.
 fn label(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

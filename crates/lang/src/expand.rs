@@ -1,4 +1,4 @@
-//! Expands compound elements: templates to a flat graph.
+//! Expands compound elements: turns templates into a flat graph.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::tunnel::{self, Edge, NodeKind, Tunnel};
 
-/// How many elements, and instances of compound elements, a configuration may expand to.
+/// The largest number of elements and instances of compound elements that a configuration may expand to.
 pub(crate) const MAX_ELEMENTS: usize = 1_000_000;
 
-/// How many bytes names and configuration strings may have in all.
+/// The largest number of bytes of all names and configuration strings together.
 const MAX_BYTES: usize = 1 << 28;
 
-/// Expands a program; `defines` from the command line win over those of the file.
+/// Expands a program. `defines`, from the command line, have priority over the definitions of the file.
 pub(crate) fn expand(
     program: &Program,
     sources: &Sources,
@@ -39,7 +39,7 @@ pub(crate) fn expand(
     expander.file(defines);
     let Expander { mut elements, nodes, edges, exhausted, .. } = expander;
     make_names_unique(&mut elements, diagnostics);
-    // Where expansion was cut off, half of the compound elements have no inside.
+    // If the expansion was cut off, some compound elements have no content.
     let connections = if exhausted { Vec::new() } else { tunnel::remove(&nodes, &edges, diagnostics) };
     Graph {
         elements,
@@ -58,7 +58,7 @@ struct Expander<'p> {
     nodes: Vec<NodeKind>,
     edges: Vec<Edge>,
     bytes: usize,
-    /// A limit has been passed and reported.
+    /// True if a limit was exceeded and reported.
     exhausted: bool,
 }
 
@@ -66,18 +66,18 @@ struct Expander<'p> {
 struct Instance<'p> {
     template: &'p Template,
     environment: Rc<Environment>,
-    /// Its name and a slash, empty for the file.
+    /// The name of the instance and a slash; empty for the file.
     prefix: String,
-    /// Nodes of its pseudoelements `input` and `output`.
+    /// The nodes of its pseudoelements `input` and `output`.
     ports: (usize, usize),
     depth: usize,
 }
 
-/// What the class of an element turns out to be.
+/// The class that was chosen for an element.
 enum Chosen {
     Primitive(String),
     Compound(TemplateId, HashMap<String, Rc<str>>),
-    /// Reported.
+    /// No class; an error was reported.
     None,
 }
 
@@ -97,7 +97,7 @@ impl<'p> Expander<'p> {
             return;
         }
         let mut inner = Vec::new();
-        // For each slot, where connections arrive and leave.
+        // For each slot, the nodes at which connections arrive and leave.
         let mut places = Vec::with_capacity(template.slots.len());
         for (id, slot) in template.slots.iter().enumerate() {
             let place = match (id, slot.kind) {
@@ -128,7 +128,7 @@ impl<'p> Expander<'p> {
         }
     }
 
-    /// Adds an element or, for a compound element, its two tunnels and its instance to `inner`.
+    /// Adds an element. For a compound element, adds its two tunnels, and its instance to `inner`.
     fn element(
         &mut self,
         instance: &Instance<'p>,
@@ -184,8 +184,8 @@ impl<'p> Expander<'p> {
         })
     }
 
-    /// Which class or alternative an element is: the first whose ports and parameters fit. An alternative
-    /// without a rival is taken in any case, for better messages.
+    /// Chooses the class or alternative of an element: the first whose ports and parameters fit. A single
+    /// alternative is chosen in any case, because that gives better messages.
     fn choose(&mut self, class: ClassId, slot: &Slot, config: &str, span: Span) -> Chosen {
         let program = self.program;
         let (class_name, choices) = match program.classes.get(class) {
@@ -274,8 +274,8 @@ fn ports_text(inputs: usize, outputs: usize) -> String {
     format!("{}, {}", counted(inputs, "input"), counted(outputs, "output"))
 }
 
-/// A name that is written with a slash may be that of an element inside a compound element. The later one
-/// is reported and gets a free name, because names in a graph are unique.
+/// Makes the names of elements unique. A name that is written with a slash may be equal to the name of an
+/// element inside a compound element. The later element is reported and gets a free name.
 fn make_names_unique(elements: &mut [Element], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<String, Span> = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A graph as a configuration without compound elements.
+//! Writes a graph as a configuration without compound elements.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use crate::args;
 use crate::graph::Graph;
 use crate::scan::{self, Kind};
 
-/// Writes a graph as a configuration that parses to the same graph, in the shape that Click gives it: one
-/// declaration a line, an empty line, connections in chains.
+/// Writes a graph as a configuration that parses to the same graph, in Click's layout: a line for each
+/// declaration, an empty line, and connections in chains.
 ///
-/// One thing cannot be written as it is: a parenthesis without its partner, which an argument may hold that
-/// was split off another one. It gets quotes, so the configuration string differs but not its value.
+/// An unbalanced parenthesis cannot be written as it is. An argument may have one if it was split off
+/// another argument. It gets quotes, so that the configuration string differs but not its value.
 pub fn flatten(graph: &Graph) -> String {
     let mut out = String::new();
-    // Requirements come as one statement, and an empty line behind it.
+    // Requirements are one statement, followed by an empty line.
     let requirements =
         graph.requirements.iter().map(|(kind, value)| format!("{kind} {}", args::quote(value)));
     statement(&mut out, "require", &args::join(requirements));
@@ -51,16 +51,16 @@ fn statement(out: &mut String, keyword: &str, arguments: &str) {
     }
 }
 
-/// From and to, each an element and a port.
+/// The output and the input of a connection, each as an element and a port.
 type Link = ((usize, usize), (usize, usize));
 
-/// The connections in Click's order, by their inputs, strung together where a chain goes on from input 0 of an
-/// element to its output 0.
+/// Returns the connections in Click's order, by their inputs, joined to chains: a connection to input 0 of
+/// an element is followed by one from its output 0.
 fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     let mut links: Vec<Link> = graph.connections.iter().map(|c| (c.from, c.to)).collect();
     links.sort_unstable_by_key(|&(from, to)| (to, from));
     links.dedup();
-    // Connections by where they come from, still in order.
+    // Connections by their output, still in order.
     let mut leaving: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
     for (i, &(from, _)) in links.iter().enumerate() {
         leaving.entry(from).or_default().push(i);
@@ -73,7 +73,7 @@ fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     let mut used = vec![false; links.len()];
     let mut follows = vec![false; links.len()];
     followers.iter().flatten().for_each(|&i| follows[i] = true);
-    // What is left after those that follow no other goes in circles.
+    // After the chains whose start follows no other connection, only circles are left.
     let starts = (0..links.len()).filter(|&i| !follows[i]).chain(0..links.len());
     let mut chains = Vec::new();
     for start in starts {
@@ -91,8 +91,8 @@ fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     chains
 }
 
-/// Arguments may be split inside parentheses, so a configuration string may hold some that have no partner.
-/// These get quotes, which leaves the value of the argument as it is.
+/// Puts quotes around parentheses that are not balanced, which leaves the value of the argument as it is.
+/// Arguments may be split inside parentheses, so a configuration string may have such parentheses.
 fn balanced(config: &str) -> String {
     let mut lonely = Vec::new();
     let mut open = Vec::new();
@@ -103,7 +103,7 @@ fn balanced(config: &str) -> String {
             Some(b')') if piece.kind == Kind::Plain && open.pop().is_none() => lonely.push(piece.start),
             _ => {}
         }
-        // A comment at the end must not swallow the closing parenthesis.
+        // A comment at the end must not include the closing parenthesis.
         end = match (piece.kind, config.as_bytes().get(piece.start + 1)) {
             (Kind::Comment, Some(b'/')) => "\n",
             (Kind::Comment, _) if !piece.closed => "*/",

@@ -1,4 +1,4 @@
-//! The result: a flat graph of elements.
+//! The flat graph of elements that parsing returns.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,29 +7,30 @@ use crate::source::Span;
 
 /// A configuration with all compound elements expanded.
 ///
-/// Elements stand in Click's order: those of the file first, then, for each compound element in turn, those
-/// of its body, followed by those of the compound elements inside that body.
+/// Elements are in Click's order: first the elements of the file, then, for each compound element in turn,
+/// the elements of its body, followed by the elements of the compound elements inside that body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
-    /// The elements; names are unique.
+    /// The elements. Their names are unique.
     pub elements: Vec<Element>,
-    /// The connections, each once.
+    /// The connections, without duplicates.
     pub connections: Vec<Connection>,
-    /// What `require(...)` asks for, kind and value, for example `("package", "fastclassifier")`. Libraries
-    /// are not among them: they have been included.
+    /// The requirements of `require(...)`, kind and value, for example `("package", "fastclassifier")`.
+    /// Libraries are not among them, because they have been included.
     pub requirements: Vec<(String, String)>,
-    /// What `provide(...)` names.
+    /// The names that `provide(...)` gives.
     pub provisions: Vec<String>,
-    /// The parameters that can be given from outside.
+    /// The parameters that can be set from outside.
     pub parameters: Parameters,
 }
 
-/// The parameters of a configuration that a value from outside, as from the command line, has an effect on.
+/// The parameters of a configuration on which a value from outside, such as the command line, has an
+/// effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Those that a `define` in the outermost scope has, in order, without dollar signs.
+    /// The parameters that a `define` in the outermost scope has, in order, without dollar signs.
     pub defined: Vec<String>,
-    /// Those that the text refers to, and that nothing inside the text defines before the outermost scope does.
+    /// The parameters that the text refers to and that no inner scope defines.
     pub mentioned: BTreeSet<String>,
 }
 
@@ -39,7 +40,7 @@ impl Parameters {
         self.mentioned.contains(name) || self.defined.iter().any(|defined| defined == name)
     }
 
-    /// Adds those of another configuration, which gets the same values.
+    /// Adds the parameters of another configuration, which gets the same values.
     pub fn extend(&mut self, other: &Parameters) {
         let new = other.defined.iter().filter(|name| !self.defined.contains(name)).cloned();
         let new: Vec<String> = new.collect();
@@ -48,47 +49,48 @@ impl Parameters {
     }
 }
 
-/// An element.
+/// An element of a flat graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// Full name, for example `router/q` or `Counter@3`.
+    /// The full name, for example `router/q` or `Counter@3`.
     pub name: String,
-    /// Class, as written.
+    /// The class, as written.
     pub class: String,
-    /// Configuration string with parameters replaced, not yet split into arguments.
+    /// The configuration string with parameters replaced, not yet split into arguments.
     pub config: String,
-    /// Where the element is declared.
+    /// The place of the declaration.
     pub span: Span,
-    /// Where its configuration string is written, None if there is none.
+    /// The place of the configuration string. `None` if there is none.
     pub config_span: Option<Span>,
-    /// Where the parts of `config` come from.
+    /// The origins of the parts of `config`.
     pub(crate) origins: Vec<Origin>,
 }
 
-/// Where a part of a configuration string comes from; it reaches to the start of the next part.
+/// The origin of a part of a configuration string. The part ends at the start of the next part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Offset in the configuration string.
+    /// The offset of the part in the configuration string.
     pub(crate) at: usize,
     pub(crate) span: Span,
-    /// The part is the text of the span rather than the value of the parameter that the span names.
+    /// True if the part is the text of the span. False if it is the value of the parameter that the span
+    /// names.
     pub(crate) verbatim: bool,
 }
 
 /// A connection of an output port to an input port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Index of the element and number of its output port.
+    /// The index of the element and the number of its output port.
     pub from: (usize, usize),
-    /// Index of the element and number of its input port.
+    /// The index of the element and the number of its input port.
     pub to: (usize, usize),
-    /// Where the connection is written.
+    /// The place of the connection.
     pub span: Span,
 }
 
 impl Element {
-    /// The place in the source of a part of the configuration string: the text itself, or the parameter that
-    /// stands for it.
+    /// Returns the place in the source of a part of the configuration string: the text itself, or the
+    /// parameter whose value it is.
     pub fn config_place(&self, range: Range<usize>) -> Span {
         let passed = self.origins.partition_point(|origin| origin.at <= range.start);
         let origin = passed.checked_sub(1).and_then(|index| self.origins.get(index));
@@ -105,7 +107,8 @@ impl Element {
 }
 
 impl Graph {
-    /// Adds an element that no text declares, behind all others; its name gets a number if there is one like it.
+    /// Adds an element that no text declares, as the last element. Its name gets a number if the name is
+    /// already used.
     pub fn add(&mut self, name: &str, class: &str, config: &str, span: Span) {
         let numbered = |n: usize| if n == 0 { name.to_string() } else { format!("{name}@{n}") };
         let free = (0..).map(numbered).find(|name| self.find(name).is_none());
@@ -119,12 +122,13 @@ impl Graph {
         });
     }
 
-    /// The index of the element with a name.
+    /// Returns the index of the element with a name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.elements.iter().position(|element| element.name == name)
     }
 
-    /// For each element, how many input and output ports are used: one more than the highest port number.
+    /// Returns, for each element, the numbers of input and output ports that are used: one more than the
+    /// highest port number.
     pub fn port_counts(&self) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); self.elements.len()];
         for connection in &self.connections {
@@ -138,8 +142,8 @@ impl Graph {
         counts
     }
 
-    /// True if both graphs are the same apart from where they are written, and from the order of connections,
-    /// which means nothing.
+    /// True if both graphs are equal except for their places in the source and the order of connections,
+    /// which has no meaning.
     pub fn is_equivalent(&self, other: &Graph) -> bool {
         fn key(element: &Element) -> (&str, &str, &str) {
             (&element.name, &element.class, &element.config)

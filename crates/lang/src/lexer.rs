@@ -1,14 +1,14 @@
-//! Tokens of the Click language (click(5), "Lexical issues").
+//! Splits a text of the Click language into tokens (click(5), "Lexical issues").
 //!
-//! A configuration string is no token: only the parser knows where one may stand. It asks for it with
-//! [`Lexer::config`] once it has seen the opening parenthesis.
+//! A configuration string is not a token: only the parser knows where a configuration string may be. After
+//! the opening parenthesis, the parser calls [`Lexer::config`].
 
 use crate::diagnostic::Diagnostic;
 use crate::scan::{self, Kind};
 use crate::source::{Directive, SourceId, Span};
 
-/// How often an unterminated configuration string may be cut off at a `;`; later ones reach to the end of
-/// the text, so that hostile texts are still read in linear time.
+/// The number of unterminated configuration strings that are cut off at a `;`. Later unterminated strings
+/// extend to the end of the text, so that hostile texts are still read in linear time.
 const MAX_CUTS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,12 @@ pub(crate) enum TokenKind {
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) span: Span,
-    /// It is the first token of its line: after an error, an identifier here probably starts a statement.
+    /// True if the token is the first of its line. After an error, an identifier here probably starts a
+    /// statement.
     pub(crate) starts_line: bool,
 }
 
-/// Reads one text. Cloning it remembers a place to come back to.
+/// Reads one text. A clone is a position to which the parser can return.
 #[derive(Clone)]
 pub(crate) struct Lexer<'a> {
     source: SourceId,
@@ -48,7 +49,7 @@ pub(crate) struct Lexer<'a> {
     cuts: usize,
 }
 
-/// What the lexer finds besides tokens.
+/// The results of the lexer other than tokens.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -60,18 +61,18 @@ impl<'a> Lexer<'a> {
         Lexer { source, text, at: 0, cuts: 0 }
     }
 
-    /// How far it has read.
+    /// Returns the offset up to which the text has been read.
     pub(crate) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Goes to the end of the text.
+    /// Skips the rest of the text.
     pub(crate) fn skip_rest(&mut self) {
         self.at = self.text.len();
     }
 
-    /// The next token. Reports an unterminated comment and collects line directives on the way; both come
-    /// once even if a clone of the lexer passes the place again.
+    /// Returns the next token. Reports unterminated comments and collects line directives before it, each
+    /// only once even if a clone of the lexer passes the place again.
     pub(crate) fn next(&mut self, findings: &mut Findings) -> Token {
         let starts_line = self.skip_blank(findings);
         let start = self.at;
@@ -95,8 +96,9 @@ impl<'a> Lexer<'a> {
         Token { kind, span: self.span(start, self.at), starts_line }
     }
 
-    /// The configuration string behind an opening parenthesis at `open`, up to the parenthesis that closes
-    /// it; the lexer stands behind that one afterwards. Empty, with a finding, if nothing closes it.
+    /// Returns the configuration string after an opening parenthesis at `open`, up to the parenthesis that
+    /// closes it. The lexer continues after that parenthesis. If there is none, reports an error and
+    /// returns an empty span.
     pub(crate) fn config(&mut self, open: Span, findings: &mut Findings) -> Span {
         let bytes = self.text.as_bytes();
         let (start, mut at, mut depth) = (open.end, open.end, 0usize);
@@ -139,7 +141,7 @@ impl<'a> Lexer<'a> {
         Span { source: self.source, start, end }
     }
 
-    /// Skips white space, comments and line directives; true if what follows is the first of its line.
+    /// Skips white space, comments and line directives. True if the next token is the first of its line.
     fn skip_blank(&mut self, findings: &mut Findings) -> bool {
         let bytes = self.text.as_bytes();
         let mut starts_line = self.at == 0;
@@ -175,7 +177,7 @@ impl<'a> Lexer<'a> {
         let body = line.trim_start_matches('#').trim_start();
         let body = body.strip_prefix("line").unwrap_or(body).trim();
         let (number, file) = body.split_at(body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len()));
-        // The C preprocessor adds flags behind the name.
+        // The C preprocessor adds flags after the name.
         let file = file.trim().strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
         match number.parse() {
             Ok(line) => {
@@ -193,7 +195,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// An identifier may hold letters, digits, `_`, `@`, and `/` between two of these.
+/// True for the characters of identifiers: letters, digits, `_` and `@`. A `/` is allowed between two of
+/// these.
 fn is_identifier(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '@'
 }
@@ -209,7 +212,7 @@ fn identifier_length(text: &[u8]) -> usize {
     }
 }
 
-/// Length of the parameter name at the start of `text`: letters, digits and underscores.
+/// Returns the length of the parameter name at the start of `text`: letters, digits and underscores.
 pub(crate) fn parameter_length(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()
 }

@@ -1,4 +1,5 @@
-//! The Click language (click(5) of Click and FastClick): text to flat graph and diagnostics, without I/O.
+//! The Click language (click(5) of Click and FastClick): parses text to a flat graph and diagnostics,
+//! without I/O.
 //!
 //! ```
 //! use tidegate_lang::{Options, Sources, flatten, parse};
@@ -11,9 +12,9 @@
 //! print!("{}", flatten(&graph));
 //! ```
 //!
-//! The stages, one module each: `lexer` and `parser` make a syntax tree, `resolve` looks up names and turns
-//! compound elements into templates, `expand` instantiates them, `tunnel` removes the pseudoelements `input`
-//! and `output`. Each goes on after an error, so one run reports all of them.
+//! Each stage is a module: `lexer` and `parser` make a syntax tree, `resolve` looks up names and turns
+//! compound elements into templates, `expand` instantiates them, `tunnel` removes the pseudoelements
+//! `input` and `output`. Each stage continues after an error, so that one run reports all errors.
 
 pub mod args;
 
@@ -42,30 +43,31 @@ pub use graph::{Connection, Element, Graph, Parameters};
 pub use parser::{Library, LibraryText};
 pub use source::{Location, SourceId, Sources, Span};
 
-/// What besides its text decides what a configuration means.
+/// Settings for parsing a configuration.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Parameters from the command line, name (without dollar sign) and value. They win over `define()` in
-    /// the outermost scope.
+    /// Parameters from the command line, name (without dollar sign) and value. They have priority over
+    /// `define()` in the outermost scope.
     pub defines: &'a [(String, String)],
-    /// Gives the text of a library by its name, for `require(library NAME)`. Without it, or where it finds
-    /// nothing, requiring a library is an error.
+    /// A function that returns the text of a library by its name. Without it, or if it finds no library,
+    /// requiring a library is an error.
     pub library: Option<Library<'a>>,
-    /// The file of the main text, as libraries are known by ([`LibraryText::file`]), for `library`.
+    /// The file of the main text, in the form of [`LibraryText::file`], for `library`.
     pub file: Option<&'a str>,
-    /// Libraries may require each other in a circle, as in Click, because each is read once: this is a warning then,
-    /// and else an error. A circle through the main text is always an error.
+    /// True if libraries may require each other in a circle, as in Click, because each library is read
+    /// once. Such a circle then gives a warning, otherwise an error. A circle through the main text is
+    /// always an error.
     pub allows_circles: bool,
-    /// Further texts that belong to the configuration, behind the main one (Click: `-e`).
+    /// Further texts of the configuration, after the main text (Click: `-e`).
     pub expressions: &'a [SourceId],
-    /// The element classes that exist. With it, unknown classes are errors, and an undeclared name is an
-    /// anonymous element only if it is a class. Without it, any name that is capitalised or has a
+    /// The element classes that exist. With this list, unknown classes are errors, and an undeclared name
+    /// is an anonymous element only if it is a class. Without it, any name that is capitalised or has a
     /// configuration string may be a class.
     pub classes: Option<&'a [&'a str]>,
 }
 
-/// Parses a configuration. The graph is as complete as the errors allow; it must not be run if one of the
-/// diagnostics is an error. Diagnostics come in the order of their places.
+/// Parses a configuration. The graph is as complete as the errors allow. It must not be run if any
+/// diagnostic is an error. Diagnostics are in the order of their places.
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();
@@ -77,14 +79,15 @@ pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> 
         true => Graph::default(),
         false => expand::expand(&program, sources, &defines, &mut diagnostics),
     };
-    // A compound element that is used twice shows its errors twice.
+    // A compound element that is used twice reports its errors twice.
     let mut seen = HashSet::new();
     diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
     diagnostics.sort_by_key(|diagnostic| diagnostic.span);
     (graph, diagnostics)
 }
 
-/// A quote that a value leaves open would swallow whatever follows the parameter.
+/// Returns the definitions without those whose value has an open quote, and reports these. An open quote
+/// would extend over the text that follows the parameter.
 fn check_defines(
     defines: &[(String, String)],
     span: Span,

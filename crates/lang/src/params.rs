@@ -1,4 +1,4 @@
-//! Parameters: `$name`, `${name}` and `${name-default}` in configuration strings (click(5),
+//! Replaces parameters: `$name`, `${name}` and `${name-default}` in configuration strings (click(5),
 //! "Configuration parameters" and "Parameter definitions").
 
 use std::collections::HashMap;
@@ -12,24 +12,24 @@ use crate::program::{Define, FormalKind, Program, SlotKind, Template, TemplateId
 use crate::scan::{self, Kind};
 use crate::source::{Sources, Span};
 
-/// How far parameters may be defined in terms of each other.
+/// The largest depth of definitions of parameters in terms of each other.
 const MAX_DEPTH: usize = 100;
 
-/// How many bytes substitution may make of one text.
+/// The largest number of bytes of a text after substitution.
 const MAX_TEXT: usize = 16 << 20;
 
-/// The parameters that hold inside one instance of a template.
+/// The parameters that are known inside one instance of a template.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) template: TemplateId,
     values: HashMap<String, Rc<str>>,
-    /// Parameters of the instance around it, in the sense of the text.
+    /// The parameters of the enclosing scope in the text.
     parent: Option<Rc<Environment>>,
 }
 
 impl Environment {
-    /// The environment of an instance: its arguments and its definitions, which hold all at once and may
-    /// name each other.
+    /// Makes the environment of an instance from its arguments and its definitions. All definitions apply
+    /// at once and may refer to each other.
     pub(crate) fn new(
         template: TemplateId,
         arguments: HashMap<String, Rc<str>>,
@@ -58,7 +58,7 @@ impl Environment {
         }
     }
 
-    /// This environment or the one around it that belongs to `template`.
+    /// Returns the environment of `template`: this environment or one that encloses it.
     pub(crate) fn of_template(self: &Rc<Self>, template: Option<TemplateId>) -> Option<Rc<Environment>> {
         let mut environment = Some(self);
         while let Some(found) = environment {
@@ -74,7 +74,7 @@ impl Environment {
 struct Definitions<'a> {
     defines: HashMap<&'a str, &'a Define>,
     values: HashMap<String, Rc<str>>,
-    /// Definitions being evaluated.
+    /// The definitions that are being evaluated.
     active: Vec<&'a str>,
     parent: Option<Rc<Environment>>,
     diagnostics: &'a mut Vec<Diagnostic>,
@@ -88,7 +88,7 @@ impl Definitions<'_> {
         let outer = self.parent.as_ref().and_then(|parent| parent.get(name));
         let Some(&define) = self.defines.get(name) else { return outer };
         if outer.is_some() && self.active.contains(&name) {
-            // A definition that names itself means the parameter of the scope around it.
+            // A definition that refers to its own name means the parameter of the enclosing scope.
             return outer;
         }
         if self.active.len() >= MAX_DEPTH || self.active.contains(&name) {
@@ -111,7 +111,7 @@ impl Definitions<'_> {
     }
 }
 
-/// Substitution makes more text than is sensible.
+/// The error that a text is too long after substitution.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -127,8 +127,8 @@ pub(crate) struct Substituted {
     pub(crate) origins: Vec<Origin>,
 }
 
-/// Replaces the parameters in `text`, which stands at `span`. Unknown parameters without a default stay as
-/// they are (scripts have variables of their own), and so does all in single quotes and comments. Inside
+/// Replaces the parameters in `text`, whose place is `span`. Unknown parameters without a default stay as
+/// they are (scripts have variables of their own), as do parameters in single quotes and comments. Inside
 /// double quotes a value loses its own quotes.
 pub(crate) fn substitute(
     text: &str,
@@ -151,13 +151,13 @@ pub(crate) fn substitute(
 struct Substitution<'a> {
     text: &'a str,
     span: Span,
-    /// Up to here the text has been carried over.
+    /// The offset up to which the text has been copied.
     copied: usize,
     out: Substituted,
     lookup: &'a mut dyn FnMut(&str) -> Option<Rc<str>>,
 }
 
-/// A reference to a parameter, `start..end` in the text.
+/// A reference to a parameter. `end` is the offset after it in the text.
 struct Reference<'a> {
     end: usize,
     name: &'a str,
@@ -168,7 +168,7 @@ impl<'a> Substitution<'a> {
     /// Replaces the parameters that start between `at` and `end`.
     fn run(&mut self, mut at: usize, end: usize, quoted: bool) -> Result<(), TooLong> {
         let text: &'a str = self.text;
-        // A default may reach over several pieces.
+        // A default may extend over several pieces.
         at = at.max(self.copied);
         while at < end {
             match text.as_bytes().get(at) {
@@ -220,7 +220,7 @@ impl<'a> Substitution<'a> {
     }
 }
 
-/// The reference whose dollar sign stands at `at`.
+/// Returns the reference whose dollar sign is at `at`.
 fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
     let braced = text.as_bytes().get(at + 1) == Some(&b'{');
     let start = at + 1 + usize::from(braced);
@@ -245,7 +245,7 @@ fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
     }
 }
 
-/// The names of the parameters that a text refers to.
+/// Returns the names of the parameters that a text refers to.
 fn references(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     if text.contains('$') {
@@ -253,13 +253,13 @@ fn references(text: &str) -> Vec<String> {
             names.push(name.to_owned());
             None
         };
-        // The text that comes of it is not looked at, so its length does not matter.
+        // The resulting text is not used, so its length does not matter.
         let _ = substitute(text, Span::default(), &mut note);
     }
     names
 }
 
-/// The parameters of a program that can be given from outside.
+/// Returns the parameters of a program that can be set from outside.
 pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
     let defined = program.templates.first().map(|file| file.defines.iter().map(|d| d.name.clone()).collect());
     let mut parameters = Parameters { defined: defined.unwrap_or_default(), ..Parameters::default() };
@@ -274,7 +274,7 @@ pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
         for define in &template.defines {
             let parent = template.parent.and_then(|parent| program.templates.get(parent));
             let outer = |name: &String| {
-                // A definition that names itself means the parameter of the scope around it.
+                // A definition that refers to its own name means the parameter of the enclosing scope.
                 let scope = if *name == define.name { parent } else { Some(template) };
                 is_from_outside(program, scope, name)
             };
@@ -298,16 +298,17 @@ fn is_from_outside<'p>(program: &'p Program, mut template: Option<&'p Template>,
     false
 }
 
-/// Why arguments do not fit the parameters of a compound element.
+/// The reason why arguments do not fit the parameters of a compound element.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     TooFew,
     TooMany,
-    /// This keyword is not given.
+    /// The keyword that is not given.
     Missing(String),
 }
 
-/// Hands arguments to the parameters of a compound element. All that fit are returned even on a mismatch.
+/// Assigns arguments to the parameters of a compound element. Returns all values that fit, even on a
+/// mismatch.
 pub(crate) fn bind(template: &Template, args: &[String]) -> (HashMap<String, Rc<str>>, Option<Mismatch>) {
     let mut values: HashMap<String, Rc<str>> = HashMap::new();
     let mut others = Vec::new();

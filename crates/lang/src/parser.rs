@@ -1,7 +1,7 @@
-//! Text to syntax tree, by recursive descent (click(5), "BNF grammar").
+//! Parses text into a syntax tree, by recursive descent (click(5), "BNF grammar").
 //!
-//! After an error the parser goes on at the next `;`, closing bracket, statement keyword, or identifier that
-//! starts a line, so that one run reports every error.
+//! After an error the parser continues at the next `;`, closing bracket, statement keyword, or identifier
+//! that starts a line, so that one run reports every error.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::lexer::{Findings, Lexer, Token, TokenKind};
 use crate::source::{SourceId, Sources, Span};
 use crate::syntax::*;
 
-/// How deeply braces, parentheses and libraries may nest.
+/// The largest nesting depth of braces, parentheses and libraries.
 pub(crate) const MAX_NESTING: usize = 100;
 
 /// The highest port number that may be written.
@@ -21,20 +21,20 @@ pub(crate) const MAX_PORT: usize = 65_535;
 /// A library that has been found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryText {
-    /// What messages call it.
+    /// The name that messages use.
     pub name: String,
-    /// The file that it is, under whatever name it was required: the same for the same file.
+    /// The identity of the file: equal for the same file, whatever name was required.
     pub file: String,
-    /// The text.
+    /// The text of the library.
     pub text: String,
 }
 
-/// Finds a library by its name, and by the [`LibraryText::file`] of the text that requires it (empty if it has none). The error
-/// says where it was looked for, as what to do.
+/// Finds a library by its name, and by the [`LibraryText::file`] of the text that requires it (empty if it
+/// has none). The error is a hint that lists the places that were searched.
 pub type Library<'a> = &'a dyn Fn(&str, &str) -> Result<LibraryText, String>;
 
-/// Parses texts and the libraries that they require into one list of statements. The first text is that of a file, if it has
-/// a name.
+/// Parses texts and the libraries that they require into one list of statements. If a file name is given,
+/// it belongs to the first text.
 pub(crate) fn parse(
     sources: &mut Sources,
     texts: &[SourceId],
@@ -59,17 +59,17 @@ pub(crate) fn parse(
 struct Libraries<'a> {
     sources: &'a mut Sources,
     lookup: Option<Library<'a>>,
-    /// A circle of libraries alone is only a warning.
+    /// True if a circle of libraries alone is only a warning.
     allows_circles: bool,
-    /// The files of libraries so far: each is read once, however often it is required.
+    /// The files of the libraries so far. Each file is read once, even if it is required several times.
     read: HashSet<String>,
-    /// Texts that are being read, each required by the one before it, and their files.
+    /// The texts that are being read, each required by the text before it, with their files.
     open: Vec<(SourceId, String)>,
 }
 
 impl Libraries<'_> {
-    /// The names of the texts that require each other in a circle, if this file closes one, and whether the main text
-    /// is among them.
+    /// Returns the names of the texts that require each other in a circle, if a file closes a circle. The
+    /// flag is true if the main text is among them.
     fn circle(&self, file: &str) -> Option<(String, bool)> {
         let start = self.open.iter().position(|(_, open)| !open.is_empty() && open == file)?;
         let names = self.open.iter().skip(start).map(|(id, _)| self.sources.name(*id));
@@ -96,7 +96,7 @@ fn parse_source(
     body
 }
 
-/// What a list of statements stands in, and so what ends it.
+/// The context of a list of statements, which determines the tokens that end the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     File,
@@ -107,15 +107,16 @@ enum Place {
 struct Parser<'a, 'b, 'c> {
     text: &'a str,
     lexer: Lexer<'a>,
-    /// The token looked at.
+    /// The current token.
     token: Token,
-    /// End of the token before it.
+    /// The end of the token before it.
     last: Span,
     findings: Findings,
     libraries: &'b mut Libraries<'c>,
-    /// Open braces, parentheses and libraries.
+    /// The number of open braces, parentheses and libraries.
     depth: usize,
-    /// Open braces and parentheses of this file; libraries belong to files, not to compound elements.
+    /// The number of open braces and parentheses of this file. Libraries can be required only outside of
+    /// them.
     brackets: usize,
 }
 
@@ -137,7 +138,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         token
     }
 
-    /// The kind of the token behind the one looked at.
+    /// Returns the kind of the token after the current token.
     fn peek(&mut self) -> TokenKind {
         self.lexer.clone().next(&mut self.findings).kind
     }
@@ -168,11 +169,11 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         (self.token.kind == TokenKind::Identifier && is_keyword).then_some(text)
     }
 
-    /// True for the tokens that end a list of statements and belong to whoever asked for it.
+    /// True for the tokens that end a list of statements, which the caller handles.
     fn at_end(&self, place: Place) -> bool {
         match self.token.kind {
             TokenKind::End => true,
-            // A group that lacks its ')' must not swallow the end of the compound element around it.
+            // A group without its ')' must not take the end of the enclosing compound element.
             TokenKind::Char('}') | TokenKind::Bars => place != Place::File,
             TokenKind::Char(')') => place == Place::Group,
             _ => false,
@@ -195,7 +196,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// Goes to the place where the next statement probably starts.
+    /// Skips to the probable start of the next statement.
     fn recover(&mut self, place: Place) {
         let mut open = 0usize;
         let mut first = true;
@@ -218,13 +219,14 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// Drops the rest of the text.
+    /// Skips the rest of the text.
     fn skip_rest(&mut self) {
         self.lexer.skip_rest();
         self.advance();
     }
 
-    /// Runs `inside` one bracket deeper; None, with the rest of the text dropped, where that is too deep.
+    /// Runs `inside` one bracket deeper. If that is too deep, skips the rest of the text and returns
+    /// `None`.
     fn nested<T>(&mut self, open: Span, inside: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= MAX_NESTING {
             self.error(
@@ -380,7 +382,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             match self.list() {
                 Some(list) => chain.lists.push(list),
                 None => {
-                    // What was read is kept, so that its names count as declared.
+                    // The chain up to here is kept, so that its names count as declared.
                     chain.arrows.pop();
                     statements.push(Statement::Chain(chain));
                     return None;
@@ -389,7 +391,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
         let error = self.chain_error(&chain, place);
         if error.is_some() && chain.lists.last().is_some_and(|list| list.elements.is_empty()) {
-            // The element behind the last arrow is not left out on purpose.
+            // The element after the last arrow was not left out on purpose.
             chain.lists.pop();
             chain.arrows.pop();
         }
@@ -405,7 +407,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// What is wrong with the end of a chain, if anything.
+    /// Returns the error at the end of a chain, if there is one.
     fn chain_error(&self, chain: &Chain, place: Place) -> Option<Diagnostic> {
         let is_empty = chain.arrows.is_empty() && chain.lists.iter().all(|list| list.elements.is_empty());
         let may_follow = match self.token.kind {
@@ -487,7 +489,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Some(Node::Group(body))
     }
 
-    /// `[1, 3-5]`; the inner None stands for no ports, the outer one for an error.
+    /// Parses a port list, such as `[1, 3-5]`. The inner `None` means that there is no list, the outer
+    /// `None` means an error.
     fn ports(&mut self) -> Option<Option<Ports>> {
         if !self.is('[') {
             return Some(None);
@@ -537,7 +540,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// The configuration string in parentheses, if one follows.
+    /// Parses the configuration string in parentheses, if one follows.
     fn config(&mut self) -> Option<Span> {
         if !self.is('(') {
             return None;
@@ -602,7 +605,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Alternative::Body { formals, body, span: start.to(self.last) }
     }
 
-    /// `$a, KEYWORD $b |`, if the alternative starts with parameters.
+    /// Parses `$a, KEYWORD $b |`, if the alternative starts with parameters.
     fn formals(&mut self) -> Vec<Formal> {
         let mut formals = Vec::new();
         if !self.starts_formals() {

@@ -1,14 +1,14 @@
-//! A configuration with all names looked up: compound elements as templates, ready to be instantiated.
+//! A configuration with all names looked up: compound elements are templates, ready to be instantiated.
 //!
-//! Made by `resolve`, read by `expand`.
+//! The module `resolve` makes it, and `expand` reads it.
 
 use crate::source::Span;
 
-/// Index into [`Program::templates`].
+/// An index into [`Program::templates`].
 pub(crate) type TemplateId = usize;
-/// Index into [`Program::classes`].
+/// An index into [`Program::classes`].
 pub(crate) type ClassId = usize;
-/// Index into [`Template::slots`].
+/// An index into [`Template::slots`].
 pub(crate) type SlotId = usize;
 
 /// The slot of the pseudoelement `input` of each template.
@@ -16,12 +16,12 @@ pub(crate) const INPUT: SlotId = 0;
 /// The slot of the pseudoelement `output` of each template.
 pub(crate) const OUTPUT: SlotId = 1;
 
-/// How many connections a configuration may have, before and after expansion.
+/// The largest number of connections of a configuration, before and after expansion.
 pub(crate) const MAX_CONNECTIONS: usize = 2_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// The file itself is the first.
+    /// The templates. The file itself is the first.
     pub(crate) templates: Vec<Template>,
     pub(crate) classes: Vec<Class>,
     pub(crate) requirements: Vec<(String, String)>,
@@ -30,16 +30,16 @@ pub(crate) struct Program {
 
 #[derive(Debug)]
 pub(crate) enum Class {
-    /// Not defined in the configuration.
+    /// A class that the configuration does not define.
     Primitive(String),
-    /// The first alternative that matches is taken.
+    /// A class that the configuration defines. The first alternative that matches is chosen.
     Compound { name: String, choices: Vec<Choice> },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {
     Template(TemplateId),
-    /// `...`: go on with the choices of the earlier class.
+    /// `...`: the choices of the earlier class.
     Earlier(ClassId),
 }
 
@@ -47,21 +47,21 @@ pub(crate) enum Choice {
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     pub(crate) span: Span,
-    /// The template in which this one is written.
+    /// The template in whose text this template is.
     pub(crate) parent: Option<TemplateId>,
     pub(crate) formals: Vec<Formal>,
     pub(crate) defines: Vec<Define>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) links: Vec<Link>,
-    /// Number of input ports, as far as it is a compound element.
+    /// The number of input ports, for a compound element.
     pub(crate) inputs: usize,
-    /// Number of output ports.
+    /// The number of output ports, for a compound element.
     pub(crate) outputs: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Formal {
-    /// Without dollar sign.
+    /// The name without dollar sign.
     pub(crate) name: String,
     pub(crate) kind: FormalKind,
 }
@@ -76,7 +76,7 @@ pub(crate) enum FormalKind {
 
 #[derive(Debug)]
 pub(crate) struct Define {
-    /// Without dollar sign.
+    /// The name without dollar sign.
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) span: Span,
@@ -87,9 +87,9 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,
     pub(crate) span: Span,
-    /// Number of input ports used inside this template.
+    /// The number of input ports used inside this template.
     pub(crate) inputs: usize,
-    /// Number of output ports used inside this template.
+    /// The number of output ports used inside this template.
     pub(crate) outputs: usize,
 }
 
@@ -99,12 +99,13 @@ pub(crate) enum SlotKind {
         class: ClassId,
         config: Option<Span>,
     },
-    /// The input side of a group, or the pseudoelement `input`: a connection to its port goes on from the
-    /// output of the same number.
+    /// The input side of a group, or the pseudoelement `input`. A connection to one of its ports continues
+    /// from the output of the same number.
     GroupInput,
     /// The output side of a group, or the pseudoelement `output`.
     GroupOutput,
-    /// A name that could not be resolved, which has been reported; connections with it are dropped.
+    /// A name that could not be resolved. The error was reported, and connections with the slot are
+    /// dropped.
     Lost,
 }
 
@@ -116,7 +117,7 @@ pub(crate) struct Link {
 }
 
 impl Template {
-    /// The parameters as they are written, for messages.
+    /// Returns the parameters as they are written, for messages.
     pub(crate) fn formals_text(&self) -> String {
         let formals: Vec<String> = self
             .formals

@@ -1,9 +1,9 @@
-//! Looks up names: syntax tree to templates.
+//! Looks up names: turns the syntax tree into templates.
 //!
-//! Classes are lexically scoped and hold from behind their definition to the end of the scope; so statements
-//! are walked in their order, with a stack of class tables. Compound elements cannot recurse.
+//! Classes are lexically scoped, and are known from the end of their definition to the end of the scope. So
+//! statements are processed in their order, with a stack of class tables. Compound elements cannot recurse.
 //!
-//! Here are scopes, parameters and classes; `chains` and `elements` hold the rest.
+//! This file handles scopes, parameters and classes; `chains` and `elements` handle the rest.
 
 mod chains;
 mod elements;
@@ -17,11 +17,12 @@ use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
 
-/// Suggestions for misspelt names cost a walk over all names, so only the first errors get them.
+/// The number of errors that get suggestions for misspelt names, because each suggestion takes a search of
+/// all names.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// Looks up all names of a configuration. `primitives` are the classes that exist without being defined;
-/// None if that is not known.
+/// Looks up all names of a configuration. `primitives` are the classes that exist without being defined.
+/// `None` if these are not known.
 pub(crate) fn resolve(
     body: &Body,
     sources: &Sources,
@@ -48,25 +49,25 @@ struct Resolver<'s, 'd> {
     diagnostics: &'d mut Vec<Diagnostic>,
     primitives: Option<HashSet<&'s str>>,
     program: Program,
-    /// Classes that are not defined in the configuration.
+    /// The classes that the configuration does not define.
     interned: HashMap<String, ClassId>,
-    /// Defined classes, innermost scope last.
+    /// The classes that the configuration defines, innermost scope last.
     scopes: Vec<HashMap<&'s str, ClassId>>,
-    /// Links of all templates together.
+    /// The number of links of all templates together.
     link_count: usize,
     suggestions: usize,
 }
 
-/// The template being built.
+/// The template that is being built.
 struct Scope<'s> {
     id: TemplateId,
     template: Template,
     names: HashMap<String, SlotId>,
-    /// Elements that are declared somewhere in this scope, and where.
+    /// The elements that are declared in this scope, each with the place of its declaration.
     declared: HashMap<&'s str, Span>,
-    /// Anonymous elements get their names last, when all others are known.
+    /// Anonymous elements, which get their names last, when all other names are known.
     anonymous: Vec<SlotId>,
-    /// What `input` and `output` stand for, innermost last.
+    /// The slots that `input` and `output` mean, innermost last.
     pseudo: Vec<(SlotId, SlotId)>,
 }
 
@@ -79,7 +80,7 @@ impl<'s> Resolver<'s, '_> {
         self.sources.slice(span)
     }
 
-    /// Builds the template of a body; its class scope is the innermost one afterwards and before.
+    /// Builds the template of a body. The stack of class scopes is the same before and after.
     fn template(
         &mut self,
         name: &str,
@@ -301,19 +302,19 @@ impl<'s> Resolver<'s, '_> {
         id
     }
 
-    /// True if a class exists without being defined here, as far as is known.
+    /// True if a class exists without being defined here. `None` if the classes are not known.
     fn is_primitive(&self, name: &str) -> Option<bool> {
         self.primitives.as_ref().map(|primitives| primitives.contains(name))
     }
 
-    /// The class that an identifier names where only a class can stand.
+    /// Returns the class that an identifier names where only a class is allowed.
     fn named_class(&mut self, scope: &Scope<'s>, span: Span) -> ClassId {
         let name = self.text(span);
         if let Some(id) = self.find_class(name) {
             return id;
         }
         self.check_identifier(span);
-        // Once for each name, as Click does: where it is written first.
+        // Reported once for each name, as in Click: at its first use.
         if self.is_primitive(name) == Some(false) && !self.interned.contains_key(name) {
             let mut error = Diagnostic::error(span, format!("unknown element class '{name}'"));
             error.hint = self.suggest(scope, name, false);
@@ -322,7 +323,7 @@ impl<'s> Resolver<'s, '_> {
         self.intern(name)
     }
 
-    /// "Did you mean" for a class, and for an element too if `elements` is set.
+    /// Returns a "did you mean" hint for a class, and also for an element if `elements` is true.
     fn suggest(&mut self, scope: &Scope<'s>, name: &str, elements: bool) -> Option<String> {
         self.suggestions += 1;
         if self.suggestions > MAX_SUGGESTIONS {
@@ -334,7 +335,7 @@ impl<'s> Resolver<'s, '_> {
         nearest(name, classes.chain(elements)).map(|found| format!("did you mean '{found}'?"))
     }
 
-    /// A component of an identifier may not be a number (click(5)).
+    /// Checks that no component of an identifier is a number (click(5)).
     fn check_identifier(&mut self, span: Span) {
         let name = self.text(span);
         if name.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -352,7 +353,8 @@ impl Scope<'_> {
         self.template.slots.len() - 1
     }
 
-    /// `Class@N`: the Nth element of its scope, or the next free number.
+    /// Names the anonymous elements `Class@N`. N is the position of the element in its scope, or the next
+    /// free number.
     fn name_anonymous(&mut self) {
         let mut next_free: HashMap<String, usize> = HashMap::new();
         for id in std::mem::take(&mut self.anonymous) {
@@ -389,7 +391,7 @@ impl Scope<'_> {
     }
 }
 
-/// The elements declared in a body and its groups.
+/// Collects the elements declared in a body and its groups.
 fn collect_declared<'s>(sources: &'s Sources, body: &Body, declared: &mut HashMap<&'s str, Span>) {
     for statement in &body.statements {
         let Statement::Chain(chain) = statement else { continue };

@@ -1,12 +1,12 @@
-//! The pieces of a configuration string: quoted strings, comments, data and plain bytes.
+//! Splits configuration strings into pieces: quoted strings, comments, data and plain bytes.
 //!
-//! Everything that reads configuration strings (the lexer, argument splitting, parameter substitution) walks
-//! over these pieces, so that all agree on what is quoted.
+//! All readers of configuration strings (the lexer, argument splitting, parameter substitution) use these
+//! pieces, so that they agree on what is quoted.
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One byte outside all others.
+    /// A byte outside all other pieces.
     Plain,
     /// `// ...` without its end of line, or `/* ... */`.
     Comment,
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Data,
 }
 
-/// A piece of a text, `start..end` in bytes. Pieces other than plain ones start and end on ASCII bytes.
+/// A piece of a text, `start..end` in bytes. Pieces that are not plain start and end on ASCII bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) kind: Kind,
@@ -28,7 +28,7 @@ pub(crate) struct Piece {
     pub(crate) closed: bool,
 }
 
-/// The pieces of `text`, one after the other.
+/// Returns the pieces of `text`, one after the other.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -38,7 +38,7 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// The piece that starts at `at`, which must not lie inside another one. None at the end.
+/// Returns the piece that starts at `at`, which must not lie inside another piece. `None` at the end.
 pub(crate) fn piece_at(text: &[u8], at: usize) -> Option<Piece> {
     let first = *text.get(at)?;
     let (kind, end) = match (first, text.get(at + 1)) {
@@ -80,8 +80,9 @@ fn block_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Data holds hexadecimal digits and white space, before substitution also parameters. Anything else means
-/// that no data was meant, and a `>` further on, perhaps that of an arrow, must not close it.
+/// Returns the end of data, which has hexadecimal digits and white space, and parameters before
+/// substitution. Any other character means that this is not data. Then a later `>`, perhaps of an arrow,
+/// must not close it.
 fn data_end(text: &[u8], from: usize) -> Option<usize> {
     let data =
         |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"$_{}-".contains(&byte);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// One text held by a [`Sources`].
+/// The number of a text in a [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SourceId(usize);
 
@@ -11,27 +11,28 @@ pub struct SourceId(usize);
 pub struct Span {
     /// The text.
     pub source: SourceId,
-    /// Offset of the first byte.
+    /// The offset of the first byte.
     pub start: usize,
-    /// Offset behind the last byte.
+    /// The offset after the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// From the start of `self` to the end of `other`, if both lie in one text; else `self`.
+    /// Returns the span from the start of `self` to the end of `other`, if both are in one text; otherwise
+    /// `self`.
     pub fn to(self, other: Span) -> Span {
         if self.source == other.source { Span { end: other.end.max(self.start), ..self } } else { self }
     }
 }
 
-/// Where a span starts, as a person counts.
+/// The start of a span as file, line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Name of the file: that of the text, or of the line directive in force.
+    /// The name of the file: of the text, or from the line directive in force.
     pub file: String,
-    /// Line, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Column in characters, from 1; a tab is one character.
+    /// The column in characters, from 1. A tab is one character.
     pub column: usize,
 }
 
@@ -41,17 +42,18 @@ impl std::fmt::Display for Location {
     }
 }
 
-/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)): what the line behind it is called.
+/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)): the file and line number of the line
+/// that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Directive {
-    /// Offset of the first line that it renames.
+    /// The offset of the first line that gets another number.
     pub(crate) start: usize,
     pub(crate) line: usize,
-    /// None keeps the file name that was in force.
+    /// The file name. `None` keeps the file name that was in force.
     pub(crate) file: Option<String>,
 }
 
-/// Owns the texts of one run: the configuration and the libraries that it requires.
+/// The texts of one run: the configuration and the libraries that it requires.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     texts: Vec<Source>,
@@ -61,18 +63,18 @@ pub struct Sources {
 struct Source {
     name: String,
     text: Arc<str>,
-    /// Offset of the first byte of each line.
+    /// The offset of the first byte of each line.
     lines: Vec<usize>,
     directives: Vec<Directive>,
 }
 
 impl Sources {
-    /// No texts.
+    /// Makes an empty collection.
     pub fn new() -> Sources {
         Sources::default()
     }
 
-    /// Takes a text under the name that messages shall show.
+    /// Adds a text. `name` is the name that messages show.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> SourceId {
         let text = text.into();
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -80,27 +82,28 @@ impl Sources {
         SourceId(self.texts.len() - 1)
     }
 
-    /// All texts, in the order in which they came.
+    /// Returns the ids of all texts, in the order in which they were added.
     pub fn ids(&self) -> impl Iterator<Item = SourceId> {
         (0..self.texts.len()).map(SourceId)
     }
 
-    /// The name given to [`Sources::add`], empty for an id of another `Sources`.
+    /// Returns the name given to [`Sources::add`]. Empty for an id of another `Sources`.
     pub fn name(&self, id: SourceId) -> &str {
         self.texts.get(id.0).map_or("", |source| &source.name)
     }
 
-    /// The whole text, empty for an id of another `Sources`.
+    /// Returns the whole text. Empty for an id of another `Sources`.
     pub fn text(&self, id: SourceId) -> &str {
         self.texts.get(id.0).map_or("", |source| &source.text)
     }
 
-    /// The text of a span, empty where the span does not fit.
+    /// Returns the text of a span. Empty if the span does not fit.
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.source).get(span.start..span.end).unwrap_or("")
     }
 
-    /// File, line and column of the start of a span. Line directives count once the text has been parsed.
+    /// Returns file, line and column of the start of a span. Line directives apply once the text has been
+    /// parsed.
     pub fn locate(&self, span: Span) -> Location {
         let Some(source) = self.texts.get(span.source.0) else {
             return Location { file: String::new(), line: 1, column: 1 };
@@ -117,7 +120,7 @@ impl Sources {
         Location { file: file.unwrap_or(&source.name).clone(), line, column }
     }
 
-    /// The line in which a span starts, without its end of line.
+    /// Returns the line in which a span starts, without its end of line.
     pub fn line_text(&self, span: Span) -> &str {
         let Some(source) = self.texts.get(span.source.0) else { return "" };
         let start = source.line_start(source.line_index(span.start));
@@ -125,12 +128,12 @@ impl Sources {
         rest.lines().next().unwrap_or("")
     }
 
-    /// The text, to be kept while this collection grows.
+    /// Returns the text as a shared pointer, which stays valid while this collection grows.
     pub(crate) fn shared_text(&self, id: SourceId) -> Arc<str> {
         self.texts.get(id.0).map_or_else(|| Arc::from(""), |source| Arc::clone(&source.text))
     }
 
-    /// The line directives that a lexer met, in the order of their places.
+    /// Sets the line directives of a text, in the order of their places.
     pub(crate) fn set_directives(&mut self, id: SourceId, directives: Vec<Directive>) {
         if let Some(source) = self.texts.get_mut(id.0) {
             source.directives = directives;

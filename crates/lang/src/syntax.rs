@@ -1,4 +1,4 @@
-//! The syntax tree: what is written, before any name is looked up.
+//! The syntax tree: the text as written, before any name is looked up.
 
 use crate::source::Span;
 
@@ -18,7 +18,7 @@ pub(crate) enum Statement {
     },
     /// `define(...)`
     Define(Span),
-    /// `require(...)`, one of its arguments that is no library: kind and value.
+    /// An argument of `require(...)` that is not a library: kind and value.
     Require(String, String),
     /// `provide(...)`
     Provide(Span),
@@ -33,12 +33,12 @@ pub(crate) struct Chain {
 
 #[derive(Debug)]
 pub(crate) struct Arrow {
-    /// `=>` rather than `->`.
+    /// True for `=>`, false for `->`.
     pub(crate) many: bool,
     pub(crate) span: Span,
 }
 
-/// Elements with commas between them; empty where `input` or `output` is left out.
+/// Elements with commas between them. Empty if `input` or `output` is left out.
 #[derive(Debug)]
 pub(crate) struct ElementList {
     pub(crate) elements: Vec<ElementSyntax>,
@@ -63,7 +63,7 @@ pub(crate) struct Ports {
 
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// Ports only: `input` or `output` is meant.
+    /// Ports without an element, which mean `input` or `output`.
     Missing,
     /// An identifier, which is an element or a class, perhaps with a configuration string.
     Name { name: Span, config: Option<Span> },
@@ -87,7 +87,7 @@ pub(crate) enum Alternative {
         body: Body,
         span: Span,
     },
-    /// `...`: what the class was before.
+    /// `...`: the alternatives of the earlier class of this name.
     Ellipsis(Span),
 }
 
@@ -95,6 +95,6 @@ pub(crate) enum Alternative {
 #[derive(Debug)]
 pub(crate) struct Formal {
     pub(crate) keyword: Option<Span>,
-    /// With its dollar sign.
+    /// The name with its dollar sign.
     pub(crate) name: Span,
 }

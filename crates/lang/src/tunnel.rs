@@ -1,4 +1,4 @@
-//! Connections through groups and compound elements become connections of elements.
+//! Replaces connections through groups and compound elements by connections of elements.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,25 +8,25 @@ use crate::graph::Connection;
 use crate::program::MAX_CONNECTIONS;
 use crate::source::Span;
 
-/// How many steps from tunnel to tunnel may be taken in all.
+/// The largest number of steps from tunnel to tunnel in all.
 const MAX_STEPS: usize = 20_000_000;
 
-/// What stands between connections before tunnels are removed.
+/// A node, before tunnels are removed.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
-    /// Index of the element in the graph.
+    /// An element, by its index in the graph.
     Element(usize),
-    /// Whatever arrives at an input port goes on from the output port of the same number.
+    /// A tunnel. Connections to an input port continue from the output port of the same number.
     Tunnel(Tunnel),
-    /// Connections with it are dropped.
+    /// A node whose connections are dropped.
     Lost,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel {
-    /// What it belongs to, for messages: `'name'` or `group`.
+    /// The owner of the tunnel, for messages: `'name'` or `group`.
     pub(crate) owner: String,
-    /// The output side of its owner rather than the input side.
+    /// True for the output side of the owner, false for the input side.
     pub(crate) is_output: bool,
     pub(crate) span: Span,
 }
@@ -74,7 +74,7 @@ pub(crate) fn remove(
 struct Walk<'a> {
     nodes: &'a [NodeKind],
     onward: HashMap<(usize, usize), Vec<(usize, usize)>>,
-    /// The input ports of elements that are reached from an input port.
+    /// For each input port, the input ports of elements that are reached from it.
     targets: HashMap<(usize, usize), Vec<(usize, usize)>>,
     steps: usize,
 }
@@ -88,7 +88,7 @@ impl Walk<'_> {
         self.targets.get(&port).map_or(&[], Vec::as_slice)
     }
 
-    /// Depth first, in the order of the connections; tunnels that lead in a circle lead nowhere.
+    /// Searches depth first, in the order of the connections. A circle of tunnels reaches no element.
     fn search(&mut self, port: (usize, usize)) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let mut seen = HashSet::from([port]);
@@ -110,9 +110,9 @@ impl Walk<'_> {
     }
 }
 
-/// Each port of a tunnel needs connections on both of its sides.
+/// Checks that each port of a tunnel has connections on both of its sides.
 fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnostic>) {
-    /// A port and where it is first used: arriving and leaving.
+    /// The ports, each with the first place where a connection arrives and leaves.
     type Uses = HashMap<(usize, usize), (Option<Span>, Option<Span>)>;
     let mut uses: Uses = HashMap::new();
     let mut order = Vec::new();

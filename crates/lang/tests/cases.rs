@@ -1,5 +1,5 @@
-//! Language features and diagnostics as text: `cases/X.click` gives `cases/X.txt`, the flat configuration
-//! and the diagnostics. `BLESS=1 cargo test` writes the expected files anew.
+//! Tests language features and diagnostics as text: `cases/X.click` gives `cases/X.txt`, the flat
+//! configuration and the diagnostics. `BLESS=1 cargo test` writes the expected files again.
 //!
 //! Comments at the start of a case set options: `// define NAME=VALUE`, `// classes A B C`. Libraries are
 //! taken from `cases/library`.

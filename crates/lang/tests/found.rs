@@ -1,7 +1,7 @@
-//! Configurations found elsewhere parse without an error and flatten to the same graph.
+//! Tests that configurations from elsewhere parse without an error and flatten to the same graph.
 //!
-//! They are read from `$TIDEGATE_DATA`, else `../shared/data` beside the workspace; where that is absent the
-//! test says so and does nothing.
+//! The configurations are read from `$TIDEGATE_DATA`, or `../shared/data` next to the workspace. If that is
+//! absent, the test prints a message and does nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ fn click_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `usage` is what a file that only defines a class needs to be more than nothing.
+/// Checks a file. `usage` is appended, for files that only define a class.
 fn check(path: &Path, usage: &str) {
     let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
     let mut sources = Sources::new();

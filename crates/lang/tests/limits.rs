@@ -1,4 +1,4 @@
-//! Hostile configurations end in an error, soon, and with a small stack.
+//! Tests that hostile configurations end in an error, in a short time, and with a small stack.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ fn assert_error(text: &str, part: &str) {
     assert!(errors.iter().any(|error| error.contains(part)), "no '{part}' in {errors:?}");
 }
 
-/// `count` classes, each of which uses the one before `times` times.
+/// Returns `count` classes, each of which uses the class before it `times` times.
 fn tower(count: usize, times: usize) -> String {
     let mut text = "elementclass C0 { -> X -> }\n".to_owned();
     for level in 1..=count {
@@ -53,7 +53,7 @@ fn libraries_are_included_once_and_to_a_depth() {
     assert!(diagnostics[0].message.contains("libraries nested"));
 }
 
-/// Errors are told up to a number that nobody reads any more.
+/// Checks that the number of reported errors is limited.
 #[test]
 fn the_number_of_errors_is_bounded() {
     let redeclared = "a :: X;\n".repeat(5_000);
@@ -65,7 +65,7 @@ fn the_number_of_errors_is_bounded() {
     }
 }
 
-/// The rest of a text with many errors is not looked at: no element of it is made.
+/// Checks that the rest of a text with many errors is not processed: no element of it is made.
 #[test]
 fn many_errors_end_the_work() {
     for text in
@@ -107,7 +107,7 @@ fn the_size_of_text_is_bounded() {
 
 #[test]
 fn time_is_linear_in_hostile_texts() {
-    // Each of these made a naive scanner quadratic; the test would take minutes.
+    // Each of these parts made a naive scanner quadratic; the test would take minutes.
     for part in
         ["a(;", "a('", "${x-", "/*", "\\<0", "x :: A(${y-", "a,", "[0", "a::", "$", "undeclared_name;", "a->"]
     {

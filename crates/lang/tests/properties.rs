@@ -1,4 +1,4 @@
-//! What holds for any text and any graph.
+//! Properties of any text and any graph.
 
 use proptest::prelude::*;
 use tidegate_lang::{Diagnostic, Graph, LibraryText, Options, Sources, dot, flatten, parse};
@@ -19,7 +19,7 @@ fn parse_text(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     (graph, diagnostics, sources)
 }
 
-/// Whatever the text, the graph is sound and can be written, and each diagnostic has a place.
+/// Checks that, for any text, the graph is valid and can be written, and each diagnostic has a place.
 fn check_any(text: &str) -> Result<(), TestCaseError> {
     let (graph, diagnostics, sources) = parse_text(text);
     for connection in &graph.connections {
@@ -45,7 +45,7 @@ fn check_any(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Tokens that make statements likely, unlike random letters.
+/// Generates tokens that are likely to form statements, unlike random letters.
 fn token() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "a",
@@ -107,7 +107,7 @@ elementclass One { -> A($v) -> }
 elementclass Either { $a | -> B($a, \"$a\", '$a') -> || -> C -> One -> || => D, E(${w-2}) => }
 ";
 
-/// Part of a chain that takes one input and gives one output; `%` becomes a number of its own.
+/// Generates a part of a chain with one input and one output. `%` becomes a unique number.
 fn part() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "n% :: A",
@@ -136,7 +136,7 @@ fn part() -> impl Strategy<Value = String> {
     })
 }
 
-/// A configuration with compound elements and groups, right in all that it says.
+/// Generates a valid configuration with compound elements and groups.
 fn configuration() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::collection::vec(part(), 1..4), 1..4).prop_map(|chains| {
         let chains: Vec<String> =
@@ -152,7 +152,7 @@ fn configuration() -> impl Strategy<Value = String> {
     })
 }
 
-/// A flat configuration: elements with configuration strings, and connections by index.
+/// Generates a flat configuration: elements with configuration strings, and connections by index.
 fn flat_text() -> impl Strategy<Value = String> {
     let config = prop::sample::select(vec![
         "",

@@ -1,24 +1,24 @@
-//! Packets out of the values of fields.
+//! Builds packets from the values of fields.
 
 use wire::checksum::{self, PseudoHeader};
 
 use super::{Beside, Field, Flow};
 
-/// A packet made from a summary: headers with what the summary says, zeros elsewhere. It may be shorter than its
-/// IP header says; the difference is the extra length.
+/// A packet made from a summary: headers with the values in the summary, and zeros elsewhere. The packet
+/// may be shorter than its IP header says; the difference is the extra length.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The bytes.
+    /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// Where the Ethernet header starts, if there is one.
+    /// The offset of the Ethernet header, if there is one.
     pub mac: Option<usize>,
-    /// Where the IP header starts, if there is one.
+    /// The offset of the IP header, if there is one.
     pub network: Option<usize>,
-    /// What travels with it.
+    /// Data that accompany the packet.
     pub beside: Beside,
-    /// The length that the packet is meant to have; zero if nothing says it.
+    /// The length that the packet is meant to have. Zero if it is not known.
     meant: usize,
-    /// Whether the Ethernet type is another one than IPv4.
+    /// True if the Ethernet type is not IPv4.
     not_ip: bool,
     protocol: u8,
     flow: Option<Flow>,
@@ -36,14 +36,14 @@ pub(super) enum Input<'v> {
 }
 
 impl Record {
-    /// Nothing yet; the memory stays.
+    /// Starts an empty packet. The memory of the bytes is kept.
     pub(super) fn start(&mut self, protocol: u8, flow: Option<Flow>) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         *self = Record { bytes, protocol, flow, ..Record::default() };
     }
 
-    /// Where the transport header starts, if there is an IP header.
+    /// Returns the offset of the transport header, if there is an IP header.
     pub fn transport(&self) -> Option<usize> {
         let at = self.network?;
         Some(at + 4 * usize::from(self.bytes.get(at)? & 15))
@@ -69,13 +69,13 @@ impl Record {
         self.bytes.get(at..at + 2).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
     }
 
-    /// Inserts zeros, which as options are ends of the list.
+    /// Inserts zeros. As options, zeros are ends of the list.
     fn insert(&mut self, at: usize, count: usize) {
         let at = at.min(self.bytes.len());
         self.bytes.splice(at..at, std::iter::repeat_n(0, count));
     }
 
-    /// Makes sure that there is an IP header. Where it starts, if there can be one.
+    /// Makes sure that there is an IP header. Returns its offset, if there can be one.
     fn make_ip(&mut self) -> Option<usize> {
         if self.not_ip {
             return None;
@@ -96,8 +96,8 @@ impl Record {
         self.get16(ip + 6) & 0x1fff == 0
     }
 
-    /// Makes sure that there is a transport header, as far as the length allows. Where it starts, if the protocol
-    /// is one of these (or any).
+    /// Makes sure that there is a transport header, as far as the length allows. Returns its offset, if the
+    /// protocol is one of `protocols` (or any, if that is empty).
     fn make_transport(&mut self, protocols: &[u8]) -> Option<usize> {
         let ip = self.make_ip()?;
         let at = self.transport()?;
@@ -118,7 +118,7 @@ impl Record {
             length = self.meant.saturating_sub(at);
         }
         if self.bytes.len() < at + length {
-            // Ports are set even where only a part of them has room.
+            // Ports are set even if only a part of them has room.
             self.bytes.resize(at + length.max(4), 0);
             if protocol == 6 && length >= 13 {
                 self.bytes[at + 12] = 0x50;
@@ -170,7 +170,7 @@ impl Record {
         if let Some(at) = self.mac {
             return at;
         }
-        // The link layer comes before everything else.
+        // The link-layer header comes before everything else.
         self.bytes.resize(14, 0);
         self.put16(12, 0x0800);
         (self.mac, self.network) = (Some(0), Some(14));
@@ -248,7 +248,7 @@ impl Record {
         }
     }
 
-    /// The type of the ICMP message, if the summary said it.
+    /// Returns the type of the ICMP message, if the summary has it.
     pub(super) fn icmp_type(&self) -> Option<u8> {
         self.icmp_type
     }
@@ -312,7 +312,8 @@ impl Record {
         }
     }
 
-    /// Puts options behind the twenty bytes of a header; the header's length with them, if there are any.
+    /// Puts options after the twenty bytes of a header. Returns the length of the header with them, if
+    /// there are any.
     fn put_options(&mut self, at: usize, options: &[u8]) -> Option<u8> {
         let options = &options[..options.len().min(40)];
         if options.is_empty() {
@@ -325,7 +326,7 @@ impl Record {
         Some(length as u8)
     }
 
-    /// Where the payload starts.
+    /// Returns the offset of the payload.
     fn payload(&mut self) -> usize {
         let Some(ip) = self.make_ip() else { return 0 };
         self.make_transport(&[]);
@@ -340,8 +341,8 @@ impl Record {
         }
     }
 
-    /// Makes the packet as long as its payload wants it. Where another length was given too, options fill the
-    /// headers, if nothing was said of these.
+    /// Makes the packet long enough for its payload. If another length was also given, options fill the
+    /// headers, unless options were given.
     fn account(&mut self, at: usize, payload: usize) {
         let Some(ip) = self.network.filter(|_| !self.not_ip && self.meant > 0) else {
             self.meant = at + payload;
@@ -363,8 +364,8 @@ impl Record {
         }
     }
 
-    /// Fills in what follows from the rest: lengths, and if asked for checksums, for which the packet gets all of
-    /// its bytes.
+    /// Fills in the fields that follow from others: lengths, and with `checksums` the checksums, for which
+    /// the packet gets all of its bytes.
     pub(super) fn finish(&mut self, checksums: bool) {
         if self.flow.is_some() {
             self.make_ip();
@@ -396,7 +397,7 @@ impl Record {
         }
     }
 
-    /// Sets the IP length, for one of several packets that a record stands for.
+    /// Sets the IP length, for one of several packets that a record represents.
     pub fn set_length(&mut self, length: u32) {
         let Some(ip) = self.network.filter(|&at| !self.not_ip && self.bytes.len() >= at + 20) else { return };
         let length = (length as usize).saturating_sub(ip).min(0xffff);
@@ -418,7 +419,7 @@ impl Record {
             source: address(ip + 12, &self.bytes).into(),
             destination: address(ip + 16, &self.bytes).into(),
         };
-        // What is too short for a checksum has none.
+        // Headers that are too short have no checksum.
         let _ = checksum::fill_ipv4(&mut self.bytes[ip..at]);
         if fragment {
             return;

@@ -1,4 +1,4 @@
-//! From a packet to a line of text or a binary record.
+//! Writes packets as lines of text or binary records.
 
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
@@ -9,21 +9,21 @@ use super::{Beside, Field};
 /// A packet to be described.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'p> {
-    /// Its bytes, as far as they are in one piece.
+    /// The bytes of the packet, as far as they are in one piece.
     pub data: &'p [u8],
-    /// Where the headers start, from the first byte.
+    /// The offset of the link-layer header from the first byte.
     pub mac: Option<isize>,
-    /// IP.
+    /// The offset of the IP header.
     pub network: Option<isize>,
-    /// Behind IP.
+    /// The offset of the transport header.
     pub transport: Option<isize>,
-    /// What travels with it.
+    /// Data that accompany the packet.
     pub beside: Beside,
-    /// Number of the thread that describes it.
+    /// The number of the thread that describes the packet.
     pub thread: u32,
 }
 
-/// What is bad about a packet.
+/// An error in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bad(&'static str, Option<u32>);
 
@@ -34,24 +34,24 @@ impl fmt::Display for Bad {
     }
 }
 
-/// What is known of a packet before any field is asked for.
+/// Facts about a packet that are found before any field is written.
 #[derive(Clone, Copy, Debug)]
 struct Facts<'p> {
     view: View<'p>,
-    /// The IP header and what is behind it, without link padding; empty if there is none that is sound.
+    /// The IP header and the bytes after it, without link padding. Empty if there is no valid header.
     ip: &'p [u8],
-    /// Behind the IP header; empty where that is all, and in later fragments.
+    /// The bytes after the IP header. Empty if there are none, and not used in later fragments.
     transport: &'p [u8],
     first: bool,
-    /// Where the transport header would be, from the first byte.
+    /// The offset at which the transport header would be, from the first byte.
     behind: usize,
     tailpad: usize,
     extra: u32,
-    /// The first thing that is wrong.
+    /// The first error that was found.
     bad: Option<Bad>,
 }
 
-/// What a field holds.
+/// The value of a field.
 enum Value<'p> {
     Number(u64),
     Address(u32),
@@ -67,7 +67,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
 }
 
 impl<'p> View<'p> {
-    /// Writes a line without its end; what is bad about the packet, if `careful` also that it was cut.
+    /// Writes a line without its end. Returns the first error of the packet; if `careful`, a packet that
+    /// was cut is also an error.
     pub fn describe(self, fields: &[Field], careful: bool, out: &mut String) -> Option<Bad> {
         let mut facts = self.facts(careful);
         for (i, &field) in fields.iter().enumerate() {
@@ -82,7 +83,8 @@ impl<'p> View<'p> {
         facts.bad
     }
 
-    /// Writes a binary record with its length; fields that the packet does not have are zeros.
+    /// Writes a binary record with its length. Fields that the packet does not have are zeros. Returns
+    /// errors as [`describe`](Self::describe) does.
     pub fn describe_binary(self, fields: &[Field], careful: bool, out: &mut Vec<u8>) -> Option<Bad> {
         let mut facts = self.facts(careful);
         let start = out.len();
@@ -159,7 +161,7 @@ impl<'p> View<'p> {
             facts.bad = Some(Bad("truncated IP missing ", Some(total - there - facts.extra)));
         }
         facts.ip = &ip[..ip.len() - facts.tailpad];
-        // Lengths come from the header, unless it cannot say them.
+        // The length comes from the header, unless it is too large for the header.
         let full = (facts.ip.len() as u32).saturating_add(facts.extra);
         facts.extra = if facts.extra > 0 && total == 0xffff { full.saturating_sub(0xffff) } else { 0 };
         facts.first = number(ip, 6, 2).is_none_or(|f| f & 0x1fff == 0);
@@ -184,7 +186,7 @@ impl<'p> Facts<'p> {
         self.bad.get_or_insert(Bad(text, None));
     }
 
-    /// A field of the IP header.
+    /// Returns a field of the IP header.
     fn ip(&mut self, at: usize, length: usize) -> Option<u32> {
         let found = number(self.ip, at, length);
         if found.is_none() {
@@ -193,13 +195,13 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// A field of the header of one of these protocols.
+    /// Returns a field of the header of one of these protocols.
     fn transport(&mut self, protocols: &[u8], at: usize, length: usize) -> Option<u32> {
         if self.ip.is_empty() {
             self.missing("no IP header");
             return None;
         }
-        // Another protocol is nothing bad.
+        // Another protocol is not an error.
         if self.protocol().is_some_and(|protocol| !protocols.contains(&protocol)) {
             return None;
         }
@@ -223,7 +225,7 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Where the payload starts, and how long it is by the headers.
+    /// Returns the offset of the payload, and its length according to the headers.
     fn payload(&self) -> (usize, u32) {
         if self.ip.is_empty() {
             return (0, (self.view.data.len() - self.tailpad) as u32);
@@ -251,7 +253,7 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Options behind a fixed header of 20 bytes.
+    /// Returns the options after a fixed header of 20 bytes.
     fn options(header: &'p [u8], length: usize) -> Option<&'p [u8]> {
         if length <= 20 { Some(&[]) } else { header.get(20..length) }
     }
@@ -335,7 +337,7 @@ impl<'p> Facts<'p> {
             Field::IcmpFlowId => icmp_flow(self, 4),
             Field::IcmpSequence => icmp_flow(self, 6),
             Field::IcmpNextMtu => match self.transport(&[1], 0, 2)? {
-                // Unreachable, because a fragment was needed.
+                // Destination unreachable, fragmentation needed.
                 0x0304 => self.transport(&[1], 6, 2),
                 _ => None,
             },
@@ -418,7 +420,7 @@ impl<'p> Facts<'p> {
     }
 }
 
-/// Seconds with six digits behind the point, or nine where six would not be exact.
+/// Writes seconds with six decimals, or nine if six would not be exact.
 fn write_time(out: &mut String, time: i64) -> fmt::Result {
     let (seconds, nanoseconds) = (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
     match nanoseconds % 1_000 {
@@ -427,7 +429,7 @@ fn write_time(out: &mut String, time: i64) -> fmt::Result {
     }
 }
 
-/// Bytes as a quoted string; what is not printable becomes `\<hex>`.
+/// Writes bytes as a quoted string. Bytes that are not printable become `\<hex>`.
 fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
     let mut rest = bytes;

@@ -2,19 +2,20 @@
 
 macro_rules! fields {
     ($($variant:ident $name:literal $width:literal $order:literal $(= $($synonym:literal)*)?,)*) => {
-        /// One field of a summary.
+        /// A field of a summary.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the names in dumps say it")]
         pub enum Field { $($variant,)* }
 
-        /// Every field: name, bytes in binary records (-1: a length byte and as many bytes; -2: not allowed), and
-        /// the order in which packets are built.
+        /// Every field: its name, its bytes in binary records (-1: a length byte and that number of bytes;
+        /// -2: not allowed), and its rank in the order in which packets are built.
         const TABLE: &[(Field, &str, i8, u8, &[&str])] =
             &[$((Field::$variant, $name, $width, $order, &[$($($synonym,)*)?]),)*];
     };
 }
 
-// Link layer before network before transport before payload; what changes sizes goes first in its layer.
+// Link layer before network before transport before payload. Fields that change sizes come first in their
+// layer.
 fields! {
     Timestamp "timestamp" 8 0 = "utimestamp" "ts",
     NanoTimestamp "ntimestamp" 8 0,
@@ -72,7 +73,8 @@ fields! {
 }
 
 impl Field {
-    /// The field with this name: its own, a synonym, with a space for the underscore, or without `ip_`.
+    /// Returns the field with this name: its own name, a synonym, with a space for the underscore, or
+    /// without `ip_`.
     pub fn named(name: &str) -> Option<Field> {
         let own =
             |name: &str| TABLE.iter().find(|row| row.1 == name || row.4.contains(&name)).map(|row| row.0);
@@ -84,16 +86,17 @@ impl Field {
     }
 
     fn row(self) -> &'static (Field, &'static str, i8, u8, &'static [&'static str]) {
-        // The table has the fields in their own order.
+        // The table has the fields in the order of the enum.
         &TABLE[self as usize]
     }
 
-    /// Its name.
+    /// Returns the name of the field.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Bytes in a binary record: `Ok(None)` for a length byte and as many bytes, `Err` if it cannot be there.
+    /// Returns the number of bytes in a binary record: `Ok(None)` for a length byte and that number of
+    /// bytes, `Err` if the field is not allowed there.
     #[allow(clippy::result_unit_err, reason = "there is nothing more to say")]
     pub fn width(self) -> Result<Option<usize>, ()> {
         match self.row().2 {
@@ -102,7 +105,7 @@ impl Field {
         }
     }
 
-    /// Whether packets can be made from it.
+    /// True if packets can be made from the field.
     pub fn can_be_read(self) -> bool {
         self != Field::Thread
     }
@@ -112,8 +115,8 @@ impl Field {
     }
 }
 
-/// The fields of a list: names separated by spaces, in quotes if they have spaces themselves. What is no field is
-/// an error with its text, in its place.
+/// Parses a list of fields: names separated by spaces, in quotes if they contain spaces. A name that is not
+/// a field becomes an error with its text, at its position in the list.
 pub fn fields(text: &str) -> Vec<Result<Field, String>> {
     let mut names = Vec::new();
     let mut rest = text.trim_start();

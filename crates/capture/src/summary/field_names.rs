@@ -2,22 +2,22 @@
 
 use wire::icmp_names;
 
-/// The name of a type.
+/// Returns the name of a type.
 pub(super) fn icmp_type(kind: u64) -> Option<&'static str> {
     icmp_names::kind_name(u8::try_from(kind).ok()?)
 }
 
-/// The type of a name or number.
+/// Returns the type with a name or number.
 pub(super) fn icmp_type_number(name: &str) -> Option<u64> {
     icmp_names::kind(name).or_else(|| name.parse().ok()).map(u64::from)
 }
 
-/// The name of a code of a type.
+/// Returns the name of a code of a type.
 pub(super) fn icmp_code(kind: u8, code: u64) -> Option<&'static str> {
     icmp_names::code_name(kind, u8::try_from(code).ok()?)
 }
 
-/// The code of a type, by name or number.
+/// Returns the code of a type, by name or number.
 pub(super) fn icmp_code_number(kind: u8, name: &str) -> Option<u64> {
     icmp_names::code(kind, name).or_else(|| name.parse().ok()).map(u64::from)
 }

@@ -1,16 +1,16 @@
 //! IP summary dumps: packets as lines of text, or binary records, of chosen fields.
 //!
-//! A file starts with lines that begin with `!`: `!IPSummaryDump 1.3`, `!data FIELD...` and others; `#` starts a
-//! comment. Then there is a line for each packet with the fields' values, `-` for what it does not have. After
-//! `!binary` there are records of a four-byte length (with the highest bit set for a line of text) and the
-//! fields' values, big-endian.
+//! A file starts with lines that begin with `!`: `!IPSummaryDump 1.3`, `!data FIELD...` and others. `#`
+//! starts a comment. Then there is a line for each packet with the values of the fields, or `-` for a field
+//! that the packet does not have. After `!binary` there are records of a four-byte length (with the highest
+//! bit set for a line of text) and the values of the fields, big-endian.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `field.rs` | [`Field`]: names, synonyms, widths |
-//! | `describe.rs` | [`View`]: from a packet to a line or record |
-//! | `parse.rs` | [`Parser`]: from lines and records to packets |
-//! | `build.rs` | packets out of values |
+//! | `describe.rs` | [`View`]: writes a packet as a line or record |
+//! | `parse.rs` | [`Parser`]: makes packets from lines and records |
+//! | `build.rs` | builds packets from values |
 //! | `field_names.rs` | names of ICMP types and codes |
 //! | `options.rs` | IP and TCP options as text |
 
@@ -31,24 +31,24 @@ pub use describe::{Bad, View};
 pub use field::{Field, fields};
 pub use parse::{Flow, Parsed, Parser};
 
-/// What travels beside a packet's bytes.
+/// Data that accompany a packet's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// Time stamp, in nanoseconds since 1970.
+    /// The time stamp, in nanoseconds since 1970.
     pub time: i64,
-    /// Time stamp of the first packet that this one stands for; zero if there is none.
+    /// The time stamp of the first packet that this packet represents. Zero if there is none.
     pub first_time: i64,
-    /// Packets that this one stands for, minus one.
+    /// The number of packets that this packet represents, minus one.
     pub extra_packets: u32,
-    /// Bytes that were on the wire but are not in the packet.
+    /// The number of bytes that were on the wire but are not in the packet.
     pub extra_length: u32,
-    /// Paint, or number of the link.
+    /// The paint, or the number of the link.
     pub paint: u8,
-    /// Number of the aggregate.
+    /// The number of the aggregate.
     pub aggregate: u32,
 }
 
-/// The format's version.
+/// The version of the format.
 pub const VERSION: (u32, u32) = (1, 3);
 
 /// The lines of a dump, which may be compressed with gzip or zstd.
@@ -61,7 +61,7 @@ impl Dump {
     /// Opens a dump. An empty file has no lines.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the dump cannot be read.
     pub fn open(raw: Box<dyn Read + Send>) -> io::Result<Dump> {
         let (input, compression): (Input, _) = match input::decompressed(raw) {
             Ok(opened) => opened,
@@ -72,8 +72,8 @@ impl Dump {
         Ok(Dump { lines: BufReader::new(input), compression })
     }
 
-    /// A warning although every line has been read: that bytes behind the end of compressed data are
-    /// ignored. `None` before the end.
+    /// Returns a warning if bytes after the end of compressed data were ignored, although every line has
+    /// been read. `None` before the end.
     pub fn warning(&self, name: &str) -> Option<String> {
         let compression = self.compression.filter(|_| self.lines.get_ref().ignores_rest())?;
         Some(input::warning(name, compression))

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// Which TCP options are meant.
+/// The TCP options that a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chosen {
     All,
-    /// All but time stamps.
+    /// All options except time stamps.
     Others,
     Sack,
 }
@@ -22,7 +22,8 @@ impl Chosen {
     }
 }
 
-/// One option after the other: kind and data. An end is the end; what is not sound ends with `None`.
+/// Iterates over options: kind and data. Stops at the end of the list. Returns `None` as the last item if
+/// an option is malformed.
 fn each(mut options: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
     std::iter::from_fn(move || {
         loop {
@@ -47,7 +48,8 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
-/// Writes options by `one`, which says whether an option is sound and writes it if it is chosen.
+/// Writes options with `one`, which returns true if an option is well-formed, and writes it if it is
+/// chosen. Writes only `?` if any option is malformed, and `.` if no option is chosen.
 fn join(out: &mut String, options: &[u8], mut one: impl FnMut(&mut String, u8, &[u8]) -> bool) {
     let start = out.len();
     for option in each(options) {
@@ -69,7 +71,7 @@ fn join(out: &mut String, options: &[u8], mut one: impl FnMut(&mut String, u8, &
     }
 }
 
-/// An option that has no words of its own: `99=0:5:10`.
+/// Writes an option that has no name of its own: `99=0:5:10`.
 fn plain(out: &mut String, kind: u8, data: &[u8]) {
     // Writing to a string cannot fail.
     let _ = write!(out, "{kind}");
@@ -78,7 +80,7 @@ fn plain(out: &mut String, kind: u8, data: &[u8]) {
     }
 }
 
-/// TCP options as text.
+/// Writes TCP options as text.
 pub(super) fn describe_tcp(out: &mut String, options: &[u8], chosen: Chosen) {
     join(out, options, |out, kind, data| {
         let sound = match kind {
@@ -110,7 +112,7 @@ pub(super) fn describe_tcp(out: &mut String, options: &[u8], chosen: Chosen) {
     });
 }
 
-/// IP options as text.
+/// Writes IP options as text.
 pub(super) fn describe_ip(out: &mut String, options: &[u8]) {
     join(out, options, |out, kind, data| match kind {
         7 | 131 | 137 => describe_route(out, kind, data),
@@ -122,7 +124,8 @@ pub(super) fn describe_ip(out: &mut String, options: &[u8]) {
     });
 }
 
-/// Addresses up to the pointer, and how many more there is room for (record route), or all with the pointer.
+/// Writes a route option. For record route: the addresses up to the pointer, and the number of further
+/// addresses that have room. For source routes: all addresses, with the pointer.
 fn describe_route(out: &mut String, kind: u8, data: &[u8]) -> bool {
     let Some((&pointer, route)) = data.split_first().filter(|(pointer, _)| **pointer >= 4) else {
         return false;
@@ -209,7 +212,7 @@ fn describe_time(out: &mut String, data: &[u8]) -> bool {
     true
 }
 
-/// TCP options from text, added to `out`; false if they are not sound.
+/// Parses TCP options, and appends them to `out`. False if they are malformed.
 pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
     let mut words = text.split([';', ',']).peekable();
     while let Some(word) = words.next() {
@@ -237,7 +240,7 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
         } else if let Some(times) = word.strip_prefix("ts").and_then(|times| pair(times, ':'))
             && chosen.has(8)
         {
-            // A lone time stamp is aligned, as RFC 7323 (appendix A) has it.
+            // A single time stamp is aligned, as in RFC 7323 (appendix A).
             if out.is_empty() {
                 out.extend([1, 1]);
             }
@@ -249,7 +252,7 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
             let start = out.len();
             out.extend([5, 0]);
             out.extend(first.iter().flat_map(|n| n.to_be_bytes()));
-            // Neighbours are blocks of one option.
+            // Consecutive words are blocks of one option.
             while let Some(block) = words.peek().and_then(|word| sack(word)) {
                 words.next();
                 out.extend(block.iter().flat_map(|n| n.to_be_bytes()));
@@ -263,7 +266,7 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
     fits(out)
 }
 
-/// `99=0:5:10`.
+/// Parses an option such as `99=0:5:10`.
 fn parse_plain(out: &mut Vec<u8>, word: &str) -> bool {
     let (kind, data) = word.split_once('=').map_or((word, None), |(kind, data)| (kind, Some(data)));
     let Ok(kind) = kind.parse() else { return false };
@@ -280,7 +283,8 @@ fn parse_plain(out: &mut Vec<u8>, word: &str) -> bool {
     true
 }
 
-/// Headers have room for forty bytes; padding in front can go.
+/// True if the options fit into a header, which has room for forty bytes. Padding at the start may be
+/// removed.
 fn fits(out: &mut Vec<u8>) -> bool {
     while out.len() > 40 && out[0] == 1 {
         out.remove(0);
@@ -288,11 +292,11 @@ fn fits(out: &mut Vec<u8>) -> bool {
     out.len() <= 40
 }
 
-/// IP options from text. Time stamps are not among them.
+/// Parses IP options. Time stamp options cannot be parsed.
 pub(super) fn parse_ip(out: &mut Vec<u8>, text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {
-        // Commas may separate options, but also stand in braces.
+        // Commas may separate options, but may also be in braces.
         let inside = rest.find('{').and_then(|open| rest[open..].find('}').map(|close| open + close));
         let from = inside.filter(|_| rest.find([';', ',']) > rest.find('{')).unwrap_or(0);
         let end = rest[from..].find([';', ',']).map_or(rest.len(), |end| from + end);
@@ -401,7 +405,7 @@ mod tests {
             describe_ip(&mut text, bytes);
             text
         };
-        // The documented examples, laid out by hand as RFC 791 has it.
+        // The documented examples, laid out by hand as in RFC 791.
         let mut times = vec![68, 24, 17, 0x30, 0, 0, 0, 1, 0, 0, 0x27, 0x10, 0x80, 0, 0, 45];
         times.resize(24, 0);
         assert_eq!(describe(&times), "ts{1,10000,!45}+2++3");

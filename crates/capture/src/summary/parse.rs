@@ -1,4 +1,4 @@
-//! From lines and records to packets.
+//! Makes packets from lines and records.
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -7,36 +7,36 @@ use super::build::Input;
 use super::options::{Chosen, parse_ip, parse_tcp};
 use super::{Field, Record, VERSION, field_names, fields};
 
-/// What packets have unless their line says otherwise.
+/// Values that packets have unless their line has others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// IPv4 source.
+    /// The IPv4 source address.
     pub source: u32,
-    /// IPv4 destination.
+    /// The IPv4 destination address.
     pub destination: u32,
-    /// Source and destination port.
+    /// The source and destination port.
     pub ports: [u16; 2],
 }
 
-/// What became of a line or record.
+/// The result of parsing a line or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// It says something about others, or nothing.
+    /// No packet: a directive, a comment, or nothing.
     Nothing,
-    /// From here on there are binary records.
+    /// The start of binary records.
     Binary,
     /// A packet.
     Packet,
 }
 
-/// Reads summaries, one line or record after the other.
+/// Parses summaries, one line or record after the other.
 #[derive(Clone, Debug)]
 pub struct Parser {
-    /// `None` stands for what is not known: its values are skipped.
+    /// The fields of a line. `None` for an unknown field, whose values are skipped.
     fields: Vec<Option<Field>>,
-    /// Positions of fields, in the order in which they are set.
+    /// The indexes of fields, in the order in which they are set.
     order: Vec<usize>,
-    /// Where each value of the line stands.
+    /// The range of each value in the line.
     values: Vec<Range<usize>>,
     protocol: u8,
     flow: Option<Flow>,
@@ -48,8 +48,8 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// For dumps whose packets are of `protocol` where nothing says otherwise; with `checksums`, packets get their
-    /// whole length and right checksums.
+    /// Makes a parser. Packets have `protocol` unless the dump has another. With `checksums`, packets get
+    /// their whole length and correct checksums.
     pub fn new(protocol: u8, checksums: bool) -> Parser {
         Parser {
             fields: Vec::new(),
@@ -65,12 +65,12 @@ impl Parser {
         }
     }
 
-    /// Whether fields are known.
+    /// True if the fields are known.
     pub fn has_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// Takes a list of fields, as after `!data`; what is wrong with it.
+    /// Sets the list of fields, as after `!data`. Errors are added to `issues`.
     pub fn set_fields(&mut self, text: &str, issues: &mut Vec<String>) {
         self.fields.clear();
         for field in fields(text) {
@@ -94,7 +94,7 @@ impl Parser {
         self.order.sort_by_key(|&i| fields[i].map(Field::order));
     }
 
-    /// Takes a flow, as after `!flowid`: addresses, ports and maybe a protocol.
+    /// Sets a flow, as after `!flowid`: addresses, ports and optionally a protocol.
     pub fn set_flow(&mut self, text: &str, issues: &mut Vec<String>) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let address = |word: &str| match word {
@@ -136,7 +136,7 @@ impl Parser {
         }
     }
 
-    /// Reads a line; a packet goes to `record`.
+    /// Parses a line. A packet is written to `record`.
     pub fn line(&mut self, line: &str, record: &mut Record, issues: &mut Vec<String>) -> Parsed {
         let line = line.trim_end_matches(['\n', '\r', '\0']);
         match line.as_bytes() {
@@ -159,7 +159,7 @@ impl Parser {
         self.done(good > 0, line.trim().is_empty(), record, issues)
     }
 
-    /// Reads a binary record, without its length.
+    /// Parses a binary record, without its length.
     pub fn binary(&mut self, bytes: &[u8], record: &mut Record, issues: &mut Vec<String>) -> Parsed {
         self.values.clear();
         let mut at = 0;
@@ -171,7 +171,7 @@ impl Parser {
                 Some(Ok(None)) => bytes.get(at).map_or(left + 1, |&length| 1 + usize::from(length)),
                 Some(Err(())) => left + 1,
             };
-            // Of what is cut, nothing is taken, and nothing behind it.
+            // A value that is cut is not used, nor any value after it.
             let end = if length <= left { at + length } else { bytes.len() };
             self.values.push(if length <= left { at..end } else { end..end });
             at = end;
@@ -267,7 +267,7 @@ impl Parser {
         }
     }
 
-    /// Sets a field from its text; false if that means nothing.
+    /// Sets a field from its text. False if the text is not a value of the field.
     fn set(&mut self, field: Field, text: &str, record: &mut Record) -> bool {
         self.scratch.clear();
         let bytes = &mut self.scratch;
@@ -350,20 +350,20 @@ impl Parser {
         }
     }
 
-    /// The fragment word: `F`, `f`, `.`, `!`, or an offset in bytes with `+` for more fragments and `!` for none
-    /// allowed.
+    /// Parses a fragment field: `F`, `f`, `.`, `!`, or an offset in bytes with `+` for more fragments and
+    /// `!` for "don't fragment".
     fn fragment(&self, text: &str) -> Option<u64> {
         match text {
             "." => return Some(0),
             "!" => return Some(0x4000),
             "F" => return Some(0x2000),
-            // Some offset, since it is not the first one.
+            // An arbitrary offset, because `f` is a later fragment.
             "f" => return Some(100),
             _ => {}
         }
         let digits = text.trim_end_matches(['+', '!']);
         let offset = integer(digits).filter(|&offset| offset < 1 << 16)?;
-        // The first version counted in units of eight bytes.
+        // Version 1.0 counted in units of eight bytes.
         let offset = if self.minor > 0 { offset / 8 } else { offset };
         let flag = |sign, bit| if text[digits.len()..].contains(sign) { bit } else { 0 };
         Some(offset & 0x1fff | flag('+', 0x2000) | flag('!', 0x4000))
@@ -381,7 +381,7 @@ fn binary_value(field: Field, value: &[u8]) -> Input<'_> {
     Input::Number(match field {
         Field::Timestamp | Field::FirstTimestamp => seconds * 1_000_000_000 + parts * 1_000,
         Field::NanoTimestamp | Field::FirstNanoTimestamp => seconds * 1_000_000_000 + parts,
-        // The letters of fragments mean what they mean in text.
+        // The letters of fragments have the same meaning as in text.
         Field::IpFragment => match number as u8 {
             b'F' => 0x2000,
             b'f' => 100,
@@ -392,7 +392,7 @@ fn binary_value(field: Field, value: &[u8]) -> Input<'_> {
     })
 }
 
-/// A number, decimal or with `0x`.
+/// Parses a number, decimal or with `0x`.
 fn integer(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -400,7 +400,7 @@ fn integer(text: &str) -> Option<u64> {
     }
 }
 
-/// `T`, `U`, `I` or a number.
+/// Parses a protocol: `T`, `U`, `I` or a number.
 fn protocol(text: &str) -> Option<u64> {
     match text {
         "T" => Some(6),
@@ -410,7 +410,7 @@ fn protocol(text: &str) -> Option<u64> {
     }
 }
 
-/// Seconds with a fraction, as nanoseconds.
+/// Parses seconds with a fraction, and returns nanoseconds.
 fn time(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -422,7 +422,8 @@ fn time(text: &str) -> Option<u64> {
     Some(seconds * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?)
 }
 
-/// A string in quotes, with `\<hex>` and backslashes before single characters; or a word as it stands.
+/// Unquotes a string in quotes, with `\<hex>` and backslashes before single characters. A word without
+/// quotes is copied.
 fn unquote(out: &mut Vec<u8>, text: &str) {
     let Some(inside) = text.strip_prefix('"').map(|t| t.strip_suffix('"').unwrap_or(t)) else {
         return out.extend(text.as_bytes());
@@ -459,7 +460,7 @@ mod tests {
     use super::*;
     use crate::summary::View;
 
-    /// The packets of a dump.
+    /// Parses the packets of a dump.
     fn read(text: &str, checksums: bool) -> (Vec<Record>, Vec<String>) {
         let mut parser = Parser::new(6, checksums);
         let (mut record, mut records, mut issues) = (Record::default(), Vec::new(), Vec::new());
@@ -518,7 +519,7 @@ mod tests {
             let mut again = String::new();
             assert_eq!(view(&records[0]).describe(&listed, true, &mut again), None);
             assert_eq!(again, line);
-            // The same by binary records, where text says no more than these.
+            // Binary records give the same, where text has no more precision.
             let binary: Vec<Field> = listed.iter().copied().filter(|f| f.width().is_ok()).collect();
             let mut bytes = Vec::new();
             view(&records[0]).describe_binary(&binary, true, &mut bytes);

@@ -1,4 +1,4 @@
-//! The classic format, against hand-made bytes and against the pcap-file crate.
+//! Tests the classic format with hand-made bytes and with the pcap-file crate.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tidegate_capture::{LinkType, Reader};
 
 use crate::{Packet, Trickle, drain, read_good};
 
-/// A file of 32-bit words; `fill` adds records.
+/// Makes a file of 32-bit words. `fill` adds records.
 fn file(
     big_endian: bool,
     magic: u32,
@@ -130,7 +130,7 @@ proptest! {
             expected.iter_mut().for_each(|packet| packet.time -= packet.time % 1_000);
         }
         prop_assert_eq!(&read_good(&bytes), &expected);
-        // How the bytes arrive does not matter.
+        // The sizes of reads do not matter.
         let trickle = Trickle { bytes: std::io::Cursor::new(bytes), step };
         let (packets, fault) = drain(Reader::from_read(trickle, "trickle").unwrap());
         prop_assert!(fault.is_none());

@@ -1,4 +1,4 @@
-//! gzip and zstd, in one piece and in several.
+//! Tests gzip and zstd files, in one piece and in several.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use tidegate_capture::{ErrorKind, Reader, WriterOptions};
 use crate::writer::write;
 use crate::{Packet, Trickle, drain, fault_of, gzip, read_all, read_good, zstd};
 
-/// Packets of a kind that compresses somewhat.
+/// Makes packets that compress to some degree.
 fn packets(count: usize) -> Vec<Packet> {
     let mut state = 1u32;
     (0..count)
@@ -45,7 +45,7 @@ fn several_members_and_frames_make_one_file() {
     let skippable = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0], &b"abc"[..]].concat();
     let frames = [&skippable[..], &zstd(a), &zstd(b), &skippable, &zstd(&[]), &zstd(c), &skippable].concat();
     assert_eq!(read_good(&frames), packets);
-    // However the bytes arrive.
+    // The sizes of reads do not matter.
     for file in [members, frames] {
         let (read, fault) =
             drain(Reader::from_read(Trickle { bytes: Cursor::new(file), step: 7 }, "x").unwrap());
@@ -66,7 +66,7 @@ fn what_comes_before_the_damage_is_delivered() {
             let text = fault.to_string();
             assert!(text.contains(format) && text.contains("of the decompressed data"), "{text}");
             assert!(read[..] == packets[..read.len()]);
-            // zstd cannot tell anything of a block that is cut, and a block holds up to 128 KiB.
+            // zstd returns nothing of a block that is cut, and a block holds up to 128 KiB.
             let expected = (10_000 * eighth / 8).saturating_sub(128 * 1024 / 116 + 400);
             assert!(read.len() >= expected.max(last), "{format} {eighth}/8: {} packets", read.len());
             last = read.len();
@@ -159,7 +159,8 @@ fn summary_dumps_end_as_captures_do() {
     }
 }
 
-/// The parts meet in the middle of packets, so that a file that ends between two of them is not whole either.
+/// Checks cut files. The parts meet in the middle of packets, so that a file that ends between two parts is
+/// not complete either.
 #[test]
 fn a_file_that_is_cut_anywhere_is_not_taken_for_whole() {
     let packets = packets(50);

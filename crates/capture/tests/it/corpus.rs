@@ -1,4 +1,4 @@
-//! Real captures, where they are: `TIDEGATE_DATA`, or `../shared/data` beside the workspace.
+//! Tests with real captures, if they are there: `TIDEGATE_DATA`, or `../shared/data` next to the workspace.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,13 @@ fn traces() -> Option<PathBuf> {
     None
 }
 
-/// What a capture holds.
+/// Counts of the packets and flows of a capture.
 #[derive(Default)]
 struct Census {
     packets: u64,
     wire_bytes: u64,
-    /// Directional; packets without ports left out: later fragments and what is cut before them.
+    /// The flows, per direction. Packets without ports are left out: later fragments, and packets that are
+    /// cut before the ports.
     tcp_flows: HashSet<FiveTuple>,
     udp_flows: HashSet<FiveTuple>,
 }
@@ -40,7 +41,7 @@ impl Census {
             census.wire_bytes += u64::from(record.wire_len);
             let layers = Layers::locate(record.data, record.link);
             let has_ports = layers.l4.is_some_and(|l4| l4 + 4 <= layers.end);
-            // The index counts the ports of first fragments, too.
+            // The index also counts the ports of first fragments.
             let unfragmented = Layers { fragment: None, ..layers };
             if let (Some(tuple), true) = (unfragmented.five_tuple(record.data), has_ports) {
                 match tuple.protocol() {
@@ -96,7 +97,7 @@ fn checksums_of_complete_captures_are_right() {
             let valid = match layers.protocol {
                 Some(ip_protocol::TCP) => checksum::tcp_valid(&pseudo, segment),
                 Some(ip_protocol::UDP) => checksum::udp_valid(&pseudo, segment),
-                // The anonymised ICMP messages have none.
+                // The anonymised ICMP messages have no valid checksum.
                 _ => continue,
             };
             assert!(valid, "{name} {}", record.number);

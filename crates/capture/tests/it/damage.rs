@@ -1,4 +1,5 @@
-//! Files that are cut short or damaged: no panic, all good packets, one error that helps.
+//! Tests files that are cut short or damaged: there is no panic, all good packets are returned, and then
+//! one helpful error.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -53,7 +54,7 @@ fn every_prefix_gives_its_packets_and_an_end() {
                 }
             }
         }
-        // Between records and blocks a cut cannot be seen.
+        // A cut between records or blocks cannot be detected.
         assert_eq!(boundaries, if file[0] == 0x0a { 13 } else { 5 });
     }
 }
@@ -102,7 +103,7 @@ fn a_record_beyond_the_limit_ends_the_file() {
     assert_eq!(read, packets());
     assert_eq!((fault.packet(), fault.offset()), (Some(6), end));
     assert!(matches!(fault.kind(), ErrorKind::TooLong { captured: 262_145 }), "{fault}");
-    // One byte less is the largest record there is.
+    // With one byte less, the record is the largest allowed.
     file.truncate(end as usize);
     for word in [0, 0, 262_144u32, 262_144] {
         file.extend(word.to_le_bytes());

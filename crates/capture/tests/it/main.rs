@@ -1,5 +1,5 @@
-//! Reads and writes capture files of every kind: made here, made and read by another implementation, damaged,
-//! and real.
+//! Reads and writes capture files of every kind: made here, made and read by another implementation,
+//! damaged, and real.
 
 mod classic;
 mod compressed;
@@ -34,7 +34,8 @@ impl From<Record<'_>> for Packet {
     }
 }
 
-/// Reads on after the end and after an error too: nothing may come then.
+/// Reads all packets and the error. Also reads after the end and after an error, where no packet may
+/// follow.
 fn drain(mut reader: Reader) -> (Vec<Packet>, Option<Error>) {
     let mut packets = Vec::new();
     let fault = loop {
@@ -51,7 +52,7 @@ fn drain(mut reader: Reader) -> (Vec<Packet>, Option<Error>) {
     (packets, fault)
 }
 
-/// All packets of a file, and the fault at which it ends.
+/// Reads all packets of a file, and the error at which it ends.
 fn read_all(file: &[u8]) -> (Vec<Packet>, Option<Error>) {
     match Reader::from_read(Cursor::new(file.to_vec()), "test") {
         Ok(reader) => drain(reader),
@@ -59,7 +60,7 @@ fn read_all(file: &[u8]) -> (Vec<Packet>, Option<Error>) {
     }
 }
 
-/// All packets of a file that has to be good.
+/// Reads all packets of a file without errors.
 fn read_good(file: &[u8]) -> Vec<Packet> {
     let (packets, fault) = read_all(file);
     if let Some(fault) = fault {
@@ -68,7 +69,7 @@ fn read_good(file: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// The fault at which a file ends that has to have one.
+/// Returns the error at which a file ends.
 fn fault_of(file: &[u8]) -> Error {
     read_all(file).1.expect("the file has a fault")
 }
@@ -82,7 +83,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// A stream that hands out a few bytes at a time.
+/// A stream that returns a few bytes at a time.
 struct Trickle {
     bytes: Cursor<Vec<u8>>,
     step: usize,

@@ -1,4 +1,4 @@
-//! pcapng, against hand-made blocks and against the pcap-file crate.
+//! Tests the pcapng format with hand-made blocks and with the pcap-file crate.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -88,7 +88,7 @@ fn all_packet_blocks_in_both_byte_orders() {
         let link = LinkType::LinuxCooked;
         let expected = [
             Packet { time: 5_000_000_001, data: b"one".to_vec(), wire_len: 60, link },
-            // The snap length of 4 says how much of 7 is there.
+            // The snap length is 4, so 4 of 7 bytes are there.
             Packet { time: 0, data: b"tw2t".to_vec(), wire_len: 7, link },
             Packet { time: (1 << 32) + 2, data: b"three".to_vec(), wire_len: 5, link },
         ];
@@ -136,7 +136,7 @@ fn units_and_offsets_of_time() {
             // 10^39 does not fit into 128 bits.
             (39, 0, 0),
             (127, 1, 1_000_000_000),
-            // Nearest to what 64 bits can hold.
+            // The nearest values that 64 bits can hold.
             (0, 0, i64::MAX),
             (0, i64::MIN, i64::MIN),
             (0x80, 0, i64::MAX),

@@ -1,26 +1,26 @@
-//! A few boxes, compared at once.
+//! Blocks of a few boxes, which are compared with a point at once.
 
 use super::{Area, GROUP, NONE};
 
-/// Boxes in a block.
+/// The number of boxes in a block.
 pub(super) const LANES: usize = 8;
 
-/// Boxes of a leaf in the order of their rules, field by field. What is behind the last one has no rule.
+/// Boxes of a leaf in the order of their rules, field by field. Lanes after the last box have no rule.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Block<const D: usize> {
     low: [[u32; LANES]; D],
-    /// How far a range goes on behind its lowest number.
+    /// The difference between the ends of each range.
     span: [[u32; LANES]; D],
-    /// Their rules, and one more, [`NONE`].
+    /// The rules of the boxes, followed by [`NONE`].
     rules: [u32; LANES + 1],
-    /// One bit for each, from the lowest on: whether its rule holds everywhere in it.
+    /// A bit for each box, from the lowest on: set if its rule holds everywhere in it.
     exact: u16,
     is_last: bool,
 }
 
 impl<const D: usize> Block<D> {
-    /// The blocks of a leaf: one at least.
+    /// Makes the blocks of a leaf, at least one.
     pub(super) fn of_leaf(areas: &[Area<D>]) -> impl Iterator<Item = Block<D>> {
         let count = areas.len().div_ceil(LANES).max(1);
         (0..count).map(move |number| {
@@ -50,7 +50,7 @@ impl<const D: usize> Block<D> {
         block
     }
 
-    /// Asks for all of its cache lines.
+    /// Prefetches all cache lines of the block.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         let start: *const u8 = (&raw const *self).cast();
@@ -59,31 +59,31 @@ impl<const D: usize> Block<D> {
         }
     }
 
-    /// Whether the leaf ends here.
+    /// True if the leaf ends with this block.
     #[inline(always)]
     pub(super) fn is_last(&self) -> bool {
         self.is_last
     }
 
-    /// Whether all rules hold everywhere in their boxes.
+    /// True if all rules hold everywhere in their boxes.
     #[inline(always)]
     pub(super) fn is_exact(&self) -> bool {
         self.exact == u16::MAX
     }
 
-    /// The rule of the first of some boxes, [`NONE`] if there are none.
+    /// Returns the rule of the first of the given boxes, or [`NONE`] if there are none.
     #[inline(always)]
     pub(super) fn first(&self, boxes: u32) -> u32 {
         self.rules[(boxes | 1 << LANES).trailing_zeros() as usize]
     }
 
-    /// Whether the rule of the first of some boxes holds everywhere in it.
+    /// True if the rule of the first of the given boxes holds everywhere in it.
     #[inline(always)]
     pub(super) fn first_is_exact(&self, boxes: u32) -> bool {
         u32::from(self.exact) & boxes & boxes.wrapping_neg() != 0
     }
 
-    /// One bit for each box, from the lowest on: whether the point lies in it.
+    /// Returns a bit for each box, from the lowest on: set if the point lies in the box.
     #[inline(always)]
     pub(super) fn inside(&self, points: &[[u32; GROUP]; D], point: usize) -> u32 {
         let within = |lane: usize| {
@@ -93,7 +93,7 @@ impl<const D: usize> Block<D> {
         (0..LANES).fold(0, |boxes, lane| boxes | u32::from(within(lane)) << lane)
     }
 
-    /// The same, with all boxes in one register.
+    /// Like [`inside`](Self::inside), with all boxes in one register.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -102,13 +102,13 @@ impl<const D: usize> Block<D> {
             _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_loadu_si256, _mm256_min_epu32,
             _mm256_movemask_ps, _mm256_set1_epi32, _mm256_sub_epi32,
         };
-        // SAFETY: what is loaded are the eight numbers of 32 bits, at any alignment.
+        // SAFETY: the load reads the eight numbers of 32 bits, at any alignment.
         #[expect(unsafe_code, reason = "a load through a pointer")]
         let load = |lanes: &[u32; LANES]| unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
         let mut inside = _mm256_set1_epi32(-1);
         for ((values, low), span) in points.iter().zip(&self.low).zip(&self.span) {
             let behind = _mm256_sub_epi32(_mm256_set1_epi32(values[point].cast_signed()), load(low));
-            // There is no comparison of numbers without a sign, but there is a minimum.
+            // AVX2 has no comparison of unsigned numbers, but it has a minimum.
             let within = _mm256_cmpeq_epi32(_mm256_min_epu32(behind, load(span)), behind);
             inside = _mm256_and_si256(inside, within);
         }

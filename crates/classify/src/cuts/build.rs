@@ -1,26 +1,26 @@
-//! Where to cut.
+//! Builds the trees, and chooses the bits that branches look at.
 
 use std::collections::HashMap;
 
 use super::block::{Block, LANES};
 use super::{ALL, Area, Cuts, Node, Range, Tree};
 
-/// How many bits a branch may take.
+/// The numbers of bits that a branch may take.
 const BITS: [u8; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
-/// Distance between the places where they are tried, in bits.
+/// The distance, in bits, between the shifts that are tried.
 const STRIDE: u8 = 4;
-/// Children of a branch, for each box below it.
+/// The largest number of children of a branch, for each box below it.
 const CHILDREN: usize = 8;
-/// Boxes in the leaves of a tree, for each box that it is made of.
+/// The largest number of boxes in the leaves of a tree, for each box that the tree is made of.
 const COPIES: usize = 12;
-/// Branches from the root to a leaf.
+/// The largest number of branches from the root to a leaf.
 const DEEPEST: u32 = 8;
-/// A box that takes this much of a field or more says little about it.
+/// The width of a range from which on a box does not restrict the field much.
 const WIDE: u32 = 1 << 27;
 
-// What a branch is worth is by how many halvings it brings a point nearer to the only box. It costs one step, and in
-// memory, which has to be fetched: what its children take, and the boxes that stand in several of them. (Measured on
-// the ClassBench sets of 1,000 and 10,000 rules.)
+// The gain of a branch is the number of halvings by which it brings a point nearer to the only box. Its
+// cost is one step, and the memory, which has to be fetched, for its children and for boxes that are in
+// several of them. (Measured on the ClassBench sets of 1,000 and 10,000 rules.)
 const COST_OF_BIT: f64 = 0.05;
 const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;
@@ -44,7 +44,7 @@ impl<const D: usize> Cuts<D> {
     }
 }
 
-/// Some bits of one field.
+/// The bits of one field that a branch looks at.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     field: usize,
@@ -57,7 +57,8 @@ impl Cut {
         1 << self.bits
     }
 
-    /// The children that a range belongs to: the first one, and how many from there on, round the end.
+    /// Returns the children that a range belongs to: the first, and the number from there on, which wraps
+    /// around.
     fn children_of(self, range: Range) -> (usize, usize) {
         let (low, high) = ((range.0 >> self.shift) as usize, (range.1 >> self.shift) as usize);
         match high - low + 1 {
@@ -67,12 +68,12 @@ impl Cut {
     }
 }
 
-/// Boxes are called by their numbers, which are in the order of their rules.
+/// Builds the trees. Boxes are identified by their numbers, which are in the order of their rules.
 struct Builder<'a, const D: usize> {
     areas: &'a [Area<D>],
     nodes: Vec<Node>,
     blocks: Vec<Block<D>>,
-    /// First blocks of leaves by the boxes in them.
+    /// The first blocks of leaves, by the boxes in them.
     leaves: HashMap<Vec<u32>, u32>,
 }
 
@@ -81,7 +82,7 @@ impl<const D: usize> Builder<'_, D> {
         &self.areas[entry as usize]
     }
 
-    /// Boxes apart by which of the first two fields they say something about: source and destination.
+    /// Groups boxes by which of the first two fields they restrict: source and destination.
     fn kinds(&self) -> [Vec<u32>; 4] {
         let mut kinds: [Vec<u32>; 4] = Default::default();
         for (entry, area) in self.areas.iter().enumerate() {
@@ -91,10 +92,10 @@ impl<const D: usize> Builder<'_, D> {
         kinds
     }
 
-    /// Makes a tree of boxes, and returns its root. `region` is where points may lie that come there, `spare` how many
-    /// boxes there may be in the leaves.
+    /// Makes a tree of boxes, and returns its root. `region` is the part of the space where points that
+    /// come to the tree can lie. `spare` is the number of boxes that the leaves may have.
     fn divide(&mut self, mut entries: Vec<u32>, region: [Range; D], spare: usize, depth: u32) -> Node {
-        // Behind a rule that holds in all of the region no other counts.
+        // A rule that holds in all of the region hides all rules after it.
         let covers = |entry: &u32| {
             let area = self.area(*entry);
             area.exact && area.ranges.iter().zip(region).all(|(a, r)| a.0 <= r.0 && r.1 <= a.1)
@@ -122,13 +123,16 @@ impl<const D: usize> Builder<'_, D> {
         let mut last: Option<(Vec<u32>, Node)> = None;
         for (child, part) in parts.into_iter().enumerate() {
             let node = match last {
-                // Neighbours with the same boxes are one: whatever the point, it is compared with them in the leaf.
+                // Neighbours with the same boxes share a node: the leaf compares any point with all of its
+                // boxes.
                 Some((ref entries, node)) if *entries == part => node,
                 _ => {
                     let inner = cut_region(region, cut, child);
                     let share = spare as u128 * part.len() as u128 / total.max(1) as u128;
                     let node = self.divide(part.clone(), inner, share as usize, depth + 1);
-                    // What is left out where another rule covers all must not be missed by the next one.
+                    // `divide` leaves out boxes that are hidden in the child's region. So a neighbour
+                    // shares the node only if all boxes cover the whole region in this field: then the same
+                    // boxes are hidden there.
                     let is_wide = |entry: &u32| {
                         let range = self.area(*entry).ranges[cut.field];
                         range.0 <= low && high <= range.1
@@ -154,7 +158,7 @@ impl<const D: usize> Builder<'_, D> {
         Node::leaf(block)
     }
 
-    /// The cut that is worth most, if any is worth it.
+    /// Returns the cut with the largest value, if any cut is worth it.
     fn best_cut(&self, entries: &[u32], region: &[Range; D], spare: usize) -> Option<Cut> {
         let mut best: Option<(f64, Cut)> = None;
         let mut changes = Vec::new();
@@ -162,7 +166,7 @@ impl<const D: usize> Builder<'_, D> {
             let inside = |range: Range| (range.0.max(low), range.1.min(high));
             let ranges = || entries.iter().map(|&entry| inside(self.area(entry).ranges[field]));
             let hull = ranges().fold((u32::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
-            // Above the highest bit in which they differ there is nothing to find out.
+            // All bits above the highest bit in which the ranges differ are equal.
             let Some(top) = (hull.0 ^ hull.1).checked_ilog2().map(|bit| bit as u8 + 1) else { continue };
             for bits in BITS.into_iter().filter(|&bits| bits <= top) {
                 if 1 << bits > CHILDREN * entries.len() {
@@ -182,10 +186,10 @@ impl<const D: usize> Builder<'_, D> {
         best.map(|(_, cut)| cut)
     }
 
-    /// What a cut is worth; nothing if it makes too many boxes, or is of no use.
+    /// Returns the value of a cut. `None` if it makes too many boxes, or gains too little.
     fn value_of(&self, cut: Cut, entries: &[u32], spare: usize, changes: &mut Vec<isize>) -> Option<f64> {
         let children = cut.children();
-        // By how much each child has more boxes than the one before.
+        // The difference of the number of boxes between each child and the child before it.
         changes.clear();
         changes.resize(children + 1, 0);
         for &entry in entries {
@@ -206,7 +210,7 @@ impl<const D: usize> Builder<'_, D> {
             squares += (here * here) as f64;
         }
         let (total, count) = (total as f64, entries.len() as f64);
-        // How many boxes there are where a box is, in the mean.
+        // The mean number of boxes in the child of a box.
         let company = (squares / total).max(1.0);
         let gain = (count / company).log2();
         let cost = 1.0 + f64::from(cut.bits) * COST_OF_BIT + (total / count).log2() * COST_OF_DOUBLING;
@@ -214,11 +218,11 @@ impl<const D: usize> Builder<'_, D> {
     }
 }
 
-/// Where points may lie that come to a child.
+/// Returns the part of a region where points that come to a child can lie.
 fn cut_region<const D: usize>(mut region: [Range; D], cut: Cut, child: usize) -> [Range; D] {
     let (low, high) = region[cut.field];
     let open = (low ^ high).checked_ilog2().map_or(0, |bit| bit + 1);
-    // Only where no bit above is open the child's values are a range.
+    // The child's values are a range only if no bit above the cut is open.
     if open == u32::from(cut.shift + cut.bits) {
         let start = low + ((child as u32) << cut.shift);
         region[cut.field] = (start, start + ((1 << cut.shift) - 1));

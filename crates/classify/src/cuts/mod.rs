@@ -1,14 +1,14 @@
-//! Finds the first of many boxes that a point lies in.
+//! Finds the first of many boxes that a point lies in, by decision trees.
 //!
-//! A point is the fields of a packet's headers, each a number of 32 bits; a box has a range for each field. Boxes
-//! stand in decision trees. A branch takes some bits out of one field, as many as pay, and has a child for each value
-//! of them (after HiCuts, Gupta and McKeown, Hot Interconnects 1999); a leaf has a few boxes, which are compared all
-//! at once. A box that says nothing about a field would stand below every child of a branch that looks at it, so that
-//! boxes which say little about the same fields have a tree of their own (after EffiCuts, Vamanan et al., SIGCOMM
-//! 2010).
+//! A point is the fields of a packet's headers, each a number of 32 bits. A box has a range for each field.
+//! A branch takes some bits of one field, as many as are worth it, and has a child for each value of these
+//! bits (after HiCuts, Gupta and McKeown, Hot Interconnects 1999). A leaf has a few boxes, which are
+//! compared all at once. A box that does not restrict a field would be below every child of a branch on
+//! that field. So boxes that leave the same fields unrestricted have a tree of their own (after EffiCuts,
+//! Vamanan et al., SIGCOMM 2010).
 //!
-//! Points are looked up in groups: all take one step, then all take the next, so that what one waits for in memory
-//! is fetched while the others are served.
+//! Points are looked up in groups: all of them take one step, then all take the next. So the memory that
+//! one point waits for is fetched while the other points are processed.
 
 mod block;
 mod build;
@@ -20,21 +20,22 @@ use block::Block;
 /// A range of one field, both ends included.
 pub type Range = (u32, u32);
 
-/// All values.
+/// The range of all values.
 pub const ALL: Range = (0, u32::MAX);
 
-/// Points that are looked up together.
+/// The number of points that are looked up together.
 pub const GROUP: usize = 32;
 
-/// No rule.
+/// The result for a point without a rule.
 pub const NONE: u32 = u32::MAX;
 
-/// A box in which a rule holds. A rule may have several.
+/// A box in which a rule holds. A rule may have several boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area<const D: usize> {
-    /// The rule's number, below [`NONE`]; the lowest counts.
+    /// The rule's number, below [`NONE`]. The lowest number wins.
     pub rule: u32,
-    /// Whether the rule holds everywhere in it; else who looks up is asked about each point.
+    /// True if the rule holds everywhere in the box. Otherwise the caller of a look-up is asked about each
+    /// point.
     pub exact: bool,
     /// The range of each field.
     pub ranges: [Range; D],
@@ -47,7 +48,7 @@ pub struct Points<const D: usize> {
 }
 
 impl<const D: usize> Points<D> {
-    /// Sets a point, one of [`GROUP`].
+    /// Sets a point, by its number below [`GROUP`].
     #[inline]
     pub fn set(&mut self, number: usize, point: &[u32; D]) {
         for (field, &value) in self.fields.iter_mut().zip(point) {
@@ -57,7 +58,7 @@ impl<const D: usize> Points<D> {
 }
 
 impl<const D: usize> Points<D> {
-    /// All points, field by field.
+    /// Returns all points, field by field.
     #[inline(always)]
     pub(crate) fn fields(&self) -> &[[u32; GROUP]; D] {
         &self.fields
@@ -70,10 +71,10 @@ impl<const D: usize> Default for Points<D> {
     }
 }
 
-/// Boxes, ready to be looked at.
+/// Decision trees for the look-up of boxes.
 #[derive(Clone, Debug, Default)]
 pub struct Cuts<const D: usize> {
-    /// In the order of their first rules.
+    /// The trees, in the order of their first rules.
     trees: Vec<Tree>,
     nodes: Vec<Node>,
     blocks: Vec<Block<D>>,
@@ -82,20 +83,20 @@ pub struct Cuts<const D: usize> {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Node,
-    /// The first rule in it.
+    /// The first rule in the tree.
     first: u32,
 }
 
 /// A branch, or a leaf.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The first of its children, or of its blocks.
+    /// The index of the first child of a branch, or of the first block of a leaf.
     next: u32,
-    /// The bits that are looked at, at the bottom; none in a leaf.
+    /// The mask of the bits that a branch looks at, after the shift. 0 in a leaf.
     mask: u16,
-    /// Where in the field they are.
+    /// The number of the lowest of these bits in the field.
     shift: u8,
-    /// The field.
+    /// The number of the field.
     field: u8,
 }
 
@@ -108,22 +109,23 @@ impl Node {
         self.mask == 0
     }
 
-    /// Which child is the one for a value of the field.
+    /// Returns the child for a value of the field.
     #[inline(always)]
     fn child(self, value: u32) -> u32 {
-        // The mask on the shift is what the instruction does anyway.
+        // The instruction applies the mask to the shift anyway.
         self.next + (value >> (self.shift & 31) & u32::from(self.mask))
     }
 }
 
-/// Numbers of points, as many as are in a group.
+/// Numbers of points in a group.
 struct Numbers {
     numbers: [u8; GROUP],
     count: usize,
 }
 
 impl Numbers {
-    /// Those from 0 on of which something is true. There is no branch, as it could not be foreseen.
+    /// Collects the numbers from 0 on for which `is` is true. There is no branch, because the processor
+    /// could not predict it.
     #[inline(always)]
     fn of(count: usize, mut is: impl FnMut(usize) -> bool) -> Numbers {
         let mut all = Numbers { numbers: [0; GROUP], count: 0 };
@@ -134,7 +136,7 @@ impl Numbers {
         all
     }
 
-    /// Keeps those of which something is true.
+    /// Keeps the numbers for which `stays` is true.
     #[inline(always)]
     fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
         let mut kept = 0;
@@ -153,8 +155,8 @@ impl Numbers {
 }
 
 impl<const D: usize> Cuts<D> {
-    /// The first rule for each of the first `count` points, [`NONE`] for those without. `holds` is asked about a
-    /// point and a rule whose box it lies in, where the rule does not hold everywhere in the box.
+    /// Returns the first rule for each of the first `count` points, or [`NONE`]. `holds` is called with a
+    /// point and a rule if the point lies in a box in which the rule does not hold everywhere.
     #[inline]
     pub fn first(
         &self,
@@ -182,7 +184,7 @@ impl<const D: usize> Cuts<D> {
         self.first_by(points, count, holds, |block, point| block.inside_avx2(&points.fields, point))
     }
 
-    /// For every processor.
+    /// Like [`first`](Self::first), for any processor.
     fn first_plainly(
         &self,
         points: &Points<D>,
@@ -192,7 +194,7 @@ impl<const D: usize> Cuts<D> {
         self.first_by(points, count, holds, |block, point| block.inside(&points.fields, point))
     }
 
-    /// `inside` compares a point with a block.
+    /// Like [`first`](Self::first). `inside` compares a point with a block.
     #[inline(always)]
     fn first_by(
         &self,
@@ -203,7 +205,7 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         let mut found = [NONE; GROUP];
         for tree in &self.trees {
-            // Who has found an earlier rule than the first one of the tree is done.
+            // A point that has found an earlier rule than the first rule of the tree is done.
             let open = Numbers::of(count, |point| found[point] > tree.first);
             let leaves = self.walk(tree.root, points, &open);
             if self.is_large() {
@@ -221,18 +223,18 @@ impl<const D: usize> Cuts<D> {
         found
     }
 
-    /// Whether leaves are hardly in a near cache, so that it pays to ask for them early.
+    /// True if the leaves do not fit into the near caches, so that prefetching them pays.
     #[inline(always)]
     fn is_large(&self) -> bool {
         size_of_val(&self.blocks[..]) > 1 << 19
     }
 
-    /// The leaf's first block, for each open point.
+    /// Returns the first block of the leaf for each open point.
     #[inline(always)]
     fn walk(&self, root: Node, points: &Points<D>, open: &Numbers) -> [u32; GROUP] {
         let mut at = [root; GROUP];
         if !root.is_leaf() {
-            // All points look at the same field, so that vector registers can serve them.
+            // All points look at the same field, so that vector registers can be used.
             for (node, &value) in at.iter_mut().zip(&points.fields[usize::from(root.field)]) {
                 *node = self.nodes[root.child(value) as usize];
             }
@@ -250,7 +252,7 @@ impl<const D: usize> Cuts<D> {
         at.map(|node| node.next)
     }
 
-    /// The first rule in the blocks of a leaf, if it comes before `best`; else `best`.
+    /// Returns the first rule in the blocks of a leaf that holds and comes before `best`; otherwise `best`.
     #[inline(always)]
     fn search(
         &self,
@@ -262,7 +264,7 @@ impl<const D: usize> Cuts<D> {
         for block in self.blocks.get(leaf as usize..).unwrap_or_default() {
             let mut inside = inside(block);
             if block.is_exact() {
-                // Whether there is one could not be foreseen: no branch.
+                // There is no branch, because the processor could not predict it.
                 best = best.min(block.first(inside));
             } else {
                 while inside != 0 {
@@ -284,7 +286,7 @@ impl<const D: usize> Cuts<D> {
         best
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory of the trees in bytes.
     pub fn size(&self) -> usize {
         size_of_val(&self.trees[..]) + size_of_val(&self.nodes[..]) + size_of_val(&self.blocks[..])
     }

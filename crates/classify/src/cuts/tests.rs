@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Straightforward: the first rule with a box that the point lies in, and that holds there.
+/// Finds the first rule with a box that the point lies in, and that holds there, by a linear search.
 fn first_of<const D: usize>(areas: &[Area<D>], point: &[u32; D], holds: impl Fn(u32) -> bool) -> u32 {
     let inside = |area: &&Area<D>| {
         area.ranges.iter().zip(point).all(|(range, value)| range.0 <= *value && *value <= range.1)
@@ -19,7 +19,7 @@ fn all_agree<const D: usize>(areas: &[Area<D>], all: &[[u32; D]]) {
         for (i, point) in chunk.iter().enumerate() {
             points.set(i, point);
         }
-        // Any answer that depends on both.
+        // An arbitrary answer that depends on point and rule.
         let holds = |point: usize, rule: u32| !(chunk[point][0] ^ rule).is_multiple_of(3);
         let found = cuts.first(&points, chunk.len(), holds);
         assert_eq!(found, cuts.first_plainly(&points, chunk.len(), holds));
@@ -30,7 +30,7 @@ fn all_agree<const D: usize>(areas: &[Area<D>], all: &[[u32; D]]) {
     }
 }
 
-/// Prefixes, single values, ranges and everything, among few values so that they meet.
+/// Generates prefixes, single values, ranges and everything, from few values so that they overlap.
 fn range() -> impl Strategy<Value = Range> {
     let value = || prop_oneof![0..40u32, Just(u32::MAX), any::<u8>().prop_map(|high| u32::from(high) << 24)];
     prop_oneof![
@@ -54,7 +54,7 @@ fn areas<const D: usize>(most: usize) -> impl Strategy<Value = Vec<Area<D>>> {
     vec(area, 0..most)
 }
 
-/// Points at the corners of boxes and beside them.
+/// Returns points at the corners of boxes and next to them.
 fn corners<const D: usize>(areas: &[Area<D>], choices: &[u32]) -> Vec<[u32; D]> {
     let corner = |choices: &[u32]| {
         std::array::from_fn(|field| {
@@ -89,7 +89,7 @@ fn without_boxes_nothing_is_found() {
     all_agree::<2>(&[], &[[0, 0], [u32::MAX, 7]]);
 }
 
-/// Boxes that no cut tells apart stay together, and are still compared one by one.
+/// Checks that boxes which no cut separates stay together, and are still compared one by one.
 #[test]
 fn equal_boxes_do_not_take_room() {
     let areas: Vec<Area<2>> =

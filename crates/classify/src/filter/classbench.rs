@@ -1,25 +1,25 @@
-//! Rules as ClassBench writes them: `@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0000/0x0000`.
+//! Rules in ClassBench's format: `@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0000/0x0000`.
 //!
-//! Source and destination prefix, ranges of ports, protocol under a mask. (Taylor and Turner, "ClassBench: a packet
-//! classification benchmark", INFOCOM 2005.) What follows, flags in sets of some versions, does not count; other
-//! tools leave it out too.
+//! A rule has a source and a destination prefix, ranges of ports, and a protocol under a mask. (Taylor and
+//! Turner, "ClassBench: a packet classification benchmark", INFOCOM 2005.) Fields that follow, such as the
+//! flags in some versions, are ignored, as in other tools.
 //!
-//! Such a rule is about five numbers and nothing else: a range of ports that leaves something out is held against
-//! the first four bytes behind the IP header, whatever the protocol, and never holds for later fragments.
+//! A rule is about these five numbers only. A range of ports that is not complete is compared with the
+//! first four bytes after the IP header, whatever the protocol, and never holds for later fragments.
 
 use std::net::Ipv4Addr;
 
 use super::{Condition, Header, Issue, Test, Tree};
 
-/// Whether a text is meant to be such a rule.
+/// True if a text starts like a rule in ClassBench's format.
 pub fn is_classbench(text: &str) -> bool {
     text.starts_with('@')
 }
 
-/// The condition of a rule.
+/// Parses a rule into a condition.
 ///
 /// # Errors
-/// What is wrong, with the bytes of the text that it is about.
+/// If the rule is wrong: the error, with the range of bytes in the text.
 pub fn classbench(text: &str) -> Result<Condition, Issue> {
     let mut words = Words { text, at: text.len() - text.trim_start_matches('@').len() };
     let mut tests = Vec::new();

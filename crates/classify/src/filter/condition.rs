@@ -1,40 +1,40 @@
-//! From questions to tests of header bytes: what is compiled, declared and listed.
+//! Translates primitives into tests of header bytes, which are then compiled, declared and listed.
 
 use super::{Ends, Headers, Primitive, Protocol, Relation, Sign, Tree, Version};
 
-/// A header that a test looks at.
+/// The header that a test looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Header {
-    /// The link layer's.
+    /// The link-layer header.
     Mac,
-    /// IP.
+    /// The IP header.
     Network,
-    /// Behind IP.
+    /// The transport header.
     Transport,
 }
 
-/// A test of some bytes of a header, as a big-endian number under a mask. It fails where the packet has not all
+/// A test of some bytes of a header, as a big-endian number under a mask. It fails if the packet lacks any
 /// of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
-    /// Which header.
+    /// The header.
     pub header: Header,
-    /// First byte.
+    /// The offset of the first byte in the header.
     pub offset: u16,
-    /// Bytes, one to four.
+    /// The number of bytes, one to four.
     pub length: u8,
-    /// Bits that count.
+    /// The mask of the bits that count.
     pub mask: u32,
-    /// Smallest number of the range.
+    /// The smallest number of the range.
     pub low: u32,
-    /// Largest number of the range.
+    /// The largest number of the range.
     pub high: u32,
-    /// Whether numbers outside of the range pass, instead of those inside.
+    /// True if numbers outside of the range pass, instead of numbers inside.
     pub outside: bool,
 }
 
 impl Test {
-    /// Whether the packet passes.
+    /// True if the packet passes.
     #[inline]
     pub fn holds(&self, headers: &Headers<'_>) -> bool {
         let header = headers.of(self.header);
@@ -48,17 +48,17 @@ impl Test {
         Test { header, offset, length, mask, low: value, high: value, outside: false }
     }
 
-    /// The opposite, which also fails where bytes are missing.
+    /// Returns the opposite test, which also fails if bytes are missing.
     fn opposite(self) -> Test {
         Test { outside: !self.outside, ..self }
     }
 }
 
-/// The big-endian number of one to four bytes; `None` where the header ends before.
+/// Returns the big-endian number of one to four bytes. `None` if the header is too short.
 #[inline]
 pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
     let bytes = header.get(offset.into()..)?;
-    // One load for what nearly all tests look at.
+    // A single load for the lengths of nearly all tests.
     match length {
         1 => bytes.first().map(|&byte| byte.into()),
         2 => bytes.first_chunk().map(|&bytes| u16::from_be_bytes(bytes).into()),
@@ -70,11 +70,11 @@ pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
     }
 }
 
-/// A rule's condition over header bytes.
+/// The condition of a rule over header bytes.
 pub type Condition = Tree<Test>;
 
 impl Primitive {
-    /// The same as tests of header bytes.
+    /// Translates the primitive into tests of header bytes.
     pub fn condition(&self) -> Condition {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {
@@ -95,7 +95,7 @@ impl Primitive {
                     let length = bytes.len() as u8;
                     Test::equal(Header::Mac, offset, length, number(&mask), number(&address))
                 };
-                // Cut where Click's words end, which start two bytes before the header.
+                // Split at the borders of Click's words, which start two bytes before the header.
                 let source = vec![part(6, 0..4), part(10, 4..6)];
                 at_ends(ends, opposite, source, vec![part(0, 0..2), part(2, 2..6)])
             }
@@ -154,13 +154,13 @@ impl Primitive {
     }
 }
 
-/// A test that looks at nothing does not need the bytes either.
+/// Returns the test as a condition. A test without mask bits is constant, and does not need the bytes.
 fn unless_empty(test: Test) -> Condition {
     if test.mask == 0 { Tree::Constant(!test.outside) } else { Tree::Leaf(test) }
 }
 
-/// Addresses or ports of the chosen ends. An opposite negates the whole question; `tests` of one end must all
-/// hold.
+/// Combines the tests of addresses or ports of the chosen ends. All tests of one end must hold. `opposite`
+/// negates the whole question.
 fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
     let one = |tests: Vec<Test>| {
         let telling: Vec<Test> = tests.iter().filter(|t| t.mask != 0).copied().collect();
@@ -168,7 +168,7 @@ fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>
         match (telling.is_empty(), opposite) {
             (true, opposite) => Tree::Constant(!opposite),
             (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf).collect()),
-            // An address of several words compares only if all of it is there.
+            // An address of several words compares only if all of its words are present.
             (false, opposite) => {
                 let there = Tree::Leaf(Test { mask: 0, low: 0, high: 0, ..last });
                 let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite())).collect();
@@ -211,8 +211,8 @@ fn of_protocol(protocol: Protocol, version: Version) -> Condition {
     }
 }
 
-/// What is asked of a transport header holds only where there is one: behind the protocol field, and in the
-/// first fragment.
+/// Restricts a condition on the transport header to packets that have that header: the protocol field must
+/// match, and the packet must not be a later fragment.
 fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
     let first = match version {
         Version::V4 => Tree::Leaf(Test::equal(Header::Network, 6, 2, 0x1fff, 0)),
@@ -221,7 +221,8 @@ fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Cond
     Tree::All(vec![of_version(version), of_protocol(protocol, version), first, inner])
 }
 
-/// A field whose lowest bit stands `shift` bits above that of its last byte.
+/// Compares a field. `shift` is the number of bits between its lowest bit and the lowest bit of its last
+/// byte.
 fn compare(field: Test, largest: u32, shift: u32, relation: Relation) -> Condition {
     match relation {
         Relation::Always(value) => Tree::Constant(value),
@@ -236,7 +237,7 @@ fn range(field: Test, largest: u32, shift: u32, mask: u32, sign: Sign, value: u3
     let (low, high, outside) = match sign {
         Sign::Equal => (value & mask, value & mask, false),
         Sign::NotEqual => (value & mask, value & mask, true),
-        // Relations that no number or every number fulfils were sorted out before.
+        // Relations that hold for no number or for every number were replaced by constants before.
         Sign::Greater => (value.saturating_add(1), mask, false),
         Sign::GreaterOrEqual => (value, mask, false),
         Sign::Less => (value, mask, true),

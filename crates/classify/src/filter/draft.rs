@@ -1,10 +1,10 @@
-//! A question while it is being read: what was said so far, what follows from it, and what is wrong with it.
+//! A question while it is being parsed: the words so far, what follows from them, and the errors.
 
 use std::fmt;
 
 use super::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
 
-/// What a question is about, as far as words say so.
+/// The subject of a question, as far as words name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind that a word names.
+    /// Returns the kind that a word names.
     pub(super) fn named(word: &str) -> Option<Kind> {
         Some(match word {
             "host" => Kind::Host,
@@ -46,7 +46,7 @@ impl Kind {
         })
     }
 
-    /// Whether the word belongs to the language, so that it is never a value.
+    /// True if the word belongs to the language, so that it is never a value.
     pub(super) fn is_word(word: &str) -> bool {
         let syntax = ["src", "dst", "dest", "ip", "ip6", "ether", "not"];
         Kind::named(word).is_some() || syntax.contains(&word)
@@ -71,7 +71,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The header that addresses and protocols are those of.
+/// The header whose addresses and protocols are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Ip,
@@ -116,7 +116,8 @@ impl Data {
     }
 }
 
-/// What the question before has left for one without qualifiers: `src port 80 or 81`.
+/// The qualifiers of the previous question, for a question without qualifiers of its own, such as the last
+/// number in `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     level: Option<Level>,
@@ -129,14 +130,14 @@ pub(super) struct Previous {
 pub(super) struct Draft {
     pub(super) level: Option<Level>,
     pub(super) kind: Option<Kind>,
-    /// Whether the kind is a field in brackets, which IPv6 has as well.
+    /// True if the kind is a field in brackets, which IPv6 also has.
     pub(super) bracketed: bool,
     pub(super) ends: Option<Ends>,
     pub(super) protocol: Option<Protocol>,
     pub(super) mask: Option<Mask>,
     pub(super) sign: Sign,
     pub(super) data: Data,
-    /// Mistakes are said in Click's words.
+    /// True if errors are in Click's words.
     pub(super) as_click: bool,
 }
 
@@ -156,14 +157,14 @@ impl Default for Draft {
     }
 }
 
-/// What there is to say, and whether it is only a warning.
+/// Messages. The flag is true if the message is only a warning.
 type Notes = Vec<(String, bool)>;
 
-/// Why a question makes no sense.
+/// The error in a question.
 type Fault = String;
 
 impl Draft {
-    /// Takes the kind; what is wrong, if there is one already. So do the others.
+    /// Sets the kind. Returns an error if there is one already. The other setters do likewise.
     pub(super) fn set_kind(&mut self, kind: Kind) -> Option<String> {
         let twice = self.kind.replace(kind).is_some();
         let of_protocol = match kind {
@@ -182,7 +183,7 @@ impl Draft {
         before.filter(|&b| b != protocol).map(|_| "transport protocol specified twice".into())
     }
 
-    /// The question, and what it leaves for the next one.
+    /// Completes the question. Returns it with the qualifiers for the next question.
     pub(super) fn finish(mut self, previous: &Previous, notes: &mut Notes) -> Option<(Primitive, Previous)> {
         let had_ends = self.ends.is_some();
         let done = self.infer_kind(previous).and_then(|kind| {
@@ -207,7 +208,7 @@ impl Draft {
             Kind::Ect | Kind::Ce => Kind::Field(Place::TOS),
             kind => kind,
         };
-        // What was left open is settled for those that follow too.
+        // Qualifiers that were left open are now known, for the following questions too.
         let ends = if has_ends { Some(self.ends()) } else { self.ends };
         let protocol = match kind {
             Kind::Port => self.protocol.or(Some(Protocol::TcpOrUdp)),
@@ -262,7 +263,7 @@ impl Draft {
         self.ends.unwrap_or(Ends::Either)
     }
 
-    /// `src ip host`: what the question is about.
+    /// Returns the subject of the question as text, such as `src ip host`.
     fn described(&self) -> String {
         let ends = match self.ends {
             None => "",
@@ -354,7 +355,8 @@ impl Draft {
                     _ => return self.fault("value missing"),
                 };
                 let relation = self.relation(place.largest(), number, notes)?;
-                // A protocol before a field of its own only says so; any other changes whose field it is.
+                // A protocol ahead of a field of its own only repeats it. Any other protocol changes the
+                // header of the field.
                 let place = Place { protocol: place.protocol.and(self.protocol), ..place };
                 Ok(Primitive::Field { version, place, relation })
             }
@@ -385,7 +387,7 @@ impl Draft {
         Ok(Primitive::Ether { ends: self.ends(), address, mask, opposite })
     }
 
-    /// Addresses are equal or not.
+    /// Returns true for `!=` and false for `==`, the only signs for addresses.
     fn opposite(&self) -> Result<bool, Fault> {
         match self.sign {
             Sign::Equal => Ok(false),
@@ -430,7 +432,8 @@ impl Draft {
         Ok(Primitive::ProtocolNumber { version, relation })
     }
 
-    /// One protocol by name, or one of the sets, which only `==` and `!=` make sense for.
+    /// Returns the question for a protocol by name, or for a set of protocols, which allows only `==` and
+    /// `!=`.
     fn set(&mut self, version: Version, protocol: Protocol, notes: &mut Notes) -> Result<Primitive, Fault> {
         let Protocol::Number(number) = protocol else {
             if self.mask.is_some() || !matches!(self.sign, Sign::Equal | Sign::NotEqual) {
@@ -443,7 +446,7 @@ impl Draft {
         Ok(Primitive::ProtocolNumber { version, relation })
     }
 
-    /// The sign, value and mask, for a field whose numbers go up to `largest`.
+    /// Returns the relation of sign, value and mask, for a field whose largest number is `largest`.
     fn relation(&self, largest: u32, number: i128, notes: &mut Notes) -> Result<Relation, Fault> {
         let mask = match self.mask {
             None => largest,

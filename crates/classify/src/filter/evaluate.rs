@@ -1,17 +1,18 @@
-//! A straightforward evaluator: it reads each primitive off the headers as the manual words it. It is the measure
-//! for everything that is compiled, and shares nothing with it.
+//! A plain evaluator: it reads the fields of each primitive from the headers as the manual describes them.
+//! Tests compare all compiled forms with it. It shares no code with them.
 
 use super::{Ends, Headers, Primitive, Protocol, Relation, Version};
 
 impl Primitive {
-    /// Whether it holds for a packet. What the packet is too short for does not hold, `!=` included.
+    /// True if the primitive holds for a packet. If the packet is too short, it does not hold, even with
+    /// `!=`.
     pub fn holds(&self, headers: &Headers<'_>) -> bool {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {
                 let (at, length) = if version == Version::V4 { (12, 4) } else { (8, 16) };
                 let read = |at: usize| headers.network.get(at..at + length).map(big_endian);
                 let equal = |found: u128| found & mask == address & mask;
-                // Nothing is read where nothing counts.
+                // If the mask is empty, no byte is read.
                 let found = [at, at + length].map(|at| if mask == 0 { Some(0) } else { read(at) });
                 version_fits(version, headers) && both_ends(ends, opposite, found, equal)
             }
@@ -37,7 +38,7 @@ impl Primitive {
                     Relation::Always(_) => [Some(0); 2],
                     Relation::Compare { .. } => [read(0), read(2)],
                 };
-                // Of an opposite, both ends are asked where the plain question asks for either.
+                // An opposite asks both ends where the plain question asks either end.
                 let plain = |port: u128| relation.holds(port as u32) != relation.is_opposite();
                 starts_with(protocol, version, headers)
                     && both_ends(ends, relation.is_opposite(), found, plain)
@@ -73,7 +74,7 @@ fn related(relation: Relation, number: Option<u32>) -> bool {
     }
 }
 
-/// `found` is what stands at the source and at the destination. An opposite negates the whole question.
+/// Combines the values found at the source and at the destination. `opposite` negates the whole question.
 fn both_ends(ends: Ends, opposite: bool, found: [Option<u128>; 2], plain: impl Fn(u128) -> bool) -> bool {
     let [source, destination] = found.map(|found| found.is_some_and(|found| plain(found) != opposite));
     match (ends, opposite) {
@@ -102,8 +103,8 @@ fn is(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
     }
 }
 
-/// Whether the packet has the protocol, and is not a later fragment. (The protocol field of an IPv6 fragment is
-/// that of the fragment header.)
+/// True if the packet has the protocol, and is not a later fragment. (The protocol field of an IPv6
+/// fragment has the number of the fragment header.)
 fn starts_with(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),

@@ -1,21 +1,22 @@
-//! Conditions as a decision graph over 32-bit words, which is how Click shows what it has compiled.
+//! Lists conditions as a decision graph over 32-bit words, as Click shows its compiled filters.
 //!
-//! Words of the link-layer header count from 0 (which is two bytes before it), of the IP header from 256, and of the
-//! transport header from 512.
+//! Words of the link-layer header count from 0 (two bytes before the header), words of the IP header from
+//! 256, and words of the transport header from 512.
 
 use std::fmt;
 
 use super::{Condition, Header, Test, Tree};
 use crate::decision::{Graph, Next, Step, Test as Word};
 
-/// A listing of conditions, each with what it comes to.
+/// A listing of conditions, each with its output.
 #[derive(Clone, Debug)]
 pub struct Listing {
     graph: Graph,
 }
 
 impl Listing {
-    /// The first condition that holds decides; `None` is a packet dropped.
+    /// Makes a listing. The first condition that holds decides; the output `None` means that the packet is
+    /// dropped.
     pub fn new<'c>(rules: impl DoubleEndedIterator<Item = (&'c Condition, Option<usize>)>) -> Listing {
         let mut steps = Vec::new();
         let mut start = Next::FAIL;
@@ -24,7 +25,7 @@ impl Listing {
             let words = in_order(words);
             start = lay_out(&mut steps, &words, output.map_or(Next::FAIL, Next::result), start);
         }
-        // Every step leads to one that was laid out before it; listings lead forward.
+        // Every step leads to a step that was laid out before it, but listings lead forward.
         let count = steps.len();
         steps.reverse();
         let turn = |next: Next| next.as_step().map_or(next, |n| Next::step(count - 1 - n));
@@ -37,17 +38,17 @@ impl Listing {
         Listing { graph }
     }
 
-    /// Outputs below `count` that no packet can reach.
+    /// Returns the outputs below `count` that no packet can reach.
     pub fn unused(&self, count: usize) -> Vec<usize> {
         self.graph.unused(count)
     }
 
-    /// Bytes, counted as in the listing, that every test can be answered with.
+    /// Returns the number of bytes, counted as in the listing, that suffice for every test.
     pub fn safe_length(&self) -> usize {
         self.graph.safe_length()
     }
 
-    /// Whether the answer is the same for every packet.
+    /// True if the result is the same for every packet.
     pub fn is_constant(&self) -> bool {
         self.graph.start.as_step().is_none()
     }
@@ -79,7 +80,8 @@ fn lay_out(steps: &mut Vec<Step>, condition: &Tree<Word>, yes: Next, no: Next) -
     }
 }
 
-/// Plain tests that must all hold, by their place: the protocol first, because most depends on it.
+/// Sorts plain tests that must all hold by their offset. The protocol comes first, because most other tests
+/// depend on it.
 fn in_order(condition: Tree<Word>) -> Tree<Word> {
     let order = |parts: Vec<Tree<Word>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
     let asks_protocol = |part: &Tree<Word>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);
@@ -101,10 +103,10 @@ fn in_order(condition: Tree<Word>) -> Tree<Word> {
     }
 }
 
-/// Where the word with the protocol stands.
+/// The offset of the word with the protocol.
 const PROTOCOL: u32 = 256 + 8;
 
-/// A test as tests of words for equality.
+/// Translates a test into tests of words for equality.
 fn words(test: &Test) -> Tree<Word> {
     let place = u32::from(test.offset)
         + match test.header {
@@ -124,12 +126,12 @@ fn words(test: &Test) -> Tree<Word> {
         let equal = word(mask, high, test.outside);
         return if test.outside { equal.negated() } else { equal };
     }
-    // All that is left are ranges up to the largest number: above the one before `low`.
+    // Only ranges up to the largest number are left: numbers above `low - 1`.
     let above = (test.low << shift).saturating_sub(1);
     greater(mask, largest_within(mask, above), test.outside, &word)
 }
 
-/// The largest number of bits under the mask that is at most `limit`.
+/// Returns the largest number of bits under the mask that is at most `limit`.
 fn largest_within(mask: u32, limit: u32) -> u32 {
     match limit & !mask {
         0 => limit,
@@ -141,8 +143,8 @@ fn largest_within(mask: u32, limit: u32) -> u32 {
     }
 }
 
-/// Where the number under the mask is greater than `limit`, or (if `opposite`) is not: a run of leading bits at a
-/// time, which are all zero in `limit`, or all one in the number after it.
+/// Tests if the number under the mask is greater than `limit`, or (if `opposite`) is not. Each step takes a
+/// run of leading bits that are all zero in `limit`, or all one in the number after it.
 fn greater(
     mask: u32,
     limit: u32,
@@ -177,7 +179,7 @@ fn greater(
 
 #[cfg(test)]
 impl Listing {
-    /// What the listing says of a packet that has every word.
+    /// Returns the output of the listing for a packet that has every word.
     pub(super) fn walk(&self, headers: &super::Headers<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {

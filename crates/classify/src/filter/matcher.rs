@@ -1,11 +1,12 @@
 //! Finds the first of many conditions that holds.
 //!
-//! Each condition is compiled to a graph of tests in which every branch leads on, so that it ends after at most as
-//! many steps as it has tests. A few conditions are one graph, in which each leads on to the next where it fails.
+//! Each condition is compiled to a graph of tests in which every branch leads forward, so that it ends
+//! after at most as many steps as it has tests. Up to `FEW` conditions are compiled to a single graph, in
+//! which a condition that fails leads to the next.
 //!
-//! Many conditions become boxes over addresses, protocol and ports, in which [`Products`] or, where those would be too
-//! large, [`Cuts`] find a packet's first one. Most conditions hold everywhere in their boxes; the graph of another one is
-//! asked when a packet lies in its box.
+//! More conditions become boxes over addresses, protocol and ports. [`Products`], or [`Cuts`] if those
+//! would be too large, find the first box of a packet. Most conditions hold everywhere in their boxes. The
+//! graph of any other condition is evaluated when a packet lies in its box.
 
 use super::recent::{Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
@@ -13,13 +14,13 @@ use super::{Condition, Header, Headers, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
 use crate::products::{self, Products};
 
-/// Where a test leads: to another test, or to an end.
+/// The target of a branch: another test, or an end.
 type Next = u32;
 const HOLDS: Next = u32::MAX;
 const FAILS: Next = u32::MAX - 1;
-/// In the graph of a few conditions, the end where the first of them holds; the others follow.
+/// The end where the first of a few conditions holds. The ends of the others follow.
 const FIRST_HOLDS: Next = 1 << 31;
-/// No more conditions than this are a few.
+/// The largest number of conditions that are compiled to a single graph.
 const FEW: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +37,10 @@ pub struct Matcher {
     way: Way,
 }
 
-/// How the first condition is found.
+/// The method by which the first condition is found.
 #[derive(Clone, Debug)]
 enum Way {
-    /// A graph of all conditions starts there.
+    /// A graph of all conditions, by its first test.
     Graph(Next),
     Boxes(Box<Boxes>),
 }
@@ -52,12 +53,13 @@ impl Default for Way {
 
 #[derive(Clone, Debug)]
 struct Boxes {
-    /// Where the graph of each condition starts.
+    /// The first test of the graph of each condition.
     starts: Vec<Next>,
     four: Fours,
-    /// For packets of version 6, if some condition asks for it; else all versions are the same.
+    /// Boxes for packets of version 6, if some condition asks for the version. Otherwise all packets use
+    /// `four`.
     six: Option<Cuts<11>>,
-    /// Whether nothing counts but what packets of a flow have in common.
+    /// True if only fields count that are the same for all packets of a flow.
     by_flow: bool,
 }
 
@@ -65,7 +67,7 @@ struct Boxes {
 #[derive(Clone, Debug)]
 struct Fours {
     products: Option<Products>,
-    /// Empty where nobody asks it.
+    /// The trees. Empty if they are not needed.
     cuts: Cuts<6>,
 }
 
@@ -76,7 +78,7 @@ impl Fours {
         Fours { products, cuts: if asks { Cuts::new(areas) } else { Cuts::default() } }
     }
 
-    /// As [`Cuts::first`].
+    /// Returns the first rules, as [`Cuts::first`] does.
     #[inline]
     fn first(&self, points: &Points<6>, count: usize, holds: impl FnMut(usize, u32) -> bool) -> [u32; GROUP] {
         let Some(products) = &self.products else { return self.cuts.first(points, count, holds) };
@@ -95,7 +97,7 @@ impl Fours {
     }
 }
 
-/// Where a packet of a group is looked up.
+/// The place where a packet of a group is looked up, or its result.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Four(usize),
@@ -124,7 +126,7 @@ impl<const D: usize> Gathered<D> {
         number
     }
 
-    /// The packet that a point belongs to.
+    /// Returns the packet that a point belongs to.
     #[inline]
     fn packet(&self, point: usize) -> usize {
         self.packets[point % GROUP]
@@ -152,7 +154,7 @@ impl Matcher {
         matcher
     }
 
-    /// Lays out a condition's tests; returns where it starts.
+    /// Lays out a condition's tests. Returns the first of them.
     fn compile(&mut self, condition: &Condition, yes: Next, no: Next) -> Next {
         match condition {
             Tree::Constant(value) => {
@@ -178,18 +180,19 @@ impl Matcher {
         }
     }
 
-    /// Whether the conditions look at a header. It goes through all of them.
+    /// True if the conditions look at a header. The time is proportional to the number of tests.
     pub fn looks_at(&self, header: Header) -> bool {
         self.steps.iter().any(|step| step.test.header == header)
     }
 
-    /// Whether it is more than a few conditions, and nothing counts for them but what packets of a flow have in common:
-    /// addresses, ports, protocol, and whether they are later fragments. Then it pays to remember what was found for a flow.
+    /// True if there are more than a few conditions, and only fields count that are the same for all
+    /// packets of a flow: addresses, ports, protocol, and whether the packet is a later fragment. Then it
+    /// pays to remember the result for a flow.
     pub fn is_by_flow(&self) -> bool {
         matches!(&self.way, Way::Boxes(boxes) if boxes.by_flow)
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory of the compiled conditions in bytes.
     pub fn size(&self) -> usize {
         let boxes = match &self.way {
             Way::Graph(_) => 0,
@@ -201,7 +204,7 @@ impl Matcher {
         size_of_val(&self.steps[..]) + boxes
     }
 
-    /// The number of the first condition that holds.
+    /// Returns the number of the first condition that holds.
     #[inline]
     pub fn first(&self, headers: &Headers<'_>) -> Option<usize> {
         let mut found = None;
@@ -209,8 +212,8 @@ impl Matcher {
         found
     }
 
-    /// The same for each of some packets, in their order. With `recent`, what was found for the packet before is taken
-    /// for one of the same flow, if that is all that counts.
+    /// Calls `tell` with the result of [`first`](Self::first) for each packet, in order. With `recent`, the
+    /// result of the previous packet is used again for a packet of the same flow, if only the flow counts.
     #[inline]
     pub fn first_of_each<'p>(
         &self,
@@ -244,7 +247,7 @@ impl Matcher {
         }
     }
 
-    /// For no more packets than a group has.
+    /// Finds the first rules of the packets of one group.
     fn first_in_boxes(
         &self,
         boxes: &Boxes,
@@ -296,7 +299,8 @@ impl Matcher {
         places.map(rule)
     }
 
-    /// For packets that are all looked up in the same boxes: what is usual, and quicker.
+    /// Like `first_in_boxes`, for packets that are all looked up in the same boxes. This is the usual case,
+    /// and quicker.
     #[inline]
     fn first_of_one_kind(&self, boxes: &Boxes, group: &[Headers<'_>]) -> [u32; GROUP] {
         let mut points = Points::default();
@@ -319,7 +323,7 @@ impl Matcher {
         found
     }
 
-    /// For a packet that has not all of an IP header.
+    /// Finds the first rule for a packet with an incomplete IP header, by asking all conditions.
     #[cold]
     fn first_of_all(&self, boxes: &Boxes, headers: &Headers<'_>) -> u32 {
         let mut rules = 0..boxes.starts.len() as u32;
@@ -330,10 +334,10 @@ impl Matcher {
         self.end(boxes.starts[rule as usize], headers) == HOLDS
     }
 
-    /// The end that the tests from one on lead to.
+    /// Returns the end that the tests from `at` on lead to.
     #[inline]
     fn end(&self, mut at: Next, headers: &Headers<'_>) -> Next {
-        // Every test leads to one that was laid out before it, or to an end.
+        // Every test leads to a test that was laid out before it, or to an end.
         while let Some(step) = self.steps.get(at as usize) {
             at = if step.test.holds(headers) { step.yes } else { step.no };
         }
@@ -341,7 +345,7 @@ impl Matcher {
     }
 }
 
-/// The boxes of all conditions.
+/// Returns the boxes of all conditions.
 fn boxes<S: Space<D>, const D: usize>(conditions: &[Condition]) -> Vec<Area<D>> {
     let numbered = conditions.iter().zip(0..);
     numbered.flat_map(|(condition, rule)| areas::<S, D>(condition, rule)).collect()

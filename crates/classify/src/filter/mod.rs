@@ -1,15 +1,16 @@
 //! Click's language for IP packets: `src net 10.0.0.0/8 && (tcp port 80 or icmp type echo)`.
 //!
-//! A text becomes an expression of [`Primitive`]s ([`parse`]), that becomes a [`Condition`] over header bytes
-//! ([`Primitive::condition`]), and a list of conditions becomes a [`Matcher`] that finds the first one that holds.
-//! [`Primitive::holds`] evaluates the expression straightforwardly; tests hold everything else against it.
+//! [`parse`] turns a text into an expression of [`Primitive`]s. [`Primitive::condition`] turns these into a
+//! [`Condition`] over header bytes. A list of conditions becomes a [`Matcher`], which finds the first
+//! condition that holds. [`Primitive::holds`] evaluates the expression plainly; tests compare all other
+//! forms with it.
 //!
-//! What holds of packets that lack something:
+//! For packets that lack a header or bytes:
 //! - A question about bytes that the packet does not have is false, also with `!=` and `<`. An unset header
 //!   annotation counts as a header without bytes.
-//! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for another protocol and
-//!   for all fragments but the first.
-//! - `not` turns over whatever comes out: `not port 80` holds for ICMP, `port != 80` does not.
+//! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for another
+//!   protocol and for all fragments but the first.
+//! - `not` inverts any result: `not port 80` holds for ICMP, `port != 80` does not.
 
 mod classbench;
 mod condition;
@@ -39,19 +40,19 @@ pub use recent::Recent;
 pub use shadow::{Shadows, shadows};
 pub use tree::Tree;
 
-/// The bytes of a packet, from each of its headers to its end; empty where a header is not known.
+/// The bytes of a packet, from each of its headers to its end. Empty if a header is not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'p> {
-    /// From the link-layer header.
+    /// The bytes from the link-layer header on.
     pub mac: &'p [u8],
-    /// From the IP header.
+    /// The bytes from the IP header on.
     pub network: &'p [u8],
-    /// From the transport header.
+    /// The bytes from the transport header on.
     pub transport: &'p [u8],
 }
 
 impl<'p> Headers<'p> {
-    /// From one of them.
+    /// Returns the bytes from a header on.
     #[inline]
     pub fn of(&self, header: Header) -> &'p [u8] {
         match header {
@@ -62,12 +63,12 @@ impl<'p> Headers<'p> {
     }
 }
 
-/// The condition of an expression, without parts that can only come out one way.
+/// Returns the condition of an expression, without parts that are constant.
 pub fn condition(expression: &Expression) -> Condition {
     expression.replace(&Primitive::condition).simplified()
 }
 
-/// Cuts the first word off a text: an action and the pattern behind it.
+/// Splits the first word off a text: an action, and the pattern that follows.
 pub fn action(text: &str) -> (&str, &str) {
     let text = text.trim();
     match words::split(text).first() {

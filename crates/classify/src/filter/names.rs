@@ -1,34 +1,35 @@
-//! What words stand for: protocols, ports, TCP flags and ICMP types by their names, and whatever the
-//! configuration gives names to.
+//! The meanings of words: protocols, ports, TCP flags and ICMP types by their names, and names that the
+//! configuration defines.
 
 use super::Protocol;
 
-/// How numbers and addresses are written, and which names the configuration has for them. The rules are those of
-/// all arguments, so they come from outside.
+/// Parses numbers and addresses, and looks up names of the configuration. The rules are the same as for all
+/// arguments, so they are given from outside.
 pub trait Names {
-    /// A whole number, `0x` and octal included.
+    /// Parses an integer, including `0x` and octal.
     fn integer(&self, word: &str) -> Option<i128>;
-    /// An IPv4 address.
+    /// Parses an IPv4 address.
     fn ipv4(&self, word: &str) -> Option<u32>;
-    /// An IPv4 prefix (`10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, a name of one): address and mask.
+    /// Parses an IPv4 prefix (`10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or a name): address and mask.
     fn ipv4_prefix(&self, word: &str) -> Option<(u32, u32)>;
-    /// An IPv6 address.
+    /// Parses an IPv6 address.
     fn ipv6(&self, word: &str) -> Option<u128>;
-    /// An IPv6 prefix: address and mask.
+    /// Parses an IPv6 prefix: address and mask.
     fn ipv6_prefix(&self, word: &str) -> Option<(u128, u128)>;
-    /// An Ethernet address.
+    /// Parses an Ethernet address.
     fn ether(&self, word: &str) -> Option<[u8; 6]>;
-    /// A port that the configuration has given a name to; it goes before the well-known ones.
+    /// Returns a port that the configuration has named. It has priority over the well-known ports.
     fn port(&self, _word: &str, _protocol: Protocol) -> Option<u16> {
         None
     }
-    /// The one of some words that is most like a word that means nothing, if that one may be meant.
+    /// Returns the most similar of some words for a word without meaning, if it is similar enough to be
+    /// meant.
     fn nearest<'w>(&self, _word: &str, _words: &[&'w str]) -> Option<&'w str> {
         None
     }
 }
 
-/// What a name means; several of them may hold at once.
+/// The meanings of a name. A name may have several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meanings {
     pub(super) protocol: Option<Protocol>,
@@ -57,7 +58,7 @@ impl Meanings {
     }
 }
 
-/// The number of a protocol that has exactly one.
+/// Returns the number of a protocol by its name, if the name means a single protocol.
 pub fn ip_protocol(word: &str) -> Option<u8> {
     match word {
         // Not words of the filter language.
@@ -70,7 +71,7 @@ pub fn ip_protocol(word: &str) -> Option<u8> {
     }
 }
 
-/// The number of a well-known TCP or UDP port.
+/// Returns the number of a well-known TCP or UDP port.
 pub fn well_known_port(word: &str) -> Option<u16> {
     find(PORTS, word)
 }
@@ -92,7 +93,7 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
 
 const TCP_FLAGS: &[(&str, u8)] = &[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16), ("urg", 32)];
 
-/// Click's list, and `http` as services files have it.
+/// Click's list of ports, and `http` as in services files.
 const PORTS: &[(&str, u16)] = &[
     ("echo", 7),
     ("discard", 9),

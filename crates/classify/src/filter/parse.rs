@@ -1,4 +1,4 @@
-//! The grammar of expressions, and what words mean in their place.
+//! Parses expressions, and finds the meaning of words by their position.
 //!
 //! ```text
 //! expression  = alternatives [ "?" expression ":" expression ]
@@ -15,30 +15,30 @@ use super::names::Meanings;
 use super::words::{Word, split};
 use super::{Ends, Names, Place, Primitive, Protocol, Sign, Tree};
 
-/// Something to say about a text.
+/// A message about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Which bytes of the text it is about.
+    /// The range of bytes in the text.
     pub span: Range<usize>,
-    /// What to say.
+    /// The message.
     pub text: String,
-    /// What Click says, where that is something else: a line for each message, and none where Click has no message.
+    /// Click's messages, if they differ: a line for each message. Empty if Click has no message.
     pub clicks_words: Option<String>,
-    /// Whether the text is good all the same.
+    /// True if the message is only a warning.
     pub is_warning: bool,
 }
 
-/// Expressions in parentheses and behind `?` may be nested this deep.
+/// The largest nesting depth of expressions in parentheses and after `?`.
 pub const DEEPEST: usize = 64;
 
-/// Conditions of choices may be choices, and these have others for conditions, so deep: whoever writes choices with `and` and
-/// `or` alone writes each condition twice.
+/// The largest nesting depth of choices in the conditions of choices. Where a choice is written with `and`
+/// and `or` alone, its condition is written twice, so the size doubles with each level.
 pub const DEEPEST_CONDITION: usize = 4;
 
-/// What an expression asks.
+/// The expression of a filter.
 pub type Expression = Tree<Primitive>;
 
-/// Reads an expression. With errors among the issues the expression is of no use.
+/// Parses an expression. If there are errors among the issues, the expression must not be used.
 pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issue>) {
     let (expression, mut issues) = read(text, names, false);
     if issues.iter().any(|issue| !issue.is_warning) {
@@ -47,7 +47,7 @@ pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issu
     (expression, issues)
 }
 
-/// Gives the first error all that Click says of the text, if that is something else than the errors together.
+/// Adds Click's messages to the first error, if they differ from all errors together.
 fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
     let words = |issues: &[Issue]| {
         let errors = issues.iter().filter(|issue| !issue.is_warning);
@@ -61,8 +61,8 @@ fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
     }
 }
 
-/// Reads an expression. Mistakes are found and said as Click does, or so that each is said once and with what is
-/// expected.
+/// Parses an expression. With `as_click`, errors are found and worded as in Click. Otherwise each error is
+/// reported once, with what is expected.
 pub(super) fn read(text: &str, names: &(impl Names + ?Sized), as_click: bool) -> (Expression, Vec<Issue>) {
     let words = split(text);
     let everything = match words[..] {
@@ -91,26 +91,27 @@ pub(super) fn read(text: &str, names: &(impl Names + ?Sized), as_click: bool) ->
     (expression, parser.issues)
 }
 
-/// Words that do not stand for values, whatever they follow.
+/// Words that are never values, after any word.
 const STRUCTURE: &[&str] = &[
     "and", "&&", "or", "||", "not", "!", "(", ")", "?", ":", "src", "dst", "dest", "ip", "ip6", "ether",
     "true", "false",
 ];
 
-/// True if a word that has no meaning is meant to have one.
+/// True if a word without meaning is likely a mistyped word.
 fn is_meant(word: &str) -> bool {
     let is_plain = word.starts_with(|c: char| c.is_alphanumeric() || c == ':');
     is_plain && !STRUCTURE.contains(&word) && !Kind::is_word(word)
 }
 
-/// Words that one may have meant with another one.
+/// Words that may be meant by a mistyped word.
 const MEANT: &[&str] = &[
     "src", "dst", "and", "or", "not", "true", "false", "ip", "ip6", "ether", "tcp", "udp", "icmp", "tcpudp",
     "transp", "host", "net", "proto", "port", "opt", "frag", "unfrag", "ect", "ce", "vers", "hl", "tos",
     "dscp", "len", "id", "ttl", "win", "type", "syn", "ack", "fin", "rst", "psh", "urg",
 ];
 
-/// The message about a word where a value of this kind belongs, if one has to be there.
+/// Returns the message about a word where a value of this kind is required. `None` if the kind needs no
+/// value.
 fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
     let bits = if level == Some(Level::Ip6) { 128 } else { 32 };
     let length = word.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
@@ -132,13 +133,13 @@ fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
 
 pub(super) struct Parser<'t, N: Names + ?Sized> {
     words: &'t [Word<'t>],
-    /// Where the text ends.
+    /// The length of the text.
     end: usize,
     at: usize,
     names: &'t N,
-    /// Mistakes are found and said as Click does.
+    /// True if errors are found and worded as in Click.
     as_click: bool,
-    /// Nothing more is said of the text.
+    /// True if no further issues are reported.
     is_over: bool,
     issues: Vec<Issue>,
     previous: Previous,
@@ -151,19 +152,19 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// The text from word `first` up to here.
+    /// Returns the range of the text from word `first` to the current word.
     fn span_from(&self, first: usize) -> Range<usize> {
         let start = self.words.get(first).map_or(self.end, |word| word.start);
         let last = self.at.max(first + 1) - 1;
         start..self.words.get(last).map_or(self.end, |word| word.span().end)
     }
 
-    /// The word here; empty behind the last one.
+    /// Returns the current word. Empty after the last word.
     fn word(&self) -> &str {
         self.words.get(self.at).map_or("", |word| word.text)
     }
 
-    /// Goes on if the word here is one of these.
+    /// Skips the current word if it is one of `texts`. True if it was skipped.
     fn take(&mut self, texts: &[&str]) -> bool {
         let taken = self.at < self.words.len() && texts.contains(&self.word());
         self.at += usize::from(taken);
@@ -308,12 +309,13 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// Whether there is a word behind the one here. What leads up to a value does not stand at the end.
+    /// True if there is a word after the current word. Words that lead up to a value cannot be last.
     fn more(&self) -> bool {
         self.at + 1 < self.words.len()
     }
 
-    /// Directions, protocols and kinds, in any order; whether an odd number of `not` was among them.
+    /// Parses directions, protocols and kinds, in any order. True if there was an odd number of `not` among
+    /// them.
     fn qualifiers(&mut self, draft: &mut Draft) -> bool {
         let mut negated = false;
         while self.at < self.words.len() {
@@ -355,14 +357,14 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         negated
     }
 
-    /// The protocol, if the word means a protocol and nothing else.
+    /// Returns the protocol, if the word means a protocol and nothing else.
     fn only_protocol(&self, word: &str) -> Option<Protocol> {
         let meanings = Meanings::of(word, self.names);
         let others = Meanings { protocol: None, ..meanings };
         meanings.protocol.filter(|_| others.is_empty())
     }
 
-    /// `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`.
+    /// Parses `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`.
     fn brackets(&mut self, draft: &mut Draft) {
         let open = self.at;
         let Some(length) = self.words[open..].iter().position(|word| word.text == "]") else {
@@ -386,7 +388,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         if !(1..=4).contains(&count) {
             return self.error(span, "LEN in '[POS:LEN]' out of range, should be between 1 and 4");
         }
-        // As far as Click's fields reach.
+        // The limit of Click's fields.
         if !(0..1 << 13).contains(&first) {
             return self.error(span, format!("POS in '[POS:LEN]' out of range, bound {}", (1 << 13) - 1));
         }
@@ -449,7 +451,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         self.at += 1;
     }
 
-    /// The value, if there is one; false if it was bad and was complained of.
+    /// Parses the value, if there is one. False if it was wrong and an error was reported.
     fn value(&mut self, draft: &mut Draft) -> bool {
         let Some(&word) = self.words.get(self.at) else { return true };
         match self.named(word, draft) {
@@ -479,7 +481,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         true
     }
 
-    /// Says what is wrong with a word that means nothing, as a value or at all; always false.
+    /// Reports an error about a word without meaning, as a value or in general. Always returns false.
     fn refuse(&mut self, word: Word<'_>, draft: &Draft) -> bool {
         // `ip proto tcp` has its value.
         let kind = draft.kind.filter(|&kind| kind != Kind::Protocol || draft.protocol.is_none());
@@ -493,14 +495,15 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             let near = self.names.nearest(word.text, MEANT);
             let guess = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
             self.error(word.span(), format!("'{}' means nothing here{guess}", word.text));
-            // What the words behind it mean depends on it.
+            // The meaning of the following words depends on this word.
             self.at = self.words.len();
             self.is_over = true;
         }
         false
     }
 
-    /// What the word names, as far as it fits to what was said before; an error if that is nothing or too much.
+    /// Returns the meaning of a word that fits to the qualifiers, or `None` if the word has no meaning.
+    /// Returns an error if no meaning fits, or several do.
     fn named(&self, word: Word<'_>, draft: &Draft) -> Result<Option<Data>, String> {
         let kind = draft.kind;
         if kind.is_none() && Kind::is_word(word.text) {
@@ -524,7 +527,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         let meant: Vec<Data> = [
             keep(fits(&[Kind::Protocol], &[]), all.protocol.map(Data::Protocol)),
             ports[0],
-            // The same number for both is one meaning.
+            // An equal number for both is one meaning.
             ports[1].filter(|_| ports[0] != ports[1]),
             keep(fits(&[Kind::TcpOption], &tcp), all.tcp_flag.map(|flag| Data::Number(flag.into()))),
             keep(fits(&icmp, &[Protocol::ICMP]), all.icmp_type.map(Data::IcmpType)),
@@ -533,7 +536,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         .flatten()
         .collect();
         if let [one] = meant[..] {
-            // A flag's name says that it is one.
+            // The name of a flag says that it is a flag.
             let is_flag = matches!(one, Data::Number(_));
             return Ok(Some(if is_flag { Data::TcpFlag(all.tcp_flag.unwrap_or(0)) } else { one }));
         }
@@ -558,7 +561,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         Err(format!("'{}' is {fault}; try {}", said.join(" "), tries.join(", ")))
     }
 
-    /// A number or an address, and how many words it takes.
+    /// Parses a number or an address. Returns it with the number of words used.
     fn literal(&self, word: &str, draft: &Draft) -> Option<(Data, usize)> {
         let names = self.names;
         if let Some(number) = names.integer(word) {
@@ -596,7 +599,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
     }
 }
 
-/// How many choices lie in one another, each in the condition of the next one.
+/// Returns the nesting depth of choices, each in the condition of the next.
 fn choices(expression: &Expression) -> usize {
     let most = |parts: &[Expression]| parts.iter().map(choices).max().unwrap_or(0);
     match expression {

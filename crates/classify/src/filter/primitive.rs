@@ -1,11 +1,11 @@
-//! What a filter can ask about a packet: one question at a time.
+//! The questions that a filter can ask about a packet.
 
 use std::fmt;
 
-/// An IP protocol, or several of them.
+/// An IP protocol, or a set of protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// By number.
+    /// A protocol by its number.
     Number(u8),
     /// `tcpudp`.
     TcpOrUdp,
@@ -20,7 +20,7 @@ impl Protocol {
     pub const TCP: Protocol = Protocol::Number(6);
     /// UDP.
     pub const UDP: Protocol = Protocol::Number(17);
-    /// DCCP, RFC 4340; its ports stand where those of TCP do.
+    /// DCCP, RFC 4340. Its ports are at the same offsets as those in TCP.
     pub const DCCP: Protocol = Protocol::Number(33);
 }
 
@@ -39,16 +39,16 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Which version of IP a question is about.
+/// The version of IP of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// IPv4. The version field is not looked at.
+    /// IPv4. The version field is not tested.
     V4,
     /// IPv6. The version field must be 6.
     V6,
 }
 
-/// Which end of a packet's way.
+/// The end of a packet's way: source, destination, or a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// `src`.
@@ -79,12 +79,13 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Whether it stands for the opposite of another sign: `!=`, `<` and `<=` are those of `==`, `>=` and `>`.
+    /// True if the sign is the opposite of another sign: `!=`, `<` and `<=` are the opposites of `==`, `>=`
+    /// and `>`.
     pub fn is_opposite(self) -> bool {
         matches!(self, Sign::NotEqual | Sign::Less | Sign::LessOrEqual)
     }
 
-    /// Whether `left` and `right` compare like this.
+    /// True if `left` and `right` compare like this.
     pub fn holds(self, left: u32, right: u32) -> bool {
         match self {
             Sign::Equal => left == right,
@@ -97,24 +98,24 @@ impl Sign {
     }
 }
 
-/// `& MASK SIGN VALUE`.
+/// A comparison with a value: `& MASK SIGN VALUE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// Known beforehand: `ttl >= 0`.
+    /// A constant result: `ttl >= 0`.
     Always(bool),
     /// The number under the mask compares with the value.
     Compare {
-        /// Bits that count.
+        /// The mask of the bits that count.
         mask: u32,
-        /// How.
+        /// The comparison sign.
         sign: Sign,
-        /// With what; for `==` and `!=` only its bits under the mask count.
+        /// The value to compare with. For `==` and `!=`, only its bits under the mask count.
         value: u32,
     },
 }
 
 impl Relation {
-    /// Whether a number is related like this.
+    /// True if the relation holds for a number.
     pub fn holds(self, number: u32) -> bool {
         match self {
             Relation::Always(value) => value,
@@ -125,20 +126,20 @@ impl Relation {
         }
     }
 
-    /// See [`Sign::is_opposite`].
+    /// True if the sign is an opposite; see [`Sign::is_opposite`].
     pub fn is_opposite(self) -> bool {
         matches!(self, Relation::Compare { sign, .. } if sign.is_opposite())
     }
 }
 
-/// Bits of a header.
+/// The position of a field in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// In the header of this protocol; of IP itself, if there is none.
+    /// The protocol whose header has the field. `None` for IP itself.
     pub protocol: Option<Protocol>,
-    /// First bit, from the start of the header.
+    /// The offset of the first bit from the start of the header.
     pub bit: u32,
-    /// How many, at most 32 within one aligned word.
+    /// The number of bits, at most 32 within one aligned word.
     pub bits: u8,
 }
 
@@ -166,7 +167,7 @@ impl Place {
     /// `icmp type`
     pub const ICMP_TYPE: Place = Place { protocol: Some(Protocol::ICMP), bit: 0, bits: 8 };
 
-    /// The largest number that fits.
+    /// Returns the largest number that the field can have.
     pub fn largest(self) -> u32 {
         u32::MAX >> (32 - u32::from(self.bits.clamp(1, 32)))
     }
@@ -190,79 +191,79 @@ impl fmt::Display for Place {
     }
 }
 
-/// One question, complete and in range.
+/// A single question, complete and in range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Primitive {
-    /// IP addresses; 32-bit ones are the low bits.
+    /// A question about IP addresses. IPv4 addresses are in the low 32 bits.
     Host {
-        /// Of this version.
+        /// The version of IP.
         version: Version,
-        /// Which end.
+        /// The end of the packet's way.
         ends: Ends,
         /// The address.
         address: u128,
-        /// Bits that count.
+        /// The mask of the bits that count.
         mask: u128,
-        /// `!=`
+        /// True for `!=`.
         opposite: bool,
     },
-    /// Ethernet addresses.
+    /// A question about Ethernet addresses.
     Ether {
-        /// Which end.
+        /// The end of the packet's way.
         ends: Ends,
         /// The address.
         address: [u8; 6],
-        /// Bits that count.
+        /// The mask of the bits that count.
         mask: [u8; 6],
-        /// `!=`
+        /// True for `!=`.
         opposite: bool,
     },
-    /// The protocol field.
+    /// A question about the protocol field.
     ProtocolNumber {
-        /// Of this version.
+        /// The version of IP.
         version: Version,
-        /// What it must be.
+        /// The relation that must hold.
         relation: Relation,
     },
-    /// A set of protocols.
+    /// A question about a set of protocols.
     ProtocolSet {
-        /// Of this version.
+        /// The version of IP.
         version: Version,
-        /// Which.
+        /// The set of protocols.
         protocol: Protocol,
-        /// `!=`
+        /// True for `!=`.
         opposite: bool,
     },
-    /// `ip frag`, or the opposite.
+    /// A question about fragments: `ip frag`, or the opposite.
     Fragment {
-        /// Whether it must be one.
+        /// True if the packet must be a fragment.
         fragment: bool,
     },
-    /// Ports.
+    /// A question about ports.
     Port {
-        /// Of this version.
+        /// The version of IP.
         version: Version,
-        /// Whose.
+        /// The protocol that has the ports.
         protocol: Protocol,
-        /// Which end.
+        /// The end of the packet's way.
         ends: Ends,
-        /// What it must be.
+        /// The relation that must hold.
         relation: Relation,
     },
-    /// TCP flags that must all be set.
+    /// A question about TCP flags, all of which must be set.
     TcpFlags {
-        /// Of this version.
+        /// The version of IP.
         version: Version,
-        /// The flags.
+        /// The mask of the flags.
         flags: u8,
     },
-    /// Any header field.
+    /// A question about any header field.
     Field {
-        /// Of this version.
+        /// The version of IP.
         version: Version,
-        /// Which.
+        /// The field.
         place: Place,
-        /// What it must be.
+        /// The relation that must hold.
         relation: Relation,
     },
 }

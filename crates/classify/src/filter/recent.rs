@@ -1,11 +1,12 @@
-//! The flow of the packet before: a cache of one entry, for traffic that comes in bursts.
+//! A cache with one entry: the flow of the previous packet. It helps if packets of a flow come in runs.
 
 use super::matcher::Place;
 use super::space::{Space, V4, V6, is_six};
 use super::{Header, Headers};
 use crate::cuts::NONE;
 
-/// What packets of one flow have in common: addresses, ports, protocol, and whether they are later fragments.
+/// The fields that packets of one flow have in common: addresses, ports, protocol, and 1 for a later
+/// fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Four([u32; 6]),
@@ -13,7 +14,7 @@ enum Flow {
 }
 
 impl Flow {
-    /// Packets without ports have none.
+    /// Returns the flow of a packet. `None` if the packet has no ports.
     #[inline]
     fn of(headers: &Headers<'_>) -> Option<Flow> {
         if headers.of(Header::Transport).len() < 4 {
@@ -23,14 +24,14 @@ impl Flow {
     }
 }
 
-/// The last flow, and what was found for it.
+/// The last flow, and the result for it.
 #[derive(Clone)]
 pub struct Recent {
     flow: Option<Flow>,
     pub(super) place: Place,
-    /// Packets of the same flow as the one before.
+    /// The number of packets of the same flow as the packet before.
     pub hits: u64,
-    /// Other packets.
+    /// The number of other packets.
     pub misses: u64,
 }
 
@@ -41,7 +42,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Looks at the next packet; one without a flow leaves the flow as it is.
+    /// Looks at the next packet. A packet without a flow does not replace the last flow.
     #[inline]
     pub(super) fn see(&mut self, headers: &Headers<'_>) -> Option<Seen> {
         let flow = Flow::of(headers);
@@ -55,11 +56,11 @@ impl Recent {
     }
 }
 
-/// A flow.
+/// The result of comparing a packet's flow with the last flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// The same as before.
+    /// The flow is the last flow.
     Again,
-    /// Another one.
+    /// The flow is another flow.
     New,
 }

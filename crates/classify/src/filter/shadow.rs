@@ -1,25 +1,26 @@
-//! Conditions that never are the first to hold, because earlier ones hold wherever they do.
+//! Finds conditions that never are the first to hold, because earlier conditions hold for the same packets.
 
 use crate::cuts::{Area, Range};
 
 use super::Condition;
 use super::space::{Space, V4, V6, areas, asks_for_version};
 
-/// Comparisons of boxes that are worth the time while a configuration is read: a fraction of a second.
+/// The largest number of comparisons of boxes while a configuration is read: a fraction of a second.
 const COMPARISONS: u64 = 1 << 27;
 
-/// Where conditions hide others.
+/// The conditions that are hidden by earlier conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows {
-    /// A condition that never is the first to hold, and the earlier ones, in order, that hold for all packets that it is for.
+    /// Each condition that never is the first to hold, with the earlier conditions, in order, that hold for
+    /// all of its packets.
     pub hidden: Vec<(usize, Vec<usize>)>,
-    /// Conditions, from the first on, that were compared with all before them.
+    /// The number of conditions, from the first on, that were compared with all before them.
     pub compared: usize,
 }
 
-/// Finds conditions that are hidden part by part, each part by one earlier condition. What only several hide together is
-/// not found, nor what is hidden by a condition about more than addresses, ports and protocol. Packets are taken to have
-/// whole IP headers.
+/// Finds conditions that are hidden part by part, each part by one earlier condition. A part that is hidden
+/// only by several conditions together is not found, nor a part that is hidden by a condition on fields
+/// other than addresses, ports and protocol. Packets are assumed to have complete IP headers.
 pub fn shadows(conditions: &[Condition]) -> Shadows {
     let mut left = COMPARISONS;
     let four = hidden::<V4, 6>(conditions, &mut left);
@@ -27,7 +28,7 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
         true => hidden::<V6, 11>(conditions, &mut left),
         false => vec![Some(Vec::new()); four.len()],
     };
-    // Whatever the version is, somebody else comes first.
+    // For either version, an earlier condition holds.
     let compared = four.len().min(six.len());
     let both = four.into_iter().zip(six).enumerate();
     let hidden = both.filter_map(|(number, (four, six))| {
@@ -44,8 +45,8 @@ fn contains<const D: usize>(outer: &[Range; D], inner: &[Range; D]) -> bool {
     outer.iter().zip(inner).all(|(outer, inner)| outer.0 <= inner.0 && inner.1 <= outer.1)
 }
 
-/// By the number of the condition, up to where there was time: which earlier conditions hold wherever it does, if they do;
-/// none where it holds for no packet of the space.
+/// Returns, for each condition that was compared, the earlier conditions that hold wherever it does. `None`
+/// if it is not hidden; empty if it holds for no packet of the space.
 fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64) -> Vec<Option<Vec<usize>>> {
     let mut earlier: Vec<Area<D>> = Vec::new();
     let mut by = Vec::new();
@@ -58,7 +59,7 @@ fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64)
         *left -= comparisons;
         let hider = |area: &Area<D>| earlier.iter().find(|earlier| contains(&earlier.ranges, &area.ranges));
         by.push(own.iter().map(|area| hider(area).map(|hider| hider.rule as usize)).collect());
-        // Who is hidden hides nobody that others do not.
+        // A hidden condition hides no condition that others do not hide.
         if by.last() == Some(&None) {
             earlier.extend(own.into_iter().filter(|area| area.exact));
         }
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, vec![0, 1])]);
         assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, vec![0])]);
         assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, vec![0, 1])]);
-        // Other questions than those about addresses, ports and protocol.
+        // Questions about other fields than addresses, ports and protocol.
         assert_eq!(found(&["ip ttl > 5", "ip ttl > 6"]), []);
         assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, vec![0]), (3, vec![2])]);
         // Both versions count.

@@ -1,55 +1,55 @@
-//! Conditions as boxes over the fields that rules are usually about.
+//! Conditions as boxes over the fields that rules usually test.
 
 use crate::cuts::{ALL, Area, Range};
 
 use super::condition::number;
 use super::{Condition, Header, Headers, Test, Tree};
 
-/// The value of a field that a packet is too short for: above that of any port.
+/// The value of a port that a packet is too short for: larger than any port.
 const MISSING: u32 = 1 << 16;
 
-/// Boxes of one condition; more become one that covers them all.
+/// The largest number of boxes of one condition. More boxes are replaced by one that covers them all.
 const MOST_BOXES: usize = 16;
 
-/// Fields of packets of one version of IP, as numbers.
+/// The fields of packets of one version of IP, as numbers.
 pub(super) trait Space<const D: usize> {
-    /// The fields of a packet; `None` if its IP header is too short for them.
+    /// Returns the fields of a packet. `None` if its IP header is too short for them.
     fn point(headers: &Headers<'_>) -> Option<[u32; D]>;
 
-    /// What a test is about.
+    /// Returns the subject of a test.
     fn subject(test: &Test) -> Subject;
 }
 
-/// What a test is about in a space.
+/// The subject of a test in a space.
 pub(super) enum Subject {
-    /// One of its fields, under a mask that leaves out nothing or lower bits; the largest value that the field may
-    /// have where it is there.
+    /// A field of the space, under a mask that leaves out nothing or the lowest bits. `top` is the largest
+    /// value of the field in a packet that has it.
     Field { number: usize, top: u32 },
-    /// Something that is the same for all its packets.
+    /// A value that is the same for all packets of the space.
     Constant(bool),
-    /// Something else.
+    /// A subject that is not a field of the space.
     Other,
 }
 
-/// All packets but those of version 6. Addresses, ports, protocol, and whether it is a later fragment.
+/// All packets except version 6. The fields are addresses, ports, protocol, and 1 for a later fragment.
 pub(super) struct V4;
 
-/// Packets of version 6. Addresses as words, ports, next header.
+/// Packets of version 6. The fields are the words of the addresses, ports, next header.
 pub(super) struct V6;
 
-/// IPv6's version, which is tested where a rule is about IPv6.
+/// True if a test is the test for version 6, which a condition on IPv6 has.
 fn is_version(test: &Test) -> bool {
     (test.header, test.offset, test.length, test.mask) == (Header::Network, 0, 1, 0xf0)
         && (test.low, test.high, test.outside) == (0x60, 0x60, false)
 }
 
-/// Whether a packet is in [`V6`].
+/// True if a packet is in [`V6`].
 #[inline]
 pub(super) fn is_six(headers: &Headers<'_>) -> bool {
     headers.network.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Source and destination port.
+/// Returns the source and destination port.
 #[inline]
 fn ports(headers: &Headers<'_>) -> [u32; 2] {
     match headers.transport.first_chunk() {
@@ -82,7 +82,7 @@ impl Space<6> for V4 {
             (Header::Transport, 0, 2) => field(2, 0xffff),
             (Header::Transport, 2, 2) => field(3, 0xffff),
             (Header::Network, 9, 1) => field(4, 0xff),
-            // Its field says whether the number is above 0, so that nothing else can be asked.
+            // The field only tells if the number is above 0, so no other test is possible.
             (Header::Network, 6, 2) if (test.mask, test.low, test.high) == (0x1fff, 0, 0) => field(5, 1),
             _ => Subject::Other,
         }
@@ -107,7 +107,7 @@ impl Space<11> for V6 {
         let field = |number, top| Subject::Field { number, top };
         match (test.header, test.offset, test.length) {
             _ if is_version(test) => Subject::Constant(true),
-            // IPv4's addresses stand among them too, should somebody ask.
+            // The offsets of IPv4's addresses are among them too, if a test uses them.
             (Header::Network, offset @ 8..40, 4) if offset % 4 == 0 => {
                 field(usize::from(offset) / 4 - 2, u32::MAX)
             }
@@ -119,7 +119,7 @@ impl Space<11> for V6 {
     }
 }
 
-/// Whether a condition asks for the version.
+/// True if a condition tests the version.
 pub(super) fn asks_for_version(condition: &Condition) -> bool {
     match condition {
         Tree::Constant(_) => false,
@@ -130,7 +130,7 @@ pub(super) fn asks_for_version(condition: &Condition) -> bool {
     }
 }
 
-/// A part of a space, and whether a condition holds in all of it.
+/// A part of a space. `exact` is true if a condition holds in all of it.
 #[derive(Clone, Copy)]
 struct Part<const D: usize> {
     ranges: [Range; D],
@@ -139,17 +139,17 @@ struct Part<const D: usize> {
 
 impl<const D: usize> Part<D> {
     const EVERYWHERE: Part<D> = Part { ranges: [ALL; D], exact: true };
-    /// It may hold anywhere.
+    /// The whole space, in which the condition may hold anywhere.
     const SOMEWHERE: Part<D> = Part { ranges: [ALL; D], exact: false };
 }
 
-/// The boxes outside of which a condition does not hold.
+/// Returns the boxes outside of which a condition does not hold.
 pub(super) fn areas<S: Space<D>, const D: usize>(condition: &Condition, rule: u32) -> Vec<Area<D>> {
     let area = |part: Part<D>| Area { rule, exact: part.exact, ranges: part.ranges };
     parts::<S, D>(condition, false).into_iter().map(area).collect()
 }
 
-/// The parts in which the condition may hold, or (negated) may not; [`MOST_BOXES`] at most.
+/// Returns the parts in which the condition may hold, or (negated) may not hold: at most [`MOST_BOXES`].
 fn parts<S: Space<D>, const D: usize>(condition: &Condition, negated: bool) -> Vec<Part<D>> {
     match (condition, negated) {
         (Tree::Constant(value), _) if *value == negated => Vec::new(),
@@ -179,7 +179,7 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
         Subject::Other => return vec![Part::SOMEWHERE],
     };
     let Some((low, high)) = range_of(test, top) else { return vec![Part::SOMEWHERE] };
-    // Where the field is missing the test fails, whether it asks for inside or for outside.
+    // If the field is missing, the test fails, for `outside` as well.
     let below = low.checked_sub(1).map(|end| (0, end));
     let above = |top| (high < top).then(|| (high + 1, top));
     let ranges = match (test.outside, negated) {
@@ -196,20 +196,20 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
     ranges.into_iter().flatten().map(part).collect()
 }
 
-/// The values of a field, of which the largest is `top`, that are in the test's range under its mask, if they follow
-/// each other.
+/// Returns the values of a field that are in the test's range under its mask, if they are consecutive.
+/// `top` is the largest value of the field.
 fn range_of(test: &Test, top: u32) -> Option<Range> {
     if top == 1 {
         return Some((0, 0));
     }
     let free = !test.mask & top;
-    // The bits that do not count are the lowest ones.
+    // The bits that do not count must be the lowest bits.
     let is_prefix = free & (free.wrapping_add(1)) == 0;
     let whole = test.low & free == 0 && test.high & free == 0 && test.high | free <= top;
     (is_prefix && whole && test.low <= test.high).then_some((test.low, test.high | free))
 }
 
-/// Where parts of both lie over each other.
+/// Returns the intersections of the parts of both sides.
 fn meet<const D: usize>(left: &[Part<D>], right: &[Part<D>]) -> Vec<Part<D>> {
     let both = left.iter().flat_map(|l| right.iter().map(move |r| intersection(l, r)));
     bounded(both.filter(|part| part.ranges.iter().all(|&(low, high)| low <= high)).collect())

@@ -1,10 +1,10 @@
-//! What expressions mean, and that everything made of them agrees with the straightforward evaluator.
+//! Tests of the meaning of expressions, and that all forms made from them agree with the plain evaluator.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Plain numbers and addresses, and a few names.
+/// Names for tests: plain numbers and addresses, and a few names.
 struct Plain;
 
 impl Names for Plain {
@@ -47,15 +47,15 @@ impl Names for Plain {
     }
 }
 
-/// The condition of a text without mistakes.
+/// Returns the condition of a text without errors.
 pub(super) fn condition_of(text: &str) -> Condition {
     let (expression, issues) = parse(text, &Plain);
     assert!(issues.iter().all(|issue| issue.is_warning), "{text}: {issues:?}");
     condition(&expression)
 }
 
-/// The packet that most tests use: TCP from 10.0.0.1 port 1234 to 192.168.1.2 port 80, SYN and ACK, window 4096, with
-/// 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1), identification 0x1234.
+/// The packet that most tests use: TCP from 10.0.0.1 port 1234 to 192.168.1.2 port 80, SYN and ACK, window
+/// 4096, with 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1), identification 0x1234.
 const PACKET: [u8; 52] = [
     0x48, 0xb9, 0, 52, 0x12, 0x34, 0x40, 0, 64, 6, 0xaa, 0xbb, 10, 0, 0, 1, 192, 168, 1, 2, //
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, //
@@ -63,7 +63,7 @@ const PACKET: [u8; 52] = [
 ];
 const MAC: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 
-/// The headers of a packet of which no more than `length` bytes behind the link layer are there.
+/// Returns the headers of a packet that ends `length` bytes after the link layer.
 fn cut(packet: &[u8], length: usize) -> Headers<'_> {
     let network = &packet[..length.min(packet.len())];
     let behind = 4 * usize::from(packet.first().map_or(0, |b| b & 15));
@@ -77,7 +77,7 @@ fn good(text: &str) -> Expression {
     expression
 }
 
-/// Every way of evaluation, which have to agree.
+/// Evaluates an expression in every way. All ways have to agree.
 fn all_ways(expression: &Expression, headers: &Headers<'_>) -> bool {
     let expected = expression.holds(&|question| question.holds(headers));
     let condition = condition(expression);
@@ -203,7 +203,7 @@ fn what_does_not_hold() {
     ] {
         assert!(!holds(text), "{text}");
     }
-    // A question that excludes other protocols is not the opposite of one that asks for a value.
+    // A question that excludes other protocols is not the opposite of a question for a value.
     assert!(holds("not icmp type 8") && holds("tcp or false") && holds("port >= 1000"));
 }
 
@@ -327,7 +327,7 @@ fn complaints_say_what_is_wrong() {
         let found = complaints(text);
         assert!(found.iter().any(|found| found == expected), "{text}: {found:?}");
     }
-    // What is wrong with a value or a word is said once.
+    // An error in a value or a word is reported once.
     assert_eq!(complaints("src net 10.0.0.0/33"), ["'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"]);
     assert_eq!(complaints("udp and (src prot 80 or syn)"), ["'prot' means nothing here"]);
     let deep = "(".repeat(100_000) + "tcp";
@@ -344,7 +344,7 @@ fn complaints_say_what_is_wrong() {
     assert_eq!(issues[0].span, 8..18);
 }
 
-/// Click's words for a text: all errors in the first one that has any.
+/// Checks Click's words for a text: the first error has the messages of all.
 #[test]
 fn complaints_have_clicks_words() {
     for (text, expected) in [
@@ -371,7 +371,7 @@ fn complaints_have_clicks_words() {
 }
 
 proptest! {
-    /// A text is right or wrong whoever says so, and Click has a word for each that is wrong.
+    /// Checks that a text is right or wrong in both wordings, and that each error has Click's words.
     #[test]
     fn clicks_words_are_there_for_each_mistake(
         words in proptest::collection::vec(proptest::sample::select(vec![
@@ -503,7 +503,7 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// Headers whose values are near those that questions ask for, at any length.
+/// Generates headers of any length whose values are near the values in questions.
 fn packet() -> impl Strategy<Value = (Vec<u8>, [u8; 14], usize)> {
     let byte = prop_oneof![3 => 0u8..4, 1 => any::<u8>()];
     let ip = (
@@ -557,7 +557,7 @@ proptest! {
             }
             let expected = expressions.iter().position(|e| e.holds(&|question| question.holds(&headers)));
             prop_assert_eq!(matcher.first(&headers), expected);
-            // Listings look at words, of which a packet may have a part.
+            // Listings test whole words, which a short packet may have in part.
             if *length == 64 {
                 prop_assert_eq!(listing.walk(&headers), expected, "{}", listing);
             }
@@ -565,10 +565,10 @@ proptest! {
     }
 }
 
-/// Packet by packet, all of them at once, and with flows that come again.
+/// Checks the matcher packet by packet, in one batch, and with flows that come again.
 fn all_are_found(conditions: &[Condition], packets: &[(Vec<u8>, [u8; 14], usize)]) {
     let matcher = Matcher::new(conditions);
-    // Each of them some times in a row.
+    // Each packet comes once or three times in a row.
     let times = |i: usize| if i.is_multiple_of(3) { 3 } else { 1 };
     let packets = packets.iter().enumerate().flat_map(|(i, packet)| std::iter::repeat_n(packet, times(i)));
     let all: Vec<Headers<'_>> = packets.map(|(bytes, mac, length)| headers(bytes, mac, *length)).collect();

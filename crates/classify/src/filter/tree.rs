@@ -1,24 +1,24 @@
-//! Boolean expressions over anything.
+//! Boolean expressions over tests of any type.
 
 /// An expression whose leaves are tests of type `L`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree<L> {
-    /// True or false, whatever the packet.
+    /// A constant, true or false for any packet.
     Constant(bool),
     /// A test.
     Leaf(L),
-    /// Where the other is false.
+    /// The negation of an expression.
     Not(Box<Tree<L>>),
-    /// Where all are true.
+    /// True if all parts are true.
     All(Vec<Tree<L>>),
-    /// Where one is true.
+    /// True if any part is true.
     Any(Vec<Tree<L>>),
     /// `condition ? then : otherwise`.
     Choose(Box<[Tree<L>; 3]>),
 }
 
 impl<L> Tree<L> {
-    /// The opposite.
+    /// Returns the negation of the expression.
     #[must_use]
     pub fn negated(self) -> Tree<L> {
         match self {
@@ -28,7 +28,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// All of them; one alone stands for itself.
+    /// Makes an expression that is true if all parts are. A single part is returned as it is.
     pub fn all(mut parts: Vec<Tree<L>>) -> Tree<L> {
         match parts.len() {
             1 => parts.remove(0),
@@ -36,7 +36,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// One of them; one alone stands for itself.
+    /// Makes an expression that is true if any part is. A single part is returned as it is.
     pub fn any(mut parts: Vec<Tree<L>>) -> Tree<L> {
         match parts.len() {
             1 => parts.remove(0),
@@ -44,7 +44,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// The value, given that of each leaf. Straightforward: every other way to evaluate has to agree with it.
+    /// Returns the value of the expression, given the value of each leaf. All other ways to evaluate must
+    /// agree with it.
     pub fn holds(&self, leaf: &impl Fn(&L) -> bool) -> bool {
         match self {
             Tree::Constant(value) => *value,
@@ -59,7 +60,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// The same expression with each leaf replaced by an expression.
+    /// Returns the expression with each leaf replaced by an expression.
     pub fn replace<M>(&self, leaf: &impl Fn(&L) -> Tree<M>) -> Tree<M> {
         let each = |parts: &[Tree<L>]| parts.iter().map(|part| part.replace(leaf)).collect();
         match self {
@@ -72,7 +73,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Without constants inside, without `All` in `All` and `Any` in `Any`.
+    /// Returns the expression without constants inside, without `All` in `All` and `Any` in `Any`.
     #[must_use]
     pub fn simplified(self) -> Tree<L> {
         match self {
@@ -88,7 +89,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// `neutral` is the value that changes nothing: true in `All`, false in `Any`.
+    /// Joins simplified parts. `neutral` is the value that changes nothing: true in `All`, false in `Any`.
     fn joined(parts: Vec<Tree<L>>, neutral: bool) -> Tree<L> {
         let mut kept = Vec::with_capacity(parts.len());
         for part in parts {

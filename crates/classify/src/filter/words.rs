@@ -1,8 +1,8 @@
-//! Cuts the text of an expression into words.
+//! Splits the text of an expression into words.
 
 use std::ops::Range;
 
-/// A word, with its place in the text.
+/// A word, with its offset in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word<'t> {
     pub(super) text: &'t str,
@@ -15,8 +15,8 @@ impl Word<'_> {
     }
 }
 
-/// Operators and brackets are words of their own; letters, digits and `-./@_:` make up the others. So names,
-/// addresses and prefixes are one word, and a colon of `?:` has to stand alone.
+/// Splits a text. Operators and brackets are words of their own. Letters, digits and `-./@_:` make up other
+/// words. So names, addresses and prefixes are one word, and a colon of `?:` must be separated by spaces.
 pub(super) fn split(text: &str) -> Vec<Word<'_>> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();

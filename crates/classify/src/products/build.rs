@@ -1,4 +1,4 @@
-//! Making the tables.
+//! Makes the tables.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,20 +6,21 @@ use std::rc::Rc;
 use super::{ASK_FOR_RULE, Addresses, FIELDS, INNER, NO_RULE, PORTS, Pairs, Ports, Products};
 use crate::cuts::{ALL, Area, Range};
 
-/// Classes of a field, or of several, at most: their numbers have 15 bits.
+/// The largest number of classes of a field, or of several fields: their numbers have 15 bits.
 const MOST_CLASSES: usize = INNER as usize;
-/// Entries of a table of pairs at most, of two bytes each.
+/// The largest number of entries of a table of pairs. An entry has two bytes.
 const MOST_PAIRS: usize = 1 << 23;
-/// Words of sets of boxes that are looked at to make the tables, at most: a fraction of a second. ClassBench's sets, which are
-/// to have tables, take up to 36 million.
+/// The largest number of words of sets of boxes that are looked at to make the tables: a fraction of a
+/// second. ClassBench's sets, which are to have tables, take up to 36 million.
 const MOST_WORK: usize = 1 << 26;
-/// Words of sets that are kept meanwhile, at most, of 16 bytes each; theirs are up to 200,000.
+/// The largest number of words of sets that are kept while the tables are made, of 16 bytes each.
+/// ClassBench's sets take up to 200,000.
 const MOST_WORDS: usize = 1 << 20;
-/// Numbers of boxes that rules may have, so that what is not a rule can be told from one.
+/// The limit of rule numbers, so that they differ from the values that are not rules.
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
-    /// Makes the tables; `None` if they, or what it takes to make them, would be too large.
+    /// Makes the tables. Returns `None` if the tables, or the work to make them, would be too large.
     pub fn new(areas: &[Area<FIELDS>]) -> Option<Products> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);
@@ -27,7 +28,7 @@ impl Products {
             return None;
         }
         let ranges = |field: usize| areas.iter().map(|area| area.ranges[field]).collect::<Vec<_>>();
-        // Cheap to know, and enough to give up most sets that are too large.
+        // This check is cheap, and rejects most sets that are too large.
         let pieces = [0, 1].map(|field| starts(&ranges(field)).len());
         if pieces.iter().product::<usize>() > 4 * MOST_PAIRS {
             return None;
@@ -48,7 +49,7 @@ impl Products {
         }
         let (protocols, of_protocols) = protocols(&areas, budget)?;
         let [sources, destinations, source_ports, destination_ports]: [Sets; 4] = sets.try_into().ok()?;
-        // Behind a rule that holds for all ports and protocols no other counts.
+        // A box that holds for all ports and protocols hides all boxes after it.
         let is_last = |number: u32| {
             let area = &areas[number as usize];
             area.exact && area.ranges[2..].iter().all(|&range| range == ALL)
@@ -72,32 +73,33 @@ impl Products {
     }
 }
 
-/// What may still be spent.
+/// The work and memory that may still be used.
 struct Budget {
     work: usize,
     words: usize,
 }
 
 impl Budget {
-    /// Looks at so many words.
+    /// Accounts for looking at `words` words.
     fn look(&mut self, words: usize) -> Option<()> {
         self.work = self.work.checked_sub(words)?;
         Some(())
     }
 
-    /// Keeps so many words.
+    /// Accounts for keeping `words` words.
     fn keep(&mut self, words: usize) -> Option<()> {
         self.words = self.words.checked_sub(words)?;
         Some(())
     }
 }
 
-/// Some of the boxes, by their numbers in the order of their rules: words in which there are any, with their places.
+/// A set of boxes, by their numbers in the order of their rules: the words of a bit set that are not zero,
+/// with their indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Set(Vec<(u32, u64)>);
 
 impl Set {
-    /// The numbers, in order.
+    /// Makes a set of numbers, which come in order.
     fn of(numbers: impl Iterator<Item = u32>) -> Set {
         let mut set = Set::default();
         for number in numbers {
@@ -110,7 +112,7 @@ impl Set {
         set
     }
 
-    /// All words up to those of `count` boxes.
+    /// Returns all words for `count` boxes.
     fn words(&self, count: usize) -> Vec<u64> {
         let mut words = vec![0; count.div_ceil(64)];
         for &(word, bits) in &self.0 {
@@ -119,13 +121,13 @@ impl Set {
         words
     }
 
-    /// What is in both, in the place of `met`, up to the first one that is the last that counts.
+    /// Writes the boxes that are in both sets into `met`, up to the first box that is in `last`.
     fn meet(&self, other: &[u64], last: &[u64], met: &mut Set) {
         met.0.clear();
         for &(word, bits) in &self.0 {
             let both = bits & other[word as usize];
             let ends = both & last[word as usize];
-            // Up to and with the lowest bit at which it ends.
+            // Up to and including the lowest bit that is in `last`.
             let counts = both & (ends ^ ends.wrapping_sub(1));
             if counts != 0 {
                 met.0.push((word, counts));
@@ -136,7 +138,7 @@ impl Set {
         }
     }
 
-    /// The first that is in both.
+    /// Returns the first box that is in both sets.
     fn first(&self, other: &[u64]) -> Option<u32> {
         self.0.iter().find_map(|&(word, bits)| {
             let both = bits & other[word as usize];
@@ -148,7 +150,7 @@ impl Set {
 /// The sets of all classes, by number.
 type Sets = Vec<Rc<Set>>;
 
-/// Sets, numbered as they come; equal ones have one number.
+/// Sets with numbers in the order in which they come. Equal sets have the same number.
 #[derive(Default)]
 struct Classes {
     numbers: HashMap<Rc<Set>, u16>,
@@ -170,10 +172,10 @@ impl Classes {
     }
 }
 
-/// A value, and the class of the values from there on.
+/// A value, and the class of the values from this value on.
 type Start = (u32, u16);
 
-/// Where a range starts or the value behind it, in order, from 0 on.
+/// Returns the values at which a range starts or has ended, in order, beginning with 0.
 fn starts(ranges: &[Range]) -> Vec<u32> {
     let ends = ranges.iter().flat_map(|&(low, high)| [Some(low), high.checked_add(1)]);
     let mut starts: Vec<u32> = ends.flatten().chain([0]).collect();
@@ -182,9 +184,9 @@ fn starts(ranges: &[Range]) -> Vec<u32> {
     starts
 }
 
-/// The classes of a field: from which value on there is which, and what they are.
+/// Returns the classes of a field: the value from which on each class holds, and the set of each class.
 fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> {
-    // Ranges that begin and that have ended at each start.
+    // The ranges that begin, and those that have ended, at each start.
     let starts = starts(ranges);
     budget.look(starts.len() * ranges.len().div_ceil(64))?;
     let mut changes: Vec<Vec<u32>> = vec![Vec::new(); starts.len() + 1];
@@ -206,7 +208,7 @@ fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> 
     Some((of, classes.sets))
 }
 
-/// The classes of protocols, of later fragments behind the others.
+/// Returns the classes of protocols, followed by the classes of protocols of later fragments.
 fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 512]>, Sets)> {
     let mut classes = Classes::default();
     let mut of = Box::new([0; 512]);
@@ -221,15 +223,15 @@ fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 5
     Some((of, classes.sets))
 }
 
-/// A large table, not on the stack.
+/// Makes a large table of zeros on the heap.
 fn filled<const N: usize>() -> Box<[u16; N]> {
     let table: Box<[u16]> = vec![0; N].into();
-    // Its length is right.
+    // The length is N, so the conversion succeeds.
     table.try_into().unwrap_or_else(|_| Box::new([0; N]))
 }
 
 impl Addresses {
-    /// `of` tells from which address on there is which class.
+    /// Makes the table from the values at which classes start.
     fn new(of: &[Start]) -> Option<Addresses> {
         let mut addresses = Addresses { outer: filled(), inner: Vec::new() };
         let mut of = of;
@@ -237,12 +239,12 @@ impl Addresses {
             of = from(of, start);
             addresses.outer[upper] = addresses.entry(of, start, 1 << 16)?;
         }
-        // Where nothing is to be looked up there is something all the same.
+        // `within` reads from the first inner table even if there is nothing to look up.
         addresses.inner.resize(addresses.inner.len().max(256), 0);
         Some(addresses)
     }
 
-    /// What stands for `size` addresses. The first of `of` is the one that holds for `start`.
+    /// Returns the entry for `size` addresses from `start` on. The first of `of` is the class at `start`.
     fn entry(&mut self, of: &[Start], start: u32, size: u32) -> Option<u16> {
         if of.get(1).is_none_or(|&(next, _)| next > start + (size - 1)) {
             return of.first().map(|&(_, class)| class);
@@ -260,7 +262,7 @@ impl Addresses {
     }
 }
 
-/// The rest from the one on that holds for an address.
+/// Returns the starts from the last one on that is not after an address.
 fn from(of: &[Start], address: u32) -> &[Start] {
     let gone = of.iter().skip(1).take_while(|&&(start, _)| start <= address).count();
     &of[gone..]
@@ -279,7 +281,7 @@ impl Ports {
 }
 
 impl Pairs {
-    /// None so far, and right sets of `count` boxes as words.
+    /// Makes a table without entries, and the sets of the right classes, of `count` boxes, as words.
     fn new(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -296,7 +298,8 @@ impl Pairs {
         Some((Pairs { width: right.len() as u32, of: Vec::with_capacity(entries) }, right))
     }
 
-    /// The classes that pairs of classes make, of `count` boxes of which some are the last that count.
+    /// Returns the table of the classes that pairs of classes make, and the sets of these classes.
+    /// `is_last` is true for a box that hides all boxes after it.
     fn of_classes(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -304,7 +307,7 @@ impl Pairs {
         budget: &mut Budget,
     ) -> Option<(Pairs, Sets)> {
         let (mut pairs, right) = Pairs::new(left, right, count, budget)?;
-        // To find out whether a set is new takes as long again.
+        // Checking if a set is new takes as long again.
         budget.look(left.iter().map(|set| set.0.len()).sum::<usize>() * right.len())?;
         let last = Set::of((0..count as u32).filter(|&number| is_last(number))).words(count);
         let mut classes = Classes::default();
@@ -312,7 +315,7 @@ impl Pairs {
         for left in left {
             for right in &right {
                 left.meet(right, &last, &mut met);
-                // Neighbours are often the same.
+                // Neighbours are often equal.
                 let class = match before {
                     Some((ref set, class)) if *set == met => class,
                     _ => {
@@ -327,7 +330,7 @@ impl Pairs {
         Some((pairs, classes.sets))
     }
 
-    /// The first rules of pairs of classes.
+    /// Returns the table of the first rules of pairs of classes.
     fn of_rules(
         left: &[Rc<Set>],
         right: &[Rc<Set>],

@@ -1,11 +1,12 @@
 //! Finds the first of many boxes that a point lies in, by tables.
 //!
-//! Of each field only counts which boxes' ranges a value lies in: values of which this is the same are one *class*, which a
-//! table tells. So do pairs of classes, two fields at a time, until one table holds the first rule for each pair of the last
-//! two classes: those of both addresses, and those of ports and protocol (recursive flow classification, Gupta and McKeown,
-//! "Packet Classification on Multiple Fields", SIGCOMM 1999). No look-up depends on how many rules there are, and none
-//! waits for another packet's; but the tables grow with the product of the numbers of classes, so that they are made only
-//! where this is small. Where it is not, there are [`crate::cuts`].
+//! Of each field, only the set of boxes matters whose ranges contain the value. Values with the same set
+//! form a *class*. A table maps each value to its class. Further tables map pairs of classes to classes,
+//! two fields at a time. The last table holds the first rule for each pair of a class of both addresses and
+//! a class of ports and protocol (recursive flow classification, Gupta and McKeown, "Packet Classification
+//! on Multiple Fields", SIGCOMM 1999). The time of a look-up does not depend on the number of rules, and
+//! look-ups of several packets do not wait for each other. But the tables grow with the product of the
+//! numbers of classes, so they are made only if this is small. Otherwise, [`crate::cuts`] is used.
 
 mod build;
 #[cfg(test)]
@@ -13,35 +14,35 @@ mod tests;
 
 use crate::cuts::{GROUP, NONE, Points};
 
-/// The fields of a point: source, destination, two ports, protocol, and whether it is a later fragment.
+/// The number of fields of a point: source, destination, two ports, protocol, and 1 for a later fragment.
 pub const FIELDS: usize = 6;
 
-/// What [`Products::first`] says where a rule has to be asked whether it holds, which it leaves to others.
+/// The result of [`Products::first`] for a point where the caller has to check if a rule holds.
 pub const ASK: u32 = u32::MAX - 1;
 
-/// Boxes, ready to be looked at.
+/// Tables for the look-up of boxes.
 #[derive(Clone, Debug)]
 pub struct Products {
     addresses: [Addresses; 2],
     ports: [Ports; 2],
-    /// The class of a protocol, and behind those of all protocols those of later fragments.
+    /// The class of each protocol, followed by the classes of protocols of later fragments.
     protocols: Box<[u16; 512]>,
-    /// Classes of both addresses, of both ports, and of these with the protocol.
+    /// The classes of both addresses, of both ports, and of both ports with the protocol.
     pairs: Pairs,
     both_ports: Pairs,
     services: Pairs,
-    /// The first rule for a class of addresses and one of services.
+    /// The first rule for each pair of a class of addresses and a class of services.
     rules: Pairs,
 }
 
-/// In [`Products::rules`].
+/// The entry in [`Products::rules`] of points without a rule.
 const NO_RULE: u16 = u16::MAX;
 const ASK_FOR_RULE: u16 = u16::MAX - 1;
 
-/// Something for each pair of classes.
+/// A table of values for pairs of classes.
 #[derive(Clone, Debug, Default)]
 struct Pairs {
-    /// Classes on the right.
+    /// The number of classes on the right.
     width: u32,
     of: Vec<u16>,
 }
@@ -53,12 +54,13 @@ impl Pairs {
     }
 }
 
-/// The classes of addresses: a table for the upper half of their bits, one for each of the lower bytes where it matters.
+/// The classes of addresses: a table for the upper half of their bits, and tables for each of the lower
+/// bytes where these matter.
 #[derive(Clone, Debug)]
 struct Addresses {
     /// The class, or [`INNER`] and the number of a table in `inner`.
     outer: Box<[u16; 1 << 16]>,
-    /// Tables of 256 of the same, for the byte that follows.
+    /// Tables of 256 such entries, for the byte that follows.
     inner: Vec<u16>,
 }
 
@@ -71,10 +73,11 @@ impl Addresses {
         self.within(self.within(self.outer[(address >> 16) as usize], third), last)
     }
 
-    /// There is no branch, as it could not be foreseen: where nothing is to be looked up, the first one is.
+    /// Looks `byte` up in the table that `entry` names, or returns `entry` if it is a class. There is no
+    /// branch, because the processor could not predict it: without a table, the first table is read.
     #[inline(always)]
     fn within(&self, entry: u16, byte: u8) -> u16 {
-        // All ones where there is a table to look into.
+        // All bits set if there is a table to look into.
         let is_inner = 0u16.wrapping_sub(entry / INNER);
         let table = usize::from(entry & !INNER & is_inner);
         let inner = self.inner[table << 8 | usize::from(byte)];
@@ -82,7 +85,7 @@ impl Addresses {
     }
 }
 
-/// Ports that there are, and one more for packets without.
+/// The number of ports, and one more for packets without ports.
 const PORTS: usize = (1 << 16) + 1;
 
 /// The classes of ports.
@@ -97,7 +100,8 @@ impl Ports {
 }
 
 impl Products {
-    /// The first rule for each of the first `count` points, [`NONE`] for those without, [`ASK`] where it depends.
+    /// Returns the first rule for each of the first `count` points, [`NONE`] for points without a rule,
+    /// [`ASK`] if it depends on a condition.
     #[inline]
     pub fn first(&self, points: &Points<FIELDS>, count: usize) -> [u32; GROUP] {
         let [sources, destinations, source_ports, destination_ports, protocols, fragments] = points.fields();
@@ -130,7 +134,7 @@ impl Products {
         found
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory of the tables in bytes.
     pub fn size(&self) -> usize {
         let inner = self.addresses.each_ref().map(|addresses| &addresses.inner);
         let pairs = [&self.pairs, &self.both_ports, &self.services, &self.rules].map(|pairs| &pairs.of);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cuts::{ALL, Area, Cuts, Range};
 
-/// Ranges of a field of so many bits: prefixes, single values, ranges and everything.
+/// Generates ranges of a field of `bits` bits: prefixes, single values, ranges and everything.
 fn range(bits: u32) -> impl Strategy<Value = Range> {
     let top = u32::MAX >> (32 - bits);
     let value = move || {
@@ -30,7 +30,7 @@ fn area() -> impl Strategy<Value = Area<FIELDS>> {
     })
 }
 
-/// Points at the corners of boxes and beside them, and some without ports.
+/// Returns a point at the corners of boxes or next to them, sometimes without ports.
 fn corner(areas: &[Area<FIELDS>], choice: u32) -> [u32; FIELDS] {
     let mut random = fastrand::Rng::with_seed(choice.into());
     std::array::from_fn(|field| {
@@ -41,7 +41,8 @@ fn corner(areas: &[Area<FIELDS>], choice: u32) -> [u32; FIELDS] {
     })
 }
 
-/// What the tables say is what cuts find, and they ask only where a rule that may come first has to be asked.
+/// Checks that tables and cuts give the same results, and that tables return `ASK` only if a rule that may
+/// come first is not exact.
 fn agree(areas: &[Area<FIELDS>], all: &[[u32; FIELDS]]) {
     let products = Products::new(areas).unwrap();
     let cuts = Cuts::new(areas);
@@ -82,7 +83,7 @@ fn sets_whose_tables_would_be_large_have_none() {
     assert!(Products::new(&areas[..2000]).is_some());
 }
 
-/// What counts is not only how large the tables would be, but also how long it takes to make them, and the memory for that.
+/// Checks the limits of the time and of the memory for making the tables, not only of their size.
 #[test]
 fn sets_whose_tables_would_take_long_to_make_have_none() {
     let host = |number: u32| (number, number);

@@ -1,4 +1,4 @@
-//! Chains: elements with arrows between them.
+//! Looks up chains: elements with arrows between them.
 
 use super::elements::Resolved;
 use super::{Resolver, Scope};
@@ -46,7 +46,7 @@ impl<'s> Resolver<'s, '_> {
         }
     }
 
-    /// `a, b :: Class` declares both if no arrow follows.
+    /// Declares all elements of `a, b :: Class`, which has this meaning if no arrow follows.
     fn share_declaration(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
         let Some(list) = chain.lists.first() else { return };
         let mut bare = Vec::new();
@@ -110,7 +110,8 @@ impl<'s> Resolver<'s, '_> {
         out
     }
 
-    /// `input` at the start of a chain and `output` at its end may be left out.
+    /// Returns the pseudoelement that was left out: `input` at the start of a chain, or `output` at its
+    /// end.
     fn missing(&mut self, scope: &mut Scope<'s>, span: Span, is_first: bool, is_last: bool) -> Resolved {
         match scope.pseudo.last() {
             Some(&(input, _)) if is_first && !is_last => Resolved::of(input),
@@ -134,8 +135,8 @@ enum Side {
     Right,
 }
 
-/// One side of a list of elements. Where the first element of a chain is left out, its ports stand alone and
-/// are those on the right.
+/// Returns the ends on one side of a list of elements. If the first element of a chain is left out, the
+/// ports written without an element are its output ports.
 fn ends<'a>(resolved: &[Resolved], list: &'a ElementList, side: Side, is_first: bool) -> Vec<End<'a>> {
     let end = |(index, resolved): (usize, &Resolved)| {
         let element = list.elements.get(index);

@@ -1,4 +1,4 @@
-//! Elements of a chain: declarations, names, anonymous elements and groups.
+//! Looks up the elements of a chain: declarations, names, anonymous elements and groups.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use crate::program::*;
 use crate::source::Span;
 use crate::syntax::Body;
 
-/// An element of a chain: where connections arrive and leave, and the ports of a group.
+/// An element of a chain: the slots at which connections arrive and leave, and the ports of a group.
 #[derive(Clone, Copy)]
 pub(super) struct Resolved {
     pub(super) input: SlotId,
     pub(super) output: SlotId,
-    /// Number of input and output ports, for a group.
+    /// The numbers of input and output ports, for a group.
     pub(super) group: Option<(usize, usize)>,
 }
 
 impl<'s> Resolver<'s, '_> {
-    /// `name :: class(config)`
+    /// Declares `name :: class(config)`.
     pub(super) fn declare(
         &mut self,
         scope: &mut Scope<'s>,
@@ -56,7 +56,7 @@ impl<'s> Resolver<'s, '_> {
         slot
     }
 
-    /// An element that gets the name `base@N` once all other names are known.
+    /// Adds an element that gets the name `base@N` once all other names are known.
     pub(super) fn anonymous(
         &mut self,
         scope: &mut Scope<'s>,
@@ -70,7 +70,8 @@ impl<'s> Resolver<'s, '_> {
         slot
     }
 
-    /// An identifier that is no declaration: an element, or else an anonymous element of that class.
+    /// Looks up an identifier that is not a declaration: an element, otherwise an anonymous element of that
+    /// class.
     pub(super) fn name(
         &mut self,
         scope: &mut Scope<'s>,
@@ -124,7 +125,7 @@ impl<'s> Resolver<'s, '_> {
         Resolved::of(scope.slot(text, SlotKind::Lost, span))
     }
 
-    /// `( ... )`; its body belongs to the scope around it.
+    /// Adds a group `( ... )`. Its body belongs to the enclosing scope.
     pub(super) fn group(&mut self, scope: &mut Scope<'s>, body: &Body, span: Span) -> Resolved {
         let input = scope.slot("group", SlotKind::GroupInput, span);
         let output = scope.slot("group", SlotKind::GroupOutput, span);
@@ -136,7 +137,8 @@ impl<'s> Resolver<'s, '_> {
         Resolved { input, output, group: Some(ports) }
     }
 
-    /// How many ports the links from `first_link` on give to a group, or to the compound element of that name.
+    /// Returns the numbers of input and output ports that the links from `first_link` on give to a group,
+    /// or to the compound element named `compound`.
     pub(super) fn group_ports(
         &mut self,
         scope: &Scope<'s>,
