@@ -45,6 +45,23 @@ fn both_directions_are_one_flow() {
 }
 
 #[test]
+fn pulled_packets_are_dropped_for_the_reasons_of_pushed_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines =
+        "1 1.0.0.1 1 2.0.0.2 2 U - - 1\n2 1.0.0.1 3 2.0.0.2 2 U - - 1\n3 1.0.0.1 1 2.0.0.2 2 I - - 2\n";
+    let input = trace(folder.path(), lines);
+    let reasons = |chain: &str| {
+        let text = format!("FromIPSummaryDump({input}, STOP true, ZERO true) -> {chain} -> Discard");
+        let report = Run::trace().text(&text, &[]).unwrap().report;
+        report.elements.iter().find(|element| element.name == "f").unwrap().drops.clone()
+    };
+    let pushed = reasons("f :: AggregateIPFlows(CAPACITY 1)");
+    assert_eq!(pushed.values().sum::<u64>(), 2);
+    assert!(pushed.len() == 2, "{pushed:?}");
+    assert_eq!(reasons("Queue -> f :: AggregateIPFlows(CAPACITY 1) -> Unqueue"), pushed);
+}
+
+#[test]
 fn flows_end() {
     let udp =
         "1 1.0.0.1 1 2.0.0.2 2 U - - 1\n61 1.0.0.1 1 2.0.0.2 2 U - - 1\n122 1.0.0.1 1 2.0.0.2 2 U - - 1\n";

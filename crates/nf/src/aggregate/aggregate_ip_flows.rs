@@ -64,7 +64,7 @@ use element::{
     manual,
 };
 use flow::{FiveTupleKey, FlowId, FlowTable, KeyHasher};
-use packet::Annotations;
+use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, FromBytes, icmp, ip_protocol, ipv4, tcp};
 
 use super::AGGREGATE;
@@ -592,6 +592,7 @@ impl Element for AggregateIpFlows {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         // Pulled packets never wait.
         let mut left = cx.batch();
+        let mut reasons = [DropReason::NoMatch; BATCH_CAPACITY];
         batch.sift(
             |packet| {
                 let fate = self.handle(cx, packet);
@@ -602,12 +603,15 @@ impl Element for AggregateIpFlows {
                 }
             },
             // The batch has room for all packets of the batch that they come from.
-            |packet, _| drop(left.push(packet)),
+            |packet, reason| {
+                reasons[left.len()] = reason;
+                drop(left.push(packet));
+            },
         );
-        match cx.outputs() {
-            2.. => cx.emit(1, left),
-            _ => cx.drop_all(left, DropReason::NoMatch),
+        for (packet, reason) in left.drain().zip(reasons) {
+            cx.emit_one(1, packet, reason);
         }
+        cx.recycle(left);
         self.set_timer(cx);
     }
 
