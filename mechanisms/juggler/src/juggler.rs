@@ -56,6 +56,7 @@
 //!   interfaces and the machine, if they cut them, count the identification up.
 //! - `QUEUE`: the maximum memory in bytes of a flow's waiting segments; a segment takes 2368. If the limit
 //!   is exceeded, all of them leave.
+//!
 //! ## Handlers
 //! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the arguments.
 //! - `inseq_timeout`, `ofo_timeout`: the time-outs.

@@ -210,7 +210,7 @@ struct PathSelector {
     blocks: Vec<Block>,
     /// The output that is next in turn.
     next: usize,
-    /// One batch for each output; empty except while packets are sorted.
+    /// A batch for each output; empty except while packets are sorted.
     sorted: Vec<Batch>,
     /// The number of packets, by output.
     packets: Vec<u64>,

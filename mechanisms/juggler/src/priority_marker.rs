@@ -122,7 +122,7 @@ pub static CLASS: Class = Class {
 
 /// The time after which a connection without ACKs expires if there is no room for other connections.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
-/// The number of connections that are examined for expired ones when there is no room for a new connection.
+/// The number of connections that are checked for expiry when there is no room for a new connection.
 const SEARCH: usize = 64;
 /// The largest TCP window (RFC 7323, section 2.3): numbers that are farther away belong to another
 /// connection.

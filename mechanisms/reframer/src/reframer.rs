@@ -42,6 +42,7 @@
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet
 //!   pool. A flow also leaves early when 65,536 packets, and four times as many packets as are held, have
 //!   arrived since its first packet.
+//!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
 //! - `elephants`, `slo`, `max_held`: the arguments.

@@ -1,5 +1,5 @@
 //! # SFMaker
-//! Reframer with the arguments, units and defaults of FastClick's element of this name.
+//! Holds packets like Reframer, with the arguments, units and defaults of FastClick's element of this name.
 //!
 //! The element does what Reframer does, on any number of threads, for IPv6 too, and without losing packets:
 //! packets that a flow holds leave before a packet that is not held, and all packets leave at the end of a
