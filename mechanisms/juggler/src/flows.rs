@@ -178,7 +178,8 @@ impl Flows {
 
     /// Opens a flow with `start` as the first estimate of its next sequence number. If there is no room,
     /// another flow is evicted. TCP flows learn their next number (`learns`), other flows have none.
-    /// Returns `None` for a datagram if only flows with waiting segments could be evicted.
+    /// Returns `None` for a datagram if only flows with waiting TCP segments could be evicted, and for any
+    /// packet if memory cannot be allocated.
     pub fn open(
         &mut self,
         key: &FlowKey,
@@ -243,9 +244,9 @@ impl Flows {
             && self.flows[index as usize].queue.has_memory_for_another()
     }
 
-    /// Returns the list whose first flow is evicted: a list with a flow that has been silent for so long
-    /// that no loss is repaired any more, otherwise the first non-empty list. A datagram evicts no flow
-    /// with waiting TCP segments.
+    /// Returns the list whose first flow is evicted: the list of loss recovery or of inactive flows, if its
+    /// first flow has been silent for so long that no loss is repaired any more; otherwise the first list
+    /// that has flows. A datagram evicts no flow with waiting TCP segments.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<List> {
         let is_old = |list: &List| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);

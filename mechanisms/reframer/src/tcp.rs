@@ -140,7 +140,8 @@ impl Sorter {
     }
 }
 
-/// Returns the view of a packet that is an ACK without data or other flags, with correct checksums.
+/// Returns the view of a packet that is an ACK without data, with no other flags than ECE and CWR and with
+/// correct checksums.
 fn pure_ack(packet: &Packet) -> Option<View<'_>> {
     let view = view(packet)?;
     let header = view.segment.header;

@@ -211,8 +211,8 @@ impl Headers {
     }
 
     /// Reverts the changes of [`shorten`](Self::shorten) in a packet with these headers, as far as they are
-    /// present. True if the DSCP was the expected one; another DSCP is kept. `payload` is the checksum of
-    /// the whole payload, for a checksum that has been filled in.
+    /// present. Returns false if another DSCP has replaced the mark; that DSCP is kept. `payload` is the
+    /// checksum of the whole payload, for a checksum that has been filled in.
     #[inline]
     pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;

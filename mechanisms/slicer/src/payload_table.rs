@@ -1,5 +1,5 @@
 //! # PayloadTable
-//! Keeps the payloads of sliced packets until their headers come back.
+//! Keeps the payloads of sliced packets until their headers return.
 //!
 //! Slice parks the payloads of packets here, and Splice joins them again; all elements that name one table
 //! belong together. Each worker has a table of its own, and a token identifies the worker. If a network

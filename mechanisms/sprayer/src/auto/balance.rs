@@ -7,8 +7,9 @@ use crate::spray::STEP;
 
 /// The busy part of a worker's time from which on packets are given away; a less busy worker keeps up.
 const BUSY: f32 = 0.8;
-/// The excess of a worker's load over the average from which on packets are given away, as a moving average
-/// in which the last window has the given weight; and the excess that is corrected afterwards.
+/// The excess of a worker's load over the average from which on packets are given away (`UNEVEN`), as a
+/// moving average in which the last window has the weight `WEIGHT`; and the excess that is corrected
+/// afterwards (`EVEN`).
 const UNEVEN: f32 = 1.0 / 16.0;
 const WEIGHT: f32 = 1.0 / 8.0;
 const EVEN: f32 = 1.0 / 256.0;
@@ -183,8 +184,8 @@ impl Row {
         }
         self.tried += 1;
         follow(&mut self.parted);
-        // The cost of packets may have decreased: it is at most the time per packet that the worker has
-        // kept.
+        // The cost of packets may have decreased: it is at most the worker's busy time divided by the
+        // number of packets that the worker has handled itself.
         if own.packets > 0.0 {
             self.whole = self.whole.min(own.nanoseconds / own.packets);
         }
