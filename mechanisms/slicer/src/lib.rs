@@ -8,7 +8,9 @@
 //! headers that a network function may put around packets, and `encapsulated` finds sliced packets inside
 //! of them and joins them there.
 //!
-//! A *valid* token is a token of this run: it decrypts with the key of this run. Invariants:
+//! A *valid* token is a token of this run: it decrypts with the key of this run.
+//!
+//! Invariants:
 //! - A sliced packet is a valid packet. Joined, it equals the packet that the network function would have
 //!   made of the whole packet.
 //! - A payload leaves at most once, and only after the headers that it came with: a token is valid in one
