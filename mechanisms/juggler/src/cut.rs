@@ -1,42 +1,41 @@
-//! What a device has left to be done, done here: large segments become those that they stand for, and checksums are
-//! completed.
+//! Software versions of device offloads: cuts large segments, and completes checksums.
 
 use element::{Base, Cx, DropReason, Packet};
 use packet::VirtioNet;
 use wire::LinkType;
 use wire::offload::{Segments, completed, set_checksum};
 
-/// Cuts large segments; keeps its memory from one to the next.
+/// A cutter of large segments, which reuses its memory.
 #[derive(Default)]
 pub(crate) struct Cutter {
     whole: Vec<u8>,
     one: Vec<u8>,
 }
 
-/// Whether a packet stands for many segments.
+/// True if a packet is a large segment.
 #[inline]
 pub(crate) fn is_large_segment(packet: &Packet) -> bool {
     packet.annotations().virtio.gso_type & !VirtioNet::ECN != 0
 }
 
-/// Whether a packet's checksum is left to a device.
+/// True if the checksum of a packet is left to a device.
 #[inline]
 pub(crate) fn is_partial(packet: &Packet) -> bool {
     packet.annotations().virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0
 }
 
-/// Completes the checksum of a packet that a device should have completed.
+/// Completes a checksum that was left to a device.
 pub(crate) fn complete(packet: &mut Packet) {
     let virtio = packet.annotations().virtio;
     let start = usize::from(virtio.checksum_start);
     let checksum = completed(packet.chunks(), start);
-    // A field outside of the packet is nobody's.
+    // A checksum field outside of the packet is ignored.
     let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
     packet.annotations_mut().virtio.flags &= !VirtioNet::NEEDS_CHECKSUM;
 }
 
 impl Cutter {
-    /// Hands on the segments that a packet stands for, with all checksums complete.
+    /// Cuts a large segment, and passes the resulting segments to `each`, with complete checksums.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
         let virtio = packet.annotations().virtio;
         let size = usize::from(virtio.gso_size);
@@ -44,7 +43,7 @@ impl Cutter {
         packet.chunks().for_each(|chunk| self.whole.extend_from_slice(chunk));
         let of = |link| Segments::of(&self.whole, link, self.whole.len(), size);
         let own = LinkType::from_number(packet.link());
-        // Its link header may have been taken off.
+        // The link header may have been stripped.
         let links = match packet.offset(Base::Network) {
             Some(0) => [LinkType::RawIp, own],
             _ => [own, LinkType::RawIp],

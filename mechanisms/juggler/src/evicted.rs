@@ -1,14 +1,14 @@
-//! Flows that were evicted a short time ago: the numbers by which their reordering is measured, which would else be forgotten
-//! just where reordering is worst.
+//! Flows that were evicted recently: the numbers by which their reordering is measured. Without them, the
+//! counts would miss reordering exactly where it is worst.
 
 use element::Timestamp;
 
 use crate::flows::{Expected, MENDED, SENT_AGAIN};
 use crate::key::FlowKey;
 
-/// Flows that may be at the same place.
+/// The number of flows per bucket.
 const WAYS: usize = 4;
-/// Fewest and most places: 16 KiB, and 4 MiB.
+/// The minimum and maximum number of buckets: 16 KiB and 4 MiB.
 const FEWEST: usize = 1 << 6;
 const MOST: usize = 1 << 14;
 
@@ -20,13 +20,13 @@ struct Former {
     since: Timestamp,
 }
 
-/// Flows that were evicted; a fixed number of them, of which the older ones give way.
+/// A table of evicted flows, of fixed size; newer flows replace older flows.
 pub(crate) struct Evicted {
     places: Vec<[Former; WAYS]>,
 }
 
 impl Evicted {
-    /// Remembers several times as many flows as a table has.
+    /// Creates a table for several times as many flows as the flow table has.
     pub(crate) fn new(flows: usize) -> Evicted {
         let none = Former { key: FlowKey::NONE, expected: Expected::default(), since: Timestamp::ZERO };
         let places = flows.saturating_mul(WAYS).clamp(FEWEST, MOST).next_power_of_two();
@@ -38,7 +38,7 @@ impl Evicted {
         self.places.get_mut(place)
     }
 
-    /// Remembers a flow.
+    /// Saves a flow.
     pub(crate) fn add(&mut self, key: FlowKey, expected: Expected, now: Timestamp) {
         let Some(place) = self.place(&key) else { return };
         if let Some(oldest) = place.iter_mut().min_by_key(|former| former.since) {
@@ -46,8 +46,9 @@ impl Evicted {
         }
     }
 
-    /// The numbers of a flow that is there again with a segment of this number. Nothing is known of a flow that was evicted too
-    /// long ago, or whose numbers are far from this one, as those of another connection are.
+    /// Removes and returns the numbers of a flow that is opened again with a segment of number `start`.
+    /// Numbers are dropped if the flow was evicted too long ago, or if they are far from `start`, as
+    /// numbers of another connection are.
     pub(crate) fn take(&mut self, key: &FlowKey, start: u32, now: Timestamp) -> Expected {
         let former =
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));
@@ -60,7 +61,7 @@ impl Evicted {
         former.expected.map(|number| number.filter(|number| is_recent && is_near(number)))
     }
 
-    /// Forgets all of them.
+    /// Removes all flows.
     pub(crate) fn clear(&mut self) {
         for former in self.places.iter_mut().flatten() {
             former.key = FlowKey::NONE;

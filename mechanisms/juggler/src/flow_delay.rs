@@ -1,29 +1,31 @@
 //! # FlowDelay
-//! Delays each flow by a time of its own, as a wide-area network does whose hosts are at different distances.
+//! Delays each flow by a time of its own, like a wide-area network whose hosts are at different distances.
 //!
-//! A flow's delay lies between DELAY - SPREAD and DELAY + SPREAD, each as likely as another, and never changes: it follows from a
-//! hash of addresses, protocol and ports, so that nothing has to be remembered of flows. The two directions of a connection are
-//! two flows. Packets of one flow keep their order; those of different flows do not. Fragments and IP packets without ports go by
-//! their addresses and protocol, and what is not IP is delayed by DELAY.
+//! The delay of a flow lies between DELAY - SPREAD and DELAY + SPREAD, uniformly distributed, and never
+//! changes. It follows from a hash of addresses, protocol and ports, so the element keeps no state of
+//! flows. The two directions of a connection are two flows. Packets of one flow keep their order; packets
+//! of different flows do not. Fragments and IP packets without ports are hashed by addresses and protocol.
+//! Packets that are not IP are delayed by DELAY.
 //!
-//! Packets leave exactly when their delay has passed under the captures' time, and behind the task at hand else. At the
-//! end of a run everything leaves. Each worker has a network of its own, in which a flow's delay is the same.
+//! Packets leave exactly when their delay has passed under the trace clock, otherwise after the running
+//! task. At the end of a run all packets leave. Each worker has a network of its own, in which a flow has
+//! the same delay.
 //!
 //! ## Usage
 //! `FlowDelay(DELAY [, SPREAD, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DELAY`: how long packets are under way; up to 1048576 s.
-//! - `SPREAD`: by how much a flow's delay is more or less than that; no more than DELAY.
-//! - `CAPACITY`: most packets under way, in about 50 bytes each beside its slot of the packet memory; those that find
-//!   no room are dropped.
-//! - `SEED`: chooses the hash: with another one, flows have other delays. Without it, delays are others in each run, but under the
-//!   trace clock.
+//! - `DELAY`: the mean delay of packets; up to 1048576 s.
+//! - `SPREAD`: the maximum difference between a flow's delay and DELAY; no more than DELAY.
+//! - `CAPACITY`: the maximum number of packets that are delayed at a time, in about 50 bytes each besides
+//!   the slot of the packet pool; packets that find no room are dropped.
+//! - `SEED`: selects the hash: with another seed, flows have other delays. Without it, delays differ from
+//!   run to run, except under the trace clock.
 //!
 //! ## Handlers
 //! - `delay`: the mean delay.
-//! - `held`: packets under way.
-//! - `drops`: packets that found no room.
+//! - `held`: the number of packets that are delayed at present.
+//! - `drops`: the number of packets that found no room.
 //! - `reset_counts`: sets the count to zero.
 //!
 //! ## Example
@@ -97,16 +99,17 @@ struct FlowDelay {
     delay: Timestamp,
     spread: Timestamp,
     capacity: usize,
-    /// Chosen by the user.
+    /// The seed, if it was configured.
     seed: Option<u64>,
     hasher: KeyHasher,
     under_way: UnderWay,
-    /// Nothing that comes leaves earlier, because packets of an element that had other delays are under way.
+    /// The earliest time at which arriving packets leave, because packets of a predecessor with other
+    /// delays are still held.
     not_before: Timestamp,
     drops: u64,
 }
 
-/// What a new element goes on with.
+/// The state that a successor takes over.
 struct Inherited {
     under_way: UnderWay,
     drops: u64,

@@ -1,18 +1,21 @@
-//! The life of flows: five phases, five lists, and what lets segments go (Juggler paper, sections 4.1 to 4.3).
+//! The life cycle of flows: five phases, five lists, and the conditions that flush segments (Juggler paper,
+//! sections 4.1 to 4.3).
 //!
-//! | phase | list | what is known |
+//! | phase | list | state |
 //! | --- | --- | --- |
-//! | initial | none | nothing: the flow has no entry |
-//! | build-up | active, or gap | a guess of the next sequence number, which may go back until the batch is over |
-//! | active merging | active, or gap | what has gone; segments wait for those in front of them or for more to be merged with |
-//! | post merging | inactive | what has gone; nothing waits |
-//! | loss recovery | loss recovery | the first byte that was waited for in vain; until it comes, the flow is not given up |
+//! | initial | none | none: the flow has no entry |
+//! | build-up | active, or gap | an estimate of `seq_next`, which may decrease until the batch is over |
+//! | active merging | active, or gap | `seq_next`; segments wait for missing segments, or to be merged |
+//! | post merging | inactive | `seq_next`; no segments wait |
+//! | loss recovery | loss recovery | `lost_seq`, the first missing byte; the flow is evicted last |
 //!
-//! Flows of datagrams have a list of their own. The paper has one list of active flows and evicts the one that has been in it
-//! for longest, which is the one that waits behind a gap: here flows without a gap are evicted before those with one.
+//! Here `seq_next` is the next expected sequence number. Flows of datagrams have a list of their own. The
+//! paper has one list of active flows and evicts the flow that has been in it for longest, which is the
+//! flow that waits after a gap. Here flows without a gap are evicted before flows with a gap.
 //!
-//! What leaves is put into [`Flows::released`], in the order in which it is to leave. Time is a parameter. Nobody looks at
-//! clocks per packet: flows that may be due are noted at the end of a batch, and in a heap in the order of their times.
+//! Flushed segments are put into [`Flows::released`], in the order in which they are to leave. Time is a
+//! parameter. No time is checked per packet: flows that may be due are collected and checked at the end of
+//! a batch, and a heap orders flows by their times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,69 +30,71 @@ use crate::key::FlowKey;
 pub use crate::phases::{List, Phase, Reason};
 use crate::queue::{Piece, Queue, Run, is_before};
 
-/// What can be set.
+/// The limits, which are arguments of the element.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Flows at a time.
+    /// The maximum number of flows at a time.
     pub flows: usize,
-    /// The time for which segments in sequence wait for more: from when the flow last let some go, or from when the first
-    /// that waits came, if that was later.
+    /// The time for which segments in sequence wait for more (`inseq_timeout`), counted from the last flush
+    /// of the flow or from the arrival of the first waiting segment, whichever is later.
     pub in_sequence: Timestamp,
-    /// How long segments behind a gap wait.
+    /// The time for which segments wait after a gap (`ofo_timeout`).
     pub out_of_order: Timestamp,
-    /// Slots of a flow that wait.
+    /// The maximum number of packet slots that the waiting segments of a flow occupy.
     pub slots: u32,
-    /// Whether segments become large ones.
+    /// True if segments are merged.
     pub merges: bool,
 }
 
-/// No flow.
+/// The index of no flow.
 const NONE: u32 = u32::MAX;
-/// Farther ahead than any window reaches (RFC 7323, section 2.3).
+/// A distance in bytes ahead that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// A segment that lies no farther before what has gone was sent again: the largest window that Linux's receivers open by
-/// themselves (`tcp_rmem`).
+/// A segment that is at most this many bytes before `next` counts as a retransmission: the largest window
+/// that Linux receivers open without configuration (`tcp_rmem`).
 pub(crate) const SENT_AGAIN: u32 = 32 << 20;
-/// Segments in a row that lie farther from what has gone, after which the flow starts anew.
+/// The number of consecutive segments farther from `next` after which the flow is learned again.
 const STRANGE: u8 = 64;
 
-/// A loss that is older than this is not mended any more: TCP sends again after a second at the latest, if it has seen a
-/// few round trips (RFC 6298, section 2).
+/// The age after which a loss is not repaired any more: TCP retransmits after a second at the latest, once
+/// it has measured a few round trips (RFC 6298, section 2).
 pub(crate) const MENDED: Timestamp = Timestamp::from_secs(1);
-/// A SYN that lies closer than this before what has gone was sent again.
+/// A SYN that is less than this many bytes before `next` counts as a retransmission.
 const AGAIN: u32 = 1 << 16;
 
-/// Numbers that reordering is measured by (RFC 4737, section 3): the one behind what came, and the one behind what left.
+/// The next expected sequence numbers by which reordering is measured (RFC 4737, section 3): of the
+/// segments that arrive, and of the segments that leave.
 pub(crate) type Expected = [Option<u32>; 2];
 
-/// A flow.
+/// The state of a flow.
 struct Flow {
     id: Option<FlowId>,
     phase: Phase,
     is_tcp: bool,
     list: List,
-    /// Neighbours in its list.
+    /// The indices of the previous and the next flow of the list.
     before: u32,
     behind: u32,
-    /// The number behind what has gone.
+    /// The next expected sequence number, after the data that has been flushed (`seq_next`).
     next: u32,
-    /// The first byte that is missing, in loss recovery.
+    /// The first missing byte, in loss recovery (`lost_seq`).
     lost: u32,
-    /// When it last let something go.
+    /// The time of the last flush.
     flushed: Timestamp,
     queue: Queue,
     slots: u32,
-    /// Whether its segments become large ones.
+    /// True if the segments of the flow are merged.
     merges: bool,
-    /// Segments in a row that lie far from what has gone.
+    /// The number of consecutive segments that are far from `next`.
     strange: u8,
-    /// Whether it is to be looked at when the batch is over, and whether the heap has each of its times.
+    /// True if the flow is to be checked at the end of the batch; and, for each [`Wait`], true if the heap
+    /// has an entry.
     is_ready: bool,
     is_armed: [bool; 2],
     expected: Expected,
 }
 
-/// What a flow is waiting for.
+/// The kind of time-out that a flow waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wait {
     InSequence,
@@ -99,37 +104,37 @@ enum Wait {
 /// Counts.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Flows evicted, by list.
+    /// The number of evicted flows, by list.
     pub evictions: [u64; List::ALL.len()],
-    /// How often a time-out let something go.
+    /// The number of time-outs that flushed segments.
     pub timeouts: u64,
-    /// Segments that came, and that left, behind a later one of their flow.
+    /// The number of segments that arrived, and that left, after a later segment of their flow.
     pub reordered: [u64; 2],
 }
 
 /// The flows of one worker.
 pub struct Flows {
-    /// What can be set; may be changed at any time but for the number of flows.
+    /// The limits. All of them may be changed at any time, except the number of flows.
     pub limits: Limits,
     table: FlowTable<FlowKey>,
     flows: Vec<Flow>,
-    /// First, last and number of flows of each list.
+    /// The first flow, the last flow and the number of flows of each list.
     lists: [(u32, u32, usize); List::ALL.len()],
     evicted: Evicted,
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
-    /// What leaves.
+    /// The runs that have been flushed, with reasons.
     pub released: Vec<(Run, Reason)>,
-    /// Counts.
+    /// The counts.
     pub counts: Counts,
 }
 
 impl Flows {
-    /// Without flows.
+    /// Creates a table without flows.
     ///
     /// # Errors
-    /// Where there is no memory for so many.
+    /// If there is no memory for `limits.flows` flows.
     pub fn new(limits: Limits) -> Result<Flows, TableError> {
         Ok(Flows {
             table: FlowTable::new(limits.flows)?,
@@ -145,23 +150,24 @@ impl Flows {
         })
     }
 
-    /// Packets that wait.
+    /// Returns the number of packets that wait.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Flows in a list.
+    /// Returns the number of flows in a list.
     pub fn length(&self, list: List) -> usize {
         self.lists[list as usize].2
     }
 
-    /// The flows of all packets of a batch, so that waits for memory overlap.
+    /// Looks up the flows of all packets of a batch together, so that cache misses overlap.
     #[inline]
     pub fn look_up(&self, keys: &[FlowKey], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         self.table.lookup_batch(keys, hashes, ids);
     }
 
-    /// A flow that was looked up before, if it is still there, or one that has been opened since.
+    /// Returns the index of a flow. `seen` is the result of an earlier look-up, which is used if the flow
+    /// still exists; a flow that was opened since is found, too.
     #[inline]
     pub fn find(&self, key: &FlowKey, hash: u32, seen: Option<FlowId>) -> Option<u32> {
         match seen {
@@ -170,9 +176,10 @@ impl Flows {
         }
     }
 
-    /// Gives a flow an entry, with a segment of it as the first guess; where there is no room, another one is evicted. TCP's
-    /// next number is to be learnt; of others there is none. `None` for a datagram where only flows could give way of
-    /// which segments wait.
+    /// Opens a flow with `start` as the first estimate of its next sequence number. If there is no room,
+    /// another flow is evicted. TCP flows learn their next number (`learns`), other flows have none.
+    /// Returns `None` for a datagram if only flows with waiting TCP segments could be evicted, and for any
+    /// packet if memory cannot be allocated.
     pub fn open(
         &mut self,
         key: &FlowKey,
@@ -202,7 +209,7 @@ impl Flows {
             true => (Phase::BuildUp, self.evicted.take(key, start, now)),
             false => (Phase::ActiveMerging, Expected::default()),
         };
-        // Times that the heap has of the place's last flow find nothing due.
+        // Heap entries of the flow that had this index before find nothing due.
         let (is_armed, is_ready) = (flow.is_armed, flow.is_ready);
         *flow = Flow {
             id: Some(id),
@@ -221,7 +228,7 @@ impl Flows {
         Some(index)
     }
 
-    /// True if there is memory for another flow, and for the times and looks of all.
+    /// True if there is memory for another flow, and for the heap and ready entries of all flows.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.flows.len() + 1;
         self.flows.try_reserve(1).is_ok()
@@ -229,15 +236,17 @@ impl Flows {
             && self.ready.try_reserve(most.saturating_sub(self.ready.len())).is_ok()
     }
 
-    /// True if there is memory for a run in a flow's queue, and for all that waits to be released together.
+    /// True if there is memory for a run in a flow's queue, and for releasing all waiting segments
+    /// together.
     #[inline]
     fn has_memory_for_run(&mut self, index: u32) -> bool {
         self.released.try_reserve(self.held + 2).is_ok()
             && self.flows[index as usize].queue.has_memory_for_another()
     }
 
-    /// The list whose first flow gives way: one of which nothing has been seen for so long that no loss is mended any more,
-    /// else the lists in their order. No datagram makes a flow give way of which segments of TCP wait.
+    /// Returns the list whose first flow is evicted: the list of loss recovery or of inactive flows, if its
+    /// first flow has been silent for so long that no loss is repaired any more; otherwise the first list
+    /// that has flows. A datagram evicts no flow with waiting TCP segments.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<List> {
         let is_old = |list: &List| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);
@@ -251,7 +260,7 @@ impl Flows {
             .or_else(|| lists.iter().find(has_flows).copied())
     }
 
-    /// Takes a flow's entry away, and remembers what reordering is measured by.
+    /// Evicts a flow, and saves the numbers by which its reordering is measured.
     fn evict(&mut self, index: u32, now: Timestamp) {
         let key = self.close(index, Reason::Evicted);
         let flow = &self.flows[index as usize];
@@ -260,12 +269,12 @@ impl Flows {
         }
     }
 
-    /// Whether a flow can be opened without another one giving way.
+    /// True if a flow can be opened without an eviction.
     pub fn has_room(&self) -> bool {
         self.table.stats().entries < self.limits.flows
     }
 
-    /// Changes what is waited for, also by flows that wait already.
+    /// Changes the limits, also for segments that wait already.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.due.clear();
@@ -275,7 +284,7 @@ impl Flows {
         }
     }
 
-    /// Gives a flow an entry whose next number a segment has told that opens its connection.
+    /// Opens a flow whose next sequence number is known from the segment that opens its connection.
     pub fn open_connection(&mut self, key: &FlowKey, hash: u32, next: u32, merges: bool, now: Timestamp) {
         if let Some(index) = self.open(key, hash, next, false, merges, now) {
             self.flows[index as usize].expected[0] = Some(next);
@@ -283,14 +292,15 @@ impl Flows {
         }
     }
 
-    /// A segment of TCP. What is given back goes on at once, behind what is released; so does what there is no memory for.
+    /// Takes a TCP segment. A returned packet is to be forwarded at once, after the released segments; this
+    /// includes packets for which there is no memory.
     #[inline]
     pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
         let flow = &mut self.flows[index as usize];
         let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
         if is_plain && flow.phase != Phase::BuildUp && flow.expected[0] == Some(segment.sequence) {
-            // It comes right behind the last one, as nearly all do.
+            // The segment follows the last one directly, as nearly all segments do.
             let end = segment.sequence.wrapping_add(segment.length.into());
             let merges = self.limits.merges && flow.merges;
             if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
@@ -325,12 +335,13 @@ impl Flows {
         None
     }
 
-    /// A segment of TCP that needs to be looked at.
+    /// Takes a TCP segment that is not simply the next one.
     fn take_closely(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
-            // What it acknowledges is news at once, also behind a gap; but it passes nothing that is in sequence.
+            // Acknowledgments are forwarded at once, even after a gap, but they do not overtake segments in
+            // sequence.
             if !is_before(run.start, flow.next) {
                 self.give_way(index, now);
             }
@@ -358,13 +369,14 @@ impl Flows {
         self.add(index, run, now);
     }
 
-    /// Lets go what is in sequence, for something of the flow that passes.
+    /// Flushes segments in sequence ahead of a packet of the flow that passes.
     pub fn give_way(&mut self, index: u32, now: Timestamp) {
         self.release_in_sequence(index, Reason::Acknowledgment, now);
         self.settle(index, now);
     }
 
-    /// A segment has passed by: if it was the next one, the flow goes on behind it.
+    /// Accounts for a segment that has passed: if it was the next one, the next expected number moves to
+    /// its end.
     pub fn pass_by(&mut self, index: u32, segment: &Segment, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if segment.is_tcp && segment.sequence == flow.next {
@@ -376,7 +388,8 @@ impl Flows {
         }
     }
 
-    /// A datagram: behind those that came before. One that there is no memory for is given back, and goes on at once.
+    /// Takes a datagram and appends it to the datagrams that arrived before. Returns the packet if there is
+    /// no memory for it; it is then to be forwarded at once.
     #[inline]
     pub fn take_unordered(&mut self, index: u32, piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
         if !self.has_memory_for_run(index) {
@@ -390,7 +403,7 @@ impl Flows {
         None
     }
 
-    /// Puts a run into the queue and lets go what is complete by that.
+    /// Inserts a run into the queue, and flushes segments that are complete.
     #[inline]
     fn add(&mut self, index: u32, run: Run, now: Timestamp) {
         self.held += run.chain.packets();
@@ -407,8 +420,8 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// A segment before what has gone. Segments that were sent again, however many, do not start the flow anew: what comes
-    /// behind them would be held as if something were missing.
+    /// Takes a segment before `next`. Retransmissions, however many, do not restart the flow: segments
+    /// after them would be held as if data were missing.
     #[cold]
     fn take_early(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -420,7 +433,7 @@ impl Flows {
             flow.strange += 1;
         }
         if is_before(flow.next, run.end) {
-            // Some of it is new.
+            // Part of the segment is new.
             flow.next = run.end;
         }
         let fills = flow.phase == Phase::LossRecovery
@@ -432,8 +445,9 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// A segment that has nothing to do with what has gone: a connection that was opened out of our sight, or somebody's
-    /// guess. It passes, and after some of them the flow is learnt anew.
+    /// Takes a segment that is unrelated to the flushed data: the flow belongs to a connection whose
+    /// opening was not seen, or the segment is forged. The segment passes. After `STRANGE` such segments
+    /// the flow is learned again.
     #[cold]
     fn take_strange(&mut self, index: u32, run: Run, reason: Reason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -448,7 +462,7 @@ impl Flows {
         self.add(index, run, now);
     }
 
-    /// A segment that opens a connection: from here on, the numbers are known.
+    /// Takes a segment that opens a connection, from which the numbers are known.
     #[cold]
     fn restart(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -472,17 +486,17 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Lets go what is complete, and sees to it that the rest is looked at in time.
+    /// Flushes segments that are complete, and schedules the checks of the remaining segments.
     #[inline]
     fn settle(&mut self, index: u32, now: Timestamp) {
-        // What a flow builds up with may yet get something in front of it.
+        // During build-up, segments may still arrive that belong ahead of the queue.
         if self.flows[index as usize].phase != Phase::BuildUp {
             self.release_complete(index, now);
         }
         self.rest(index, now);
     }
 
-    /// Lets go what is in sequence and can become no larger.
+    /// Flushes runs that are in sequence and cannot grow.
     #[inline]
     fn release_complete(&mut self, index: u32, now: Timestamp) {
         loop {
@@ -493,11 +507,11 @@ impl Flows {
             let reason = match () {
                 () if !(self.limits.merges && flow.merges) => Reason::InSequence,
                 () if front.is_urgent() => Reason::Flags,
-                // All of it has gone already, as parts of others.
+                // All of its data has been flushed already, as parts of other segments.
                 () if !is_before(flow.next, front.end) => Reason::Before,
                 () if !front.merges => Reason::Differs,
                 () if front.is_closed => Reason::Full,
-                // What adjoins would be one run with it if it could.
+                // The next run is adjacent. It would be part of this run if it could be merged.
                 () if flow.queue.second().is_some_and(|next| !is_before(front.end, next.start)) => {
                     Reason::Differs
                 }
@@ -507,7 +521,7 @@ impl Flows {
         }
     }
 
-    /// Lets go what is in sequence.
+    /// Flushes all runs in sequence.
     fn release_in_sequence(&mut self, index: u32, reason: Reason, now: Timestamp) {
         loop {
             let flow = &self.flows[index as usize];
@@ -518,7 +532,7 @@ impl Flows {
         }
     }
 
-    /// Lets the first run go, which is in sequence.
+    /// Flushes the first run, which is in sequence.
     #[inline]
     fn release_front(&mut self, index: u32, reason: Reason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -535,7 +549,7 @@ impl Flows {
         self.release(index, run, reason);
     }
 
-    /// Waits no longer for what is missing: everything goes, and the flow is in loss recovery.
+    /// Stops waiting for missing segments: flushes all runs and enters loss recovery.
     #[cold]
     fn give_up_waiting(&mut self, index: u32, reason: Reason, now: Timestamp) {
         self.release_in_sequence(index, reason, now);
@@ -550,7 +564,7 @@ impl Flows {
         self.turn(index, Phase::LossRecovery);
     }
 
-    /// Everything that waits goes.
+    /// Flushes all runs.
     fn release_all(&mut self, index: u32, reason: Reason) {
         while !self.flows[index as usize].queue.is_empty() {
             let now = self.flows[index as usize].flushed;
@@ -571,7 +585,7 @@ impl Flows {
         self.released.push((run, reason));
     }
 
-    /// Puts the flow into the right list, and what waits of it on the clock.
+    /// Moves the flow to the right list, and schedules its time-outs.
     #[inline]
     fn rest(&mut self, index: u32, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -603,7 +617,7 @@ impl Flows {
         }
     }
 
-    /// The batch is over: lets go what is due.
+    /// Flushes segments that are due at the end of a batch.
     pub fn finish(&mut self, now: Timestamp) {
         for at in 0..self.ready.len() {
             let index = self.ready[at];
@@ -624,21 +638,22 @@ impl Flows {
         }
     }
 
-    /// The same without asking for another look when the batch is over: that is now.
+    /// Does what [`rest`](Self::rest) does, without requesting another check at the end of the batch,
+    /// because the batch is over.
     fn rest_later(&mut self, index: u32) {
         let was = std::mem::replace(&mut self.flows[index as usize].is_ready, true);
         self.rest(index, Timestamp(i64::MIN));
         self.flows[index as usize].is_ready = was;
     }
 
-    /// What is in sequence has waited long enough.
+    /// Flushes segments in sequence that have waited for `inseq_timeout`.
     fn let_in_sequence_go(&mut self, index: u32, now: Timestamp) {
         let before = self.released.len();
         self.release_in_sequence(index, Reason::InSequenceTimeout, now);
         self.counts.timeouts += u64::from(self.released.len() > before);
     }
 
-    /// A time has come: lets go what has waited so long.
+    /// Handles an entry of the heap: flushes segments whose time-out has expired.
     fn look(&mut self, index: u32, wait: Wait, now: Timestamp) {
         let limits = self.limits;
         let flow = &mut self.flows[index as usize];
@@ -658,12 +673,12 @@ impl Flows {
         self.rest_later(index);
     }
 
-    /// When to look next.
+    /// Returns the time of the next check.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Lets everything go and forgets all flows.
+    /// Flushes all segments and removes all flows.
     pub fn clear(&mut self, reason: Reason) {
         for list in List::ALL {
             while self.lists[list as usize].2 > 0 {
@@ -673,12 +688,12 @@ impl Flows {
         self.evicted.clear();
     }
 
-    /// Forgets a flow; its key.
+    /// Flushes and removes a flow; returns its key.
     fn close(&mut self, index: u32, reason: Reason) -> Option<FlowKey> {
         self.release_all(index, reason);
         self.unlink(index);
         let flow = &mut self.flows[index as usize];
-        // The heap may still have its times: nothing is due of a flow without segments.
+        // The heap may still have entries of this flow. Nothing is due in a flow without segments.
         flow.phase = Phase::PostMerging;
         self.table.remove(flow.id.take()?)
     }
@@ -687,15 +702,15 @@ impl Flows {
     fn turn(&mut self, index: u32, phase: Phase) {
         let flow = &mut self.flows[index as usize];
         let was = std::mem::replace(&mut flow.phase, phase);
-        // What has a gap is seen when the flow comes to rest.
+        // Gaps are detected in `rest`.
         let list = if flow.is_tcp { phase.list(flow.list == List::Gap) } else { List::Datagrams };
-        // Of datagrams, the flow gives way first that had some longest ago.
+        // Of the flows of datagrams, the flow whose datagrams last waited longest ago is evicted first.
         if list != flow.list || !flow.is_tcp && was == Phase::PostMerging {
             self.move_to(index, list);
         }
     }
 
-    /// Puts a flow at the end of a list.
+    /// Moves a flow to the end of a list.
     #[inline]
     fn move_to(&mut self, index: u32, list: List) {
         self.unlink(index);
@@ -731,7 +746,7 @@ impl Flows {
         }
     }
 
-    /// Where a flow is in its life, and what is known of its numbers: next, lost.
+    /// Returns the phase of a flow, its next expected number and its first missing byte.
     pub fn state(&self, index: u32) -> (Phase, u32, u32) {
         let flow = &self.flows[index as usize];
         (flow.phase, flow.next, flow.lost)
@@ -762,24 +777,24 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// Whether something waits for what is missing.
+    /// True if segments wait for a missing segment.
     fn has_gap(&self) -> bool {
         self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
     }
 
-    /// The time from which a run waits that is the first one, and in sequence.
+    /// Returns the time from which the wait of the first run, which is in sequence, counts.
     #[inline]
     fn waits_from(&self, front: &Run) -> Timestamp {
         self.flushed.max(front.since)
     }
 
-    /// True if what is in sequence has waited for so long.
+    /// True if segments in sequence have waited for `in_sequence`.
     #[inline]
     fn is_due(&self, in_sequence: Timestamp, now: Timestamp) -> bool {
         self.queue.front().is_some_and(|front| self.waits_from(front) + in_sequence <= now)
     }
 
-    /// When the first of those came that wait behind a gap.
+    /// Returns the arrival time of the oldest run that waits after a gap.
     fn oldest(&self) -> Timestamp {
         let behind = self.queue.iter().filter(|run| is_before(self.next, run.start));
         behind.map(|run| run.since).min().unwrap_or(self.flushed)

@@ -1,76 +1,90 @@
 //! # Juggler
 //! Puts TCP back in order and merges segments, although the network has reordered them.
 //!
-//! Stands in front of a receiver. Segments that come too early wait for those in front of them, OFO_TIMEOUT at most, and
-//! segments in sequence for more to be merged with, INSEQ_TIMEOUT at most since the first of them came or their flow last
-//! let some go, whichever was later. What a flag asks to be delivered, and what cannot be part of a larger segment, waits for
-//! nothing but its turn. Segments that lie before what has gone pass at once: they were sent again. So do those without data,
-//! behind what is in sequence.
+//! The element is placed upstream of a receiver. Segments that arrive too early wait for the missing
+//! segments ahead of them, for at most OFO_TIMEOUT. Segments in sequence wait for more segments to be
+//! merged with, for at most INSEQ_TIMEOUT since the first of them arrived or their flow last flushed
+//! segments, whichever was later. Segments that a flag asks to be delivered, and segments that cannot be
+//! part of a larger one, wait only for their turn. Segments before the flushed data pass at once, because
+//! they are retransmissions. Segments without data pass at once, after segments in sequence.
 //!
-//! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
-//! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
-//! one size. A sender of IPv4 whose identification does not count up is merged where CONSTANT_ID says so. IPv6 extension
-//! headers have to be the same; segments with destination options, with a fragment header that holds the whole packet, or
-//! with more than 8 bytes of extension headers and VLAN tags, are not merged. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
-//! (KernelTap, ToHost, ToDevice) as it is, and elements on the way count it as one. Where an element behind this one looks at
-//! lengths, payload or what tells segments apart, or sends packets to where they do not fit, segments leave one by one, in
-//! order.
+//! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So segments
+//! are merged only if their headers differ in nothing but the fields that cutting restores, their checksums
+//! are right, and the data of all of them except the last one is of equal size. IPv4 segments whose
+//! identification does not count up are merged if CONSTANT_ID is true. IPv6 extension headers have to be
+//! equal. Segments with destination options, with a fragment header that holds the whole packet, or with
+//! more than 8 bytes of extension headers and VLAN tags, are not merged. A large segment is a valid packet
+//! of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is,
+//! and elements on the way count it as one packet. If an element downstream reads lengths, payload or
+//! fields that differ between segments, or sends packets to outputs that large segments do not fit,
+//! segments leave one by one, in order.
 //!
-//! Each worker knows FLOWS flows, which are told apart by addresses, ports and VLANs, over IPv4 and IPv6. A new one is learnt
-//! until the end of its first batch, where it was not seen to be opened. Where there is no room, a flow is evicted, and what
-//! waits of it leaves: first one that has been silent for a second, then one of UDP, then one of which nothing waits, then one
-//! whose segments wait in sequence, then one whose segments wait behind a gap, and last one of which a segment has been lost.
-//! A new flow of UDP evicts no flow of which segments of TCP wait: its datagrams pass. Nothing is dropped for want of room.
-//! Fragments, other protocols and segments with wrong checksums pass. TCP is found behind hop-by-hop and destination options
-//! of IPv6, routing headers whose last stop is reached and fragment headers that hold the whole packet, up to 16 headers of 256
-//! bytes in all; with other extension headers packets pass.
+//! Each worker keeps up to FLOWS flows, identified by addresses, ports and VLANs, over IPv4 and IPv6. The
+//! sequence number of a flow whose opening was not seen is learned until the end of the first batch. If
+//! there is no room, a flow is evicted and its waiting segments leave. The order of eviction is: a flow
+//! that has been silent for a second, a UDP flow, a flow without waiting segments, a flow whose segments
+//! wait in sequence, a flow whose segments wait after a gap, and last a flow of which a segment has been
+//! lost. A new UDP flow evicts no flow with waiting TCP segments; its datagrams pass. No packets are
+//! dropped for lack of room. Fragments, other protocols and segments with wrong checksums pass. TCP is
+//! found after hop-by-hop and destination options of IPv6, routing headers whose last stop is reached and
+//! fragment headers that hold the whole packet, up to 16 headers of 256 bytes in all; packets with other
+//! extension headers pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `FLOWS`: flows that are known at a time, in about 2,900 bytes each with what waits beside packets; others give way
-//!   to a new one. 8 suffice where each packet takes its own path, 64 for delays that differ by a millisecond.
-//! - `LINE_RATE`: bandwidth of the network, from which INSEQ_TIMEOUT follows.
-//! - `INSEQ_TIMEOUT`: the time for which segments in sequence wait for more; a bare number is microseconds. `auto` is an
-//!   eighth more than the 45 full frames of a large segment take at the line rate, with preamble, check sequence and
-//!   interframe gap: 62 us at 10 Gb/s.
-//! - `OFO_TIMEOUT`: the time for which segments wait behind a gap: as long as delays of paths differ at most, less the time
-//!   for which the interface gathers packets.
-//! - `MERGE`: whether to make large segments. Without, nothing in sequence waits.
-//! - `UDP`: whether to merge datagrams of one size, too. They stay in the order in which they come, but fragments pass them.
-//! - `NO_MERGE`: flows that are put in order and not merged, as a filter in the language of IPFilter, or `none`; it is asked
-//!   about the first packet of each.
-//! - `CHECKSUM`: whether to look at transport checksums. Without, they are taken to be right, as where the interface has
-//!   looked at them: damaged segments then become part of large ones with right checksums. It is most of what merging costs.
-//! - `CONSTANT_ID`: whether to merge segments of IPv4, too, that have DF set and all the same identification, which means
-//!   nothing then (RFC 6864). Elements cut the large ones into what came; interfaces and the machine, if they cut them, count
-//!   the identification up.
-//! - `QUEUE`: bytes of memory that a flow's waiting segments may take; a segment takes 2368. Where it takes more, all leave.
+//! - `FLOWS`: the maximum number of flows at a time, in about 2,900 bytes each, with the memory for waiting
+//!   segments but without packets; a new flow evicts another one. 8 suffice if each packet takes its own
+//!   path, 64 for delays that differ by a millisecond.
+//! - `LINE_RATE`: the bandwidth of the network, from which INSEQ_TIMEOUT follows.
+//! - `INSEQ_TIMEOUT`: the time for which segments in sequence wait for more; a number without a unit is
+//!   microseconds. `auto` is the time for the 45 full frames of a large segment at the line rate, with
+//!   preamble, check sequence and interframe gap, plus an eighth: 62 us at 10 Gb/s.
+//! - `OFO_TIMEOUT`: the time for which segments wait after a gap: the maximum difference between the delays
+//!   of paths, minus the time for which the interface gathers packets.
+//! - `MERGE`: true to make large segments. If false, segments in sequence do not wait.
+//! - `UDP`: true to merge datagrams of equal size, too. Datagrams stay in order of arrival, but fragments
+//!   overtake them.
+//! - `NO_MERGE`: flows that are put in order but not merged, as a filter in the language of IPFilter, or
+//!   `none`; the filter is applied to the first packet of each flow.
+//! - `CHECKSUM`: true to verify transport checksums. If false, checksums are taken to be right, for
+//!   interfaces that have verified them; otherwise damaged segments become part of large segments with
+//!   correct checksums. Verification is most of the cost of merging.
+//! - `CONSTANT_ID`: true to merge IPv4 segments, too, that have DF set and equal identifications, which
+//!   have no meaning then (RFC 6864). Elements cut such large segments into the packets that arrived;
+//!   interfaces and the machine, if they cut them, count the identification up.
+//! - `QUEUE`: the maximum memory in bytes of a flow's waiting segments; a segment takes 2368. If the limit
+//!   is exceeded, all of them leave.
 //!
 //! ## Handlers
 //! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the arguments.
-//! - `inseq_timeout`, `ofo_timeout`: the times.
-//! - `segments_in`, `segments_out`: segments and datagrams of flows that came, and packets that left of them.
-//! - `merged`: how many segments make a packet that leaves, on average.
-//! - `sizes`: packets that left, by the segments in them: lines with the least number of a class, and how many.
-//! - `passed`: packets of no flow.
-//! - `damaged`: segments with a wrong checksum.
-//! - `flushes`: what left, by the reason.
-//! - `timeouts`: how often a flow's time-out let something go.
-//! - `evictions`: flows that gave way, by list; `active` counts those without a gap.
-//! - `datagrams`: flows of UDP.
-//! - `inactive`: flows of TCP of which nothing waits.
-//! - `active`: flows of TCP of which segments wait.
-//! - `gap`: those of them that wait behind a gap.
-//! - `loss_recovery`: flows of TCP whose OFO_TIMEOUT is over, and of which a segment is still missing.
-//! - `lengths`: lengths of the lists at the ends of batches: lines with the list, an upper bound and how often it was below.
-//! - `reordered_in`, `reordered_out`: segments that came and that left behind a later one (RFC 4737, type-P-reordered), also
-//!   where their flow was evicted in between and is there again within a second.
-//! - `hold_times`: how long segments were held, by the first of those that left together: lines with an upper bound and the
-//!   number below it.
-//! - `held`: packets that wait.
-//! - `flush`: lets everything go and forgets all flows.
+//! - `inseq_timeout`, `ofo_timeout`: the time-outs.
+//! - `segments_in`, `segments_out`: the number of segments and datagrams of flows that arrived, and the
+//!   number of packets of flows that left.
+//! - `merged`: the mean number of segments per packet that left.
+//! - `sizes`: the number of packets that left, by the number of their segments: lines with the lower bound
+//!   of a class and the number of packets.
+//! - `passed`: the number of packets of no flow.
+//! - `damaged`: the number of segments with a wrong checksum.
+//! - `flushes`: the number of flushes for each reason.
+//! - `timeouts`: the number of flushes because of a time-out.
+//! - `evictions`: the number of evicted flows, by list; here `active` counts only flows without a gap.
+//! - `datagrams`: the number of UDP flows.
+//! - `inactive`: the number of TCP flows without waiting segments.
+//! - `active`: the number of TCP flows with waiting segments.
+//! - `gap`: the number of these flows that wait after a gap.
+//! - `loss_recovery`: the number of TCP flows whose OFO_TIMEOUT has expired, and which still miss a
+//!   segment.
+//! - `lengths`: the distribution of the lengths of the lists at the ends of batches: lines with the list,
+//!   an upper bound and the number of batches below it.
+//! - `reordered_in`, `reordered_out`: the number of segments that arrived, and that left, after a later one
+//!   (RFC 4737, type-P-reordered), even if their flow was evicted in between and opened again within a
+//!   second.
+//! - `hold_times`: the distribution of the times for which segments were held, counted from the first of
+//!   the segments that left together: lines with an upper bound and the number of segments below it.
+//! - `held`: the number of packets that wait.
+//! - `flush`: flushes all packets and removes all flows.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example
@@ -189,28 +203,28 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
 }
 
-/// A timer that runs later than this comes late.
+/// The delay beyond which a timer counts as late: 10 us.
 const LATE: Timestamp = Timestamp(10_000);
-/// Bytes of a cache line.
+/// The length of a cache line in bytes.
 const LINE: usize = 64;
-/// Packets whose data are under way while those in front of them are read: more at a time than memory can have under way
-/// would be waited for.
+/// The number of packets whose data is prefetched ahead of the packet that is read. With more, the
+/// processor would wait, because memory serves a limited number of requests at a time.
 const AHEAD: usize = 3;
 
-/// Places where flows of a batch are noted.
+/// The number of places of the table that finds flows of a batch.
 const PLACES: usize = 64;
 
-/// What is known of the packets of a batch, one after the other, and of their flows, each once.
+/// The segments of the packets of a batch, in order, and their flows, each flow once.
 struct Scratch {
     segments: [Option<Segment>; BATCH_CAPACITY],
-    /// Which of the flows is that of each packet.
+    /// The index of each packet's flow.
     flows: [u8; BATCH_CAPACITY],
     keys: [FlowKey; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
     ids: [Option<FlowId>; BATCH_CAPACITY],
-    /// How many flows there are.
+    /// The number of flows.
     count: usize,
-    /// A flow whose key has this place.
+    /// The index of the last flow whose key has this place.
     places: [u8; PLACES],
 }
 
@@ -227,7 +241,7 @@ impl Scratch {
         })
     }
 
-    /// Notes a packet's segment, and its flow unless it is noted already.
+    /// Adds a packet's segment, and its flow unless it is present already.
     #[inline(always)]
     fn note(&mut self, at: usize, segment: Segment, key: FlowKey, hasher: &KeyHasher) {
         self.segments[at] = Some(segment);
@@ -242,7 +256,7 @@ impl Scratch {
     }
 }
 
-/// What is known of one of them.
+/// The segment and the flow of one packet.
 struct Known<'a> {
     segment: &'a Segment,
     key: &'a FlowKey,
@@ -251,7 +265,7 @@ struct Known<'a> {
     now: Timestamp,
 }
 
-/// The checksum of a segment is wrong.
+/// The error of a wrong checksum.
 #[derive(Clone, Copy, Debug)]
 struct Damaged;
 
@@ -259,21 +273,22 @@ struct Juggler {
     settings: Settings,
     flows: Flows,
     hasher: KeyHasher,
-    /// Missing only while a batch is looked at.
+    /// Absent only while a batch is processed.
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
-    /// Segments of a batch that went on at once, being the next ones.
+    /// The number of segments of a batch that were forwarded at once, because each was the next one.
     in_sequence: u64,
-    /// Whether large segments may leave, whether they may come, and whether checksums may leave that a device completes.
+    /// True if large segments may leave; if packets with unfinished offloads may arrive; if checksums may
+    /// be left to a device.
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
-    /// Whether somebody reads annotations.
+    /// True if an element reads annotations.
     compares: bool,
-    /// Whether the timer has been put off, because it was late.
+    /// True if the timer has been postponed because it was late.
     is_second_look: bool,
-    /// When the timer will run.
+    /// The time for which the timer is set.
     armed: Option<Timestamp>,
 }
 
@@ -296,12 +311,13 @@ impl Juggler {
         }
     }
 
-    /// Finds the flows of all packets of a batch, each flow once, and all together, so that waits for memory overlap.
+    /// Finds the flows of all packets of a batch, each flow once and all together, so that cache misses
+    /// overlap.
     #[inline]
     fn look_up(&self, batch: &Batch, scratch: &mut Scratch) {
         scratch.count = 0;
         for (at, packet) in batch.iter().enumerate() {
-            // What is found the shorter way never passes through memory, so that nothing waits for it.
+            // Results of the fast path stay in registers and never go through memory.
             if let Some((segment, key)) = key::plain(packet) {
                 scratch.note(at, segment, key, &self.hasher);
             } else {
@@ -315,7 +331,8 @@ impl Juggler {
         self.flows.look_up(&keys[..*count], &hashes[..*count], &mut ids[..*count]);
     }
 
-    /// The sum of a segment's data; none where it is left to a device, or nobody asks for it.
+    /// Returns the checksum of a segment's data; `None` if the checksum is left to a device or is not
+    /// needed.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &Segment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
@@ -336,7 +353,7 @@ impl Juggler {
         Ok(if is_needed { segment.trust(packet.data()) } else { None })
     }
 
-    /// Takes a segment in; what leaves by that is in the list of what is released.
+    /// Takes a segment; segments that leave because of it are appended to `released`.
     #[inline]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, mut packet: Packet, known: Known<'_>) {
         let Known { segment, key, hash, seen, now } = known;
@@ -344,7 +361,7 @@ impl Juggler {
         let is_large = self.is_asked && is_large_segment(&packet);
         let mut merges = self.merges && !is_large && segment.is_plain;
         if self.is_asked && self.leaves_checksums && is_partial(&packet) {
-            // It may be that of something inside.
+            // The unfinished checksum may be of an inner packet.
             merges &= is_own(&packet.annotations().virtio, segment);
         }
         let Ok(data) = self.data(&mut packet, segment) else {
@@ -352,11 +369,12 @@ impl Juggler {
             let flow = self.flows.find(key, hash, seen);
             flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
             self.pass(cx, out, packet, Reason::Damaged);
-            // Its numbers may be as wrong as its data, but not where they are the next ones: captures have segments that
-            // somebody has merged, or whose sender has left the checksum to a device.
+            // The sequence number may be damaged like the data, so it counts only if it is the next one.
+            // Captures contain segments that a capturing host has merged, or whose sender has left the
+            // checksum to a device.
             return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, segment, now));
         };
-        // Where a device computes the checksum of the whole, the data's sum is not needed.
+        // If a device computes the checksum of the whole segment, the checksum of the data is not needed.
         let data = data.filter(|_| !self.leaves_checksums);
         let found = self.flows.find(key, hash, seen);
         let flow = match found {
@@ -385,7 +403,7 @@ impl Juggler {
         }
     }
 
-    /// Lets a packet go on at once, behind what is released.
+    /// Forwards a packet at once, after the released segments.
     #[inline]
     fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, reason: Reason) {
         if !self.flows.released.is_empty() {
@@ -395,7 +413,7 @@ impl Juggler {
         add(cx, out, packet);
     }
 
-    /// Gives a flow an entry, where a segment of it tells something of its order.
+    /// Opens a flow, if the segment says something about the order of its flow.
     fn open(
         &mut self,
         packet: &Packet,
@@ -411,7 +429,7 @@ impl Juggler {
         }
         let merges = !self.settings.no_merge.has(packet, segment);
         if opens {
-            // Nobody gives way to what may be one of a flood.
+            // A SYN evicts no flow, because it may be part of a flood.
             let next = segment.sequence.wrapping_add(segment.sequence_length());
             self.flows.open_connection(key, hash, next, merges, now);
             return None;
@@ -419,7 +437,8 @@ impl Juggler {
         self.flows.open(key, hash, segment.sequence, segment.is_tcp, merges, now)
     }
 
-    /// A number that is the same where annotations are that somebody behind reads.
+    /// Returns a hash of the annotations that elements read: packets of equal annotations have equal
+    /// hashes.
     fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
         let bytes = packet.annotations().bytes().iter().zip(&cx.facts().annotations_read);
         // FNV-1a.
@@ -428,7 +447,7 @@ impl Juggler {
         })
     }
 
-    /// Takes the packets of a batch in, which is empty then.
+    /// Takes all packets of a batch, which is empty afterwards.
     #[inline]
     fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
@@ -461,7 +480,8 @@ impl Juggler {
         self.scratch = Some(scratch);
     }
 
-    /// The same where there are large segments that nobody behind takes: those that they stand for are taken in.
+    /// Takes a batch with large segments that no element downstream can handle: cuts them, and takes the
+    /// resulting segments.
     #[cold]
     fn take_cut(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut cutter = std::mem::take(&mut self.cutter);
@@ -470,7 +490,7 @@ impl Juggler {
             let mut take = |cx: &mut Cx<'_>, piece: Packet| {
                 if let Err(piece) = pieces.push(piece) {
                     self.take_all(cx, &mut pieces, out);
-                    // It is empty now.
+                    // The batch is empty now.
                     drop(pieces.push(piece));
                 }
             };
@@ -484,7 +504,7 @@ impl Juggler {
         self.cutter = cutter;
     }
 
-    /// Hands on what is released.
+    /// Emits the released segments.
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         let now = cx.now();
@@ -508,7 +528,7 @@ impl Juggler {
         self.flows.released = released;
     }
 
-    /// The batch is over, or a time has come.
+    /// Handles the end of a batch, or a timer.
     fn finish(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         self.flows.finish(cx.now());
         self.let_go(cx, out);
@@ -529,7 +549,7 @@ impl Juggler {
         }
     }
 
-    /// Flows in a list; those with a gap are active ones, too.
+    /// Returns the number of flows in a list; the active list includes flows with a gap.
     fn length(&self, list: List) -> u64 {
         let with_gap = if list == List::Active { self.flows.length(List::Gap) } else { 0 };
         (self.flows.length(list) + with_gap) as u64
@@ -542,7 +562,7 @@ impl Juggler {
         cx.emit(0, out);
     }
 
-    /// What flows are found from, and what decides about them.
+    /// Returns the fields from which flows are found, and from which decisions about them follow.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads =
@@ -552,7 +572,7 @@ impl Juggler {
     }
 }
 
-/// Asks for all bytes of a packet's first slot but the first ones, which come with the headers.
+/// Prefetches the first slot of a packet, except its first cache line, which comes with the headers.
 #[inline]
 fn ask_for_data(packet: &Packet) {
     let (lines, rest) = packet.data().as_chunks::<LINE>();
@@ -560,20 +580,20 @@ fn ask_for_data(packet: &Packet) {
     prefetch_line(rest.as_ptr());
 }
 
-/// Whether what is left to be computed is the segment's own checksum.
+/// True if the unfinished checksum is the segment's own checksum.
 fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
     let offset = if segment.is_tcp { 16 } else { 6 };
     (virtio.checksum_start, virtio.checksum_offset) == (segment.l4, offset)
 }
 
-/// True if a packet is one of IPv4 with DF set, so that its identification means nothing.
+/// True if a packet is IPv4 with DF set, so that its identification has no meaning.
 #[inline]
 fn has_no_use_for_id(packet: &Packet, segment: &Segment) -> bool {
     let header = packet.data().get(segment.l3.into()..).map(ipv4::Header::ref_from_prefix);
     segment.network == Network::Ipv4 && matches!(header, Some(Ok((header, _))) if header.dont_fragment())
 }
 
-/// One packet of many segments.
+/// Makes one packet of the segments of a run.
 fn large(run: Run) -> Packet {
     let Run { chain, first, last_flags, data, length, repeats_id, .. } = run;
     let mut packet = chain.into_packet(first.start.into());
@@ -596,7 +616,7 @@ fn large(run: Run) -> Packet {
     packet
 }
 
-/// What a new element goes on with: packets that leave now, and counts.
+/// The state that a successor takes over: packets, which leave at once, and counts.
 struct Inherited {
     packets: Vec<Packet>,
     statistics: Statistics,
@@ -650,8 +670,8 @@ impl Element for Juggler {
         let now = cx.now();
         let late = self.armed.take().is_some_and(|due| now - due > LATE);
         if late && !std::mem::replace(&mut self.is_second_look, true) {
-            // Whoever was kept from looking at clocks was kept from looking at interfaces, too: what is waited for may be
-            // there.
+            // The thread was delayed, so it has not polled its interfaces either: the missing segments may
+            // have arrived.
             let at = now + Timestamp(1000);
             cx.set_timer(0, at);
             self.armed = Some(at);

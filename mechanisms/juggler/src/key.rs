@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to: addresses, ports, TCP or UDP, and the VLANs around it.
+//! The flow of a packet: addresses, ports, TCP or UDP, and VLANs.
 
 use element::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
@@ -6,18 +6,20 @@ use wire::merge::Segment;
 use wire::{Layers, LinkType, ether_type, tcp, vlan};
 use zerocopy::FromZeros;
 
-/// How far the first ones of large segments are written: to TCP's checksum behind IPv6 and an Ethernet header with two tags.
+/// The maximum offset up to which the first packets of large segments are written: the end of TCP's
+/// checksum after IPv6 and an Ethernet header with two tags.
 pub const WRITTEN: u16 = 80;
-/// How far TCP's header is written.
+/// The offset up to which a TCP header is written.
 const CHECKSUM_END: u16 = 18;
-/// Where the last word of a key has protocol and version.
+/// The bit offset of protocol and version in the last word of a key.
 const KIND: u32 = 56;
-/// An Ethernet header.
+/// The length of an Ethernet header.
 const ETHERNET: usize = 14;
-/// Where its type stands.
+/// The offset of its type.
 const TYPE: usize = 12;
 
-/// Names a flow in one direction: two addresses, and a word of ports, VLANs, protocol and version.
+/// The identity of a flow in one direction: two addresses, and a word of ports, VLANs, protocol and
+/// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FlowKey([u64; 5]);
@@ -30,10 +32,10 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    /// The key of no flow at all.
+    /// A key that no flow has.
     pub const NONE: FlowKey = FlowKey([0; 5]);
 
-    /// Whether two keys are the same, without the call that comparing arrays costs.
+    /// True if two keys are equal, without the function call of an array comparison.
     #[inline]
     pub fn is_same(&self, other: &FlowKey) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
@@ -45,15 +47,16 @@ impl FlowKey {
         self.0[4] >> KIND & 1 != 0
     }
 
-    /// One of `places` numbers, a power of two, which few flows of a batch have in common.
+    /// Returns an index below `places`, a power of two. Few flows of a batch have the same index.
     #[inline]
     pub fn place(&self, places: usize) -> usize {
-        // An odd number whose multiples differ in their upper bits (Knuth, The Art of Computer Programming, 6.4).
+        // An odd number whose multiples differ in their upper bits (Knuth, The Art of Computer Programming,
+        // 6.4).
         let mixed = self.0.iter().fold(0, |all, word| all ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize & (places - 1)
     }
 
-    /// That of a segment whose headers are the first bytes of a frame.
+    /// Returns the key of a segment whose headers are the first bytes of a frame.
     #[inline]
     fn of(frame: &[u8], segment: &Segment, vlans: u32) -> Option<FlowKey> {
         let ip = frame.get(segment.l3.into()..)?;
@@ -63,22 +66,25 @@ impl FlowKey {
             _ => (1, [word(8)?, word(16)?, word(24)?, word(32)?]),
         };
         let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
-        // Something is set in the key of every flow, and two bits say which protocols.
+        // A bit is set in the key of each flow, and two bits encode the protocols.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
         Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
 }
 
-/// Finds a packet's segment and its flow's key; `None` for what is no whole segment of TCP and no whole datagram of UDP.
+/// Returns the segment and the flow key of a packet; `None` if the packet is neither a complete TCP segment
+/// nor a complete UDP datagram.
 ///
-/// The network header annotation says where IP starts, and what lies in front of it which VLANs; without it, the packet is
-/// taken to start with a header of its link type.
+/// If the network header annotation is set, it says where the IP header starts, and the bytes ahead of the
+/// header say which VLANs the packet is in. Otherwise the packet is taken to start with a header of its
+/// link type.
 #[inline]
 pub fn locate(packet: &Packet) -> Option<(Segment, FlowKey)> {
     plain(packet).or_else(|| locate_any(packet))
 }
 
-/// The same for what nearly all packets are: TCP over IPv4 without options, in an Ethernet frame without tags.
+/// Locates the segment like [`locate`], for nearly all packets: TCP over IPv4 without options, in an
+/// Ethernet frame without tags.
 #[inline(always)]
 pub(crate) fn plain(packet: &Packet) -> Option<(Segment, FlowKey)> {
     let data = packet.data();
@@ -89,7 +95,7 @@ pub(crate) fn plain(packet: &Packet) -> Option<(Segment, FlowKey)> {
     Some((segment, FlowKey::of(data, &segment, 0)?))
 }
 
-/// The same for all packets.
+/// Locates the segment like [`locate`], for all packets.
 #[inline(never)]
 pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
     let data = packet.data();
@@ -104,16 +110,17 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         None => outer(data, packet.link())?,
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
-    // No link header is so long that this happens, but only so far may be read.
+    // No link header is so long that this happens, but reads beyond this offset are not declared.
     if usize::from(segment.l4) + tcp::Header::LEN > FLOW_HEADERS.into() {
         return None;
     }
-    // What lies in a tunnel has headers in front that say its length, too; and only so many bytes may be written.
+    // A packet in a tunnel has outer headers with its length, too; and bytes are written only up to
+    // WRITTEN.
     segment.is_plain &= !is_inner && segment.l4 <= WRITTEN - CHECKSUM_END;
     Some((segment, FlowKey::of(data, &segment, vlans)?))
 }
 
-/// Whether the IP header that is marked is the one that the link header leads to.
+/// True if the annotated IP header is the header that the link header leads to.
 #[inline]
 fn is_outer(packet: &Packet, data: &[u8], l3: usize) -> bool {
     l3 == ETHERNET && is_untagged(packet, data)
@@ -126,7 +133,7 @@ fn is_untagged(packet: &Packet, data: &[u8]) -> bool {
     packet.link() == 1 && matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
 }
 
-/// The identifiers in the tags of the Ethernet header in front of IP.
+/// Returns the VLAN identifiers in the tags of the Ethernet header ahead of the IP header.
 #[inline]
 fn vlans_in_front(packet: &Packet, network: isize) -> u32 {
     let (front, length) = match packet.offset(Base::Mac) {
@@ -199,7 +206,7 @@ mod tests {
             let (segment, key) = locate(&packet).unwrap();
             assert_eq!(locate_any(&packet), Some((segment, key)));
             assert_eq!(segment.length, 4);
-            // The same with the annotation, and stripped of the link header.
+            // The annotation gives the same result, also after the link header is stripped.
             packet.set_offset(Base::Mac, Some(0));
             packet.set_offset(Base::Network, Some(segment.l3 as isize));
             for strip in [0, segment.l3 as usize] {

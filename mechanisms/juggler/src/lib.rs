@@ -1,19 +1,24 @@
-//! The juggler: TCP in order and in large segments, although the network has reordered it.
+//! The juggler: puts TCP segments that the network has reordered back in order, and merges them into large
+//! segments.
 //!
-//! Structure: a key (`key`) finds a flow; `flows` has what is known of it and says what leaves when; its segments wait in a
-//! `queue`. The element (`juggler`) makes packets of what leaves. Which segments can be one, and how one becomes many, is
-//! `wire`'s to know (`merge`, `offload`); packets that wait are chains (`packet::Chain`), so that nothing is copied.
+//! Structure: a key (`key`) finds a flow. `flows` keeps the state of each flow and decides which segments
+//! are flushed, and when; the segments of a flow wait in a `queue`. The element (`juggler`) makes packets
+//! of flushed segments. `wire` knows which segments can be merged and how a large segment is cut (`merge`,
+//! `offload`). Waiting packets are chains (`packet::Chain`), so no data is copied.
 //!
 //! Invariants:
-//! - A flow is in exactly one list. What waits of it is sorted by sequence number, and neighbours that fit are one run.
-//! - Nothing waits behind a gap for longer than OFO_TIMEOUT, and nothing in sequence longer than INSEQ_TIMEOUT after the first
-//!   segment in sequence came or the flow last let something go, whichever was later, plus the task at hand.
-//! - What leaves as one packet and is cut again is what came, byte for byte.
-//! - Memory is bounded by FLOWS and QUEUE. Nothing is dropped.
+//! - A flow is in exactly one list. Its waiting segments are sorted by sequence number, and adjacent
+//!   segments that fit form one run.
+//! - No segment waits after a gap for longer than OFO_TIMEOUT, and no segment in sequence waits for longer
+//!   than INSEQ_TIMEOUT since the first segment in sequence arrived or the flow last flushed segments,
+//!   whichever was later, plus the duration of the running task.
+//! - A packet of merged segments that is cut again gives the packets that arrived, byte for byte.
+//! - Memory is bounded by FLOWS and QUEUE. No packets are dropped.
 //!
-//! Beside it stands what makes such networks, and what they are good for: paths of different delay (`random_path`), flows
-//! of different delay (`flow_delay`), the choice between paths (`path_selector`), links with priorities (`strict_priority`), and bandwidth guarantees by
-//! priorities that change from packet to packet (`priority_marker`).
+//! Further elements simulate networks that reorder packets, and use networks that may: paths of different
+//! delay (`random_path`), flows of different delay (`flow_delay`), the choice between paths
+//! (`path_selector`), links with priorities (`strict_priority`), and bandwidth guarantees by priorities
+//! that change from packet to packet (`priority_marker`).
 
 mod cut;
 mod evicted;
@@ -37,7 +42,7 @@ mod under_way;
 use element::{Class, Cx};
 use flow::KeyHasher;
 
-/// Every class of this crate.
+/// All classes of this crate.
 pub static CLASSES: &[&Class] = &[
     &flow_delay::CLASS,
     &juggler::CLASS,
@@ -48,8 +53,9 @@ pub static CLASSES: &[&Class] = &[
     &strict_priority::CLASS,
 ];
 
-/// The hash function by which flows get a path or a delay: that of the seed that the user has chosen, else one that nobody can know,
-/// and under clocks that make runs repeatable always the same.
+/// Returns the hash function that assigns paths or delays to flows: with a seed, the function of that seed;
+/// otherwise a function that cannot be predicted, or under clocks that make runs repeatable always the same
+/// function.
 fn hasher_of(cx: &Cx<'_>, seed: Option<u64>) -> KeyHasher {
     match seed {
         Some(seed) => KeyHasher::new(seed),

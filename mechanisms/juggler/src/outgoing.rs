@@ -1,8 +1,8 @@
-//! Batches that grow.
+//! Output batches that may overflow.
 
 use element::{Batch, Cx, Packet};
 
-/// Adds a packet to a batch, which is handed out by output 0 when it is full.
+/// Adds a packet to a batch. A full batch is emitted at output 0 first.
 #[inline]
 pub(crate) fn add(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
     if let Err(packet) = batch.push(packet) {

@@ -1,31 +1,32 @@
 //! # PathSelector
-//! Chooses one of several paths per flow, per block of a flow or per packet, as switches that balance load do.
+//! Chooses one of several paths per flow, per block of a flow or per packet, as load-balancing switches do.
 //!
-//! Each output is a path. Per flow, packets go by a hash of addresses, protocol and ports (ECMP), so that nothing is
-//! reordered. Per block, up to BLOCK bytes of a flow in a row go the same way, as Presto sends the segments of one large
-//! send; a new block begins behind a PSH flag, where TCP's sequence numbers jump, and when the flow has paused for GAP.
-//! Per packet, each goes its own way. What is not IP goes to output 0 unless the mode is PACKET.
+//! Each output is a path. Per flow, packets are distributed by a hash of addresses, protocol and ports
+//! (ECMP), so that no packets are reordered. Per block, up to BLOCK consecutive bytes of a flow take the
+//! same path, as Presto sends the segments of one large send. A new block begins after a PSH flag, where
+//! TCP's sequence numbers jump, and after a pause of GAP. Per packet, each packet takes its own path.
+//! Packets that are not IP go to output 0 unless the mode is PACKET.
 //!
-//! Where a block's flow finds no room, its packets go by the hash.
+//! If there is no room for the flow of a block, its packets are distributed by the hash.
 //!
 //! ## Usage
 //! `PathSelector([MODE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `MODE`: FLOW, TSO (per block) or PACKET.
-//! - `CHOICE`: how blocks and packets choose: RANDOM or ROUND_ROBIN.
-//! - `BLOCK`: most bytes of a block, without headers.
+//! - `CHOICE`: the choice of paths for blocks and packets: RANDOM or ROUND_ROBIN.
+//! - `BLOCK`: the maximum length of a block in bytes, without headers.
 //! - `GAP`: the pause that ends a block.
-//! - `FLOWS`: most flows whose blocks are known at a time, in about 110 bytes each; those that were not seen for a
-//!   second make room.
-//! - `SEED`: chooses the hash. Selectors behind each other need different ones, else each sends all of its flows the
-//!   same way.
+//! - `FLOWS`: the maximum number of flows whose blocks are tracked at a time, in about 110 bytes each;
+//!   flows without packets for a second make room.
+//! - `SEED`: selects the hash. Consecutive selectors need different seeds, otherwise each sends all of its
+//!   flows to the same output.
 //!
 //! ## Handlers
-//! - `packets`: lines with the number of an output and how many packets have gone there.
-//! - `blocks`: blocks that have begun.
-//! - `flows`: flows whose blocks are known.
-//! - `overflows`: packets for whose flow there was no room.
+//! - `packets`: lines with the number of an output and the number of packets that were sent to it.
+//! - `blocks`: the number of blocks that have begun.
+//! - `flows`: the number of flows whose blocks are tracked.
+//! - `overflows`: the number of packets for whose flow there was no room.
 //! - `reset_counts`: sets the counts to zero.
 //!
 //! ## Example
@@ -83,7 +84,7 @@ pub static CLASS: Class = Class {
         let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
         let (flows, seed): (u32, Option<u64>) = (args.or("FLOWS", 65_536), args.get("SEED"));
         args.finish()?;
-        // Other modes know no flows, and need no room for them.
+        // Other modes track no flows, and need no room for them.
         let capacity = if mode == Mode::Tso { flows as usize } else { 1 };
         let table = match FlowTable::new(capacity) {
             Ok(table) => table,
@@ -101,7 +102,7 @@ pub static CLASS: Class = Class {
             seed,
             hasher: KeyHasher::default(),
             table,
-            // Larger ones grow while they warm up.
+            // Larger tables grow during the first packets.
             blocks: Vec::with_capacity(capacity.min(65_536)),
             next: 0,
             sorted: (0..outputs).map(|_| Batch::new()).collect(),
@@ -155,20 +156,20 @@ impl Arg for Choice {
     }
 }
 
-/// What a flow is sending.
+/// The current block of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     output: usize,
-    /// Bytes so far.
+    /// The number of bytes so far.
     bytes: u64,
-    /// The sequence number behind its last byte, for TCP.
+    /// The sequence number after the last byte, for TCP.
     next: Option<u32>,
-    /// Whether nothing more belongs to it.
+    /// True if no further packet belongs to the block.
     ended: bool,
 }
 
 impl Block {
-    /// Whether a packet belongs to it that comes within the time allowed.
+    /// True if a packet, which arrives within GAP, belongs to the block.
     fn goes_on(&self, packet: &Located, most: u32) -> bool {
         let follows = match (packet.tcp, self.next) {
             (Some(tcp), Some(next)) => tcp.sequence == next,
@@ -184,34 +185,34 @@ impl Block {
     }
 }
 
-/// The sequence number behind a segment; SYN and FIN have one each.
+/// Returns the sequence number after a segment; SYN and FIN count as one byte each.
 fn behind(tcp: TcpHeader, length: u32) -> u32 {
     let ends = (tcp.flags & (flags::SYN | flags::FIN)).count_ones();
     tcp.sequence.wrapping_add(length).wrapping_add(ends)
 }
 
-/// How long a flow is remembered where there is no room for others.
+/// The time after which a flow without packets expires if there is no room for other flows.
 const MEMORY: Timestamp = Timestamp::from_secs(1);
-/// Flows that are looked at to find one to forget, where there is no room for a new one.
+/// The number of flows that are examined for expired flows when there is no room for a new flow.
 const SEARCH: usize = 64;
 
 struct PathSelector {
     mode: Mode,
     choice: Choice,
-    /// Bytes of a block.
+    /// The maximum number of bytes of a block.
     most: u32,
     gap: Timestamp,
-    /// Chosen by the user.
+    /// The seed, if it was configured.
     seed: Option<u64>,
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
-    /// By id of the flow.
+    /// The blocks, by id of the flow.
     blocks: Vec<Block>,
-    /// The output whose turn it is.
+    /// The output that is next in turn.
     next: usize,
-    /// One batch for each output; empty but while packets are sorted.
+    /// A batch for each output; empty except while packets are sorted.
     sorted: Vec<Batch>,
-    /// By output.
+    /// The number of packets, by output.
     packets: Vec<u64>,
     begun: u64,
     overflows: u64,
@@ -231,7 +232,7 @@ impl PathSelector {
         }
     }
 
-    /// The upper bits of the hash decide, whatever the number of outputs.
+    /// Returns an output by the upper bits of the hash, for any number of outputs.
     fn output_by(&self, hash: u32) -> usize {
         ((u64::from(hash) * self.sorted.len() as u64) >> 32) as usize
     }
@@ -310,7 +311,7 @@ impl Element for PathSelector {
         for packet in batch.drain() {
             let output = self.output_of(cx, &packet);
             self.packets[output] += 1;
-            // No more packets than came in one batch, so they fit into one.
+            // At most the packets of one batch are sorted, so they fit into one batch.
             if let Err(packet) = self.sorted[output].push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }
@@ -348,7 +349,7 @@ impl Element for PathSelector {
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state =
             state.downcast::<(Vec<u64>, u64, u64)>().map_err(|_| "not the state of a PathSelector")?;
-        // Only counts: a new block begins for each flow.
+        // Only counts are taken over: a new block begins for each flow.
         let (packets, begun, overflows) = *state;
         self.packets.iter_mut().zip(packets).for_each(|(count, before)| *count = before);
         (self.begun, self.overflows) = (begun, overflows);

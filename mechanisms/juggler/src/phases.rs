@@ -1,41 +1,41 @@
-//! Names: where a flow is in its life, which list it is in, and why segments leave.
+//! The phases of a flow, the lists of flows, and the reasons for flushes.
 
-/// Why segments leave: the conditions of table 2, and those for which a table must have room.
+/// The reason why segments leave: the conditions of the paper's table 2, and conditions of limited memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
-    /// Of no flow that is known, and none that is opened by it.
+    /// The segment belongs to no known flow and opens none.
     NoFlow,
-    /// With a wrong checksum.
+    /// The checksum is wrong.
     Damaged,
-    /// In sequence, and nothing is to be merged.
+    /// The segment is in sequence, and nothing is to be merged.
     InSequence,
-    /// Before what has gone: likely sent again.
+    /// The segment is before the next expected number: probably a retransmission.
     Before,
     /// No further segment has room.
     Full,
-    /// A flag asks for delivery.
+    /// A flag requests delivery.
     Flags,
-    /// The next segment differs, or this one can be merged with none.
+    /// The next segment differs, or this segment cannot be merged.
     Differs,
-    /// A segment without data came behind.
+    /// A segment without data arrived.
     Acknowledgment,
-    /// In sequence, and waited long enough.
+    /// The segment is in sequence, and `inseq_timeout` has expired.
     InSequenceTimeout,
-    /// Behind a gap, and waited long enough.
+    /// The segment is after a gap, and `ofo_timeout` has expired.
     OutOfOrderTimeout,
-    /// The flow's queue had no room.
+    /// The queue of the flow was full.
     QueueFull,
-    /// The flow had to make room for another one.
+    /// The flow was evicted.
     Evicted,
-    /// The flow's numbers make no sense any more.
+    /// The sequence numbers of the flow do not continue.
     Restarted,
-    /// Everything had to go.
+    /// All segments were flushed.
     Drain,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Reason; 14] = [
         Reason::NoFlow,
         Reason::Damaged,
@@ -53,7 +53,7 @@ impl Reason {
         Reason::Drain,
     ];
 
-    /// Its name in handlers.
+    /// Returns the name in handlers.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::NoFlow => "no_flow",
@@ -74,39 +74,39 @@ impl Reason {
     }
 }
 
-/// Where a flow is in its life; before the first one it has no entry.
+/// The phase of a flow; in the initial phase a flow has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The next sequence number is a guess.
+    /// The next sequence number is an estimate.
     BuildUp,
     /// Segments wait.
     ActiveMerging,
-    /// Nothing waits.
+    /// No segments wait.
     PostMerging,
-    /// A segment is missing that was waited for.
+    /// A segment is missing that did not arrive in time.
     LossRecovery,
 }
 
-/// The lists, in the order in which flows are evicted: those first that lose least by that.
+/// The lists, in the order of eviction: lists whose flows lose least are first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     /// Flows of datagrams, which have no order that could be lost.
     Datagrams,
-    /// Flows of TCP of which nothing waits.
+    /// TCP flows without waiting segments.
     Inactive,
-    /// Flows of TCP that build up or merge, all in sequence.
+    /// TCP flows in build-up or active merging, with all segments in sequence.
     Active,
-    /// Flows of TCP that build up or merge, with segments behind a gap.
+    /// TCP flows in build-up or active merging, with segments after a gap.
     Gap,
-    /// Flows of which a segment is missing.
+    /// TCP flows with a lost segment.
     LossRecovery,
 }
 
 impl List {
-    /// All of them, those first from which flows are evicted first.
+    /// All lists, in the order of eviction.
     pub const ALL: [List; 5] = [List::Datagrams, List::Inactive, List::Active, List::Gap, List::LossRecovery];
 
-    /// Its name in handlers.
+    /// Returns the name in handlers.
     pub fn as_str(self) -> &'static str {
         match self {
             List::Datagrams => "datagrams",
@@ -119,7 +119,7 @@ impl List {
 }
 
 impl Phase {
-    /// The list of flows of TCP in this phase.
+    /// Returns the list of TCP flows in this phase.
     pub(crate) fn list(self, has_gap: bool) -> List {
         match self {
             Phase::BuildUp | Phase::ActiveMerging if has_gap => List::Gap,

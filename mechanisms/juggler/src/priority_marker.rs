@@ -1,35 +1,37 @@
 //! # PriorityMarker
-//! Guarantees TCP flows a bandwidth by marking as many of their packets urgent as it takes.
+//! Guarantees TCP flows a bandwidth by marking as many of their packets urgent as necessary.
 //!
-//! It stands at the sender: data comes in by input 0, and what comes back by input 1. Each packet of the data is painted 1,
-//! urgent, with probability p, and else 0. ACKs that come back say what has arrived; p changes by ALPHA times the
-//! difference between the guaranteed and the acknowledged bytes per second, both as parts of the line rate, and stays
-//! between 0 and 1 (the Juggler's paper, sections 2.1 and 5.3.1). The guarantee is for all connections through the element
-//! together; what the network reorders because of it has to be put in order again by the receiver.
+//! The element is placed at the sender: data arrives at input 0, and the reverse traffic at input 1. Each
+//! data packet is painted 1, urgent, with probability p, and otherwise 0. ACKs in the reverse traffic say
+//! which data has arrived. p changes by ALPHA times the difference between the guaranteed and the
+//! acknowledged bytes per second, both as fractions of the line rate, and stays between 0 and 1 (Juggler
+//! paper, sections 2.1 and 5.3.1). The guarantee is for all connections through the element together. The
+//! receiver has to put the packets in order again that the network reorders because of the priorities.
 //!
-//! StrictPriority obeys the paint; for switches, PaintSwitch and SetIPDSCP write it into packets. Flows that do not use
-//! their guarantee bring p to 1.
+//! StrictPriority obeys the paint; for switches, PaintSwitch and SetIPDSCP write it into packets. Flows
+//! that do not use their guarantee bring p to 1.
 //!
 //! ## Usage
 //! `PriorityMarker(TARGET, LINE_RATE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TARGET`: the bandwidth that is guaranteed.
+//! - `TARGET`: the guaranteed bandwidth.
 //! - `LINE_RATE`: the bandwidth of the line.
-//! - `ALPHA`: how much of the difference p follows at a time.
-//! - `INTERVAL`: the least time between two measurements, each at an ACK; 0 for one at each ACK. ACKs come in bursts, and
-//!   within one the rate is high: it should be no less than the round-trip time.
-//! - `FLOWS`: most connections whose ACKs are known at a time, in about 80 bytes each; those without an ACK for ten
-//!   seconds make room.
+//! - `ALPHA`: the gain: the fraction of the difference that p follows at a time.
+//! - `INTERVAL`: the minimum time between two measurements, each at an ACK; 0 for a measurement at each
+//!   ACK. ACKs come in bursts, and within a burst the rate is high, so the interval should be no less than
+//!   the round-trip time.
+//! - `FLOWS`: the maximum number of connections whose ACKs are tracked at a time, in about 80 bytes each;
+//!   connections without an ACK for ten seconds make room.
 //! - `ANNO`: the annotation to paint, by name or offset.
 //!
 //! ## Handlers
 //! - `p`: the probability.
-//! - `rate`: acknowledged bytes per second, as measured last.
-//! - `acknowledged`: bytes that ACKs have acknowledged, each once.
-//! - `target`: guaranteed bytes per second. It can be written with a unit.
-//! - `urgent`: packets that were painted 1.
-//! - `others`: packets that were painted 0.
+//! - `rate`: the acknowledged bytes per second in the last measurement.
+//! - `acknowledged`: the number of bytes that ACKs have acknowledged, each byte counted once.
+//! - `target`: the guaranteed bytes per second. It can be written with a unit.
+//! - `urgent`: the number of packets that were painted 1.
+//! - `others`: the number of packets that were painted 0.
 //! - `reset`: sets p and the counts to zero.
 //!
 //! ## Example
@@ -118,18 +120,19 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// How long a connection is remembered where there is no room for others.
+/// The time after which a connection without ACKs expires if there is no room for other connections.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
-/// Connections that are looked at to find one to forget, where there is no room for a new one.
+/// The number of connections that are checked for expiry when there is no room for a new connection.
 const SEARCH: usize = 64;
-/// The largest window that TCP can have (RFC 7323, section 2.3): what is further away is of another connection.
+/// The largest TCP window (RFC 7323, section 2.3): numbers that are farther away belong to another
+/// connection.
 const LARGEST_WINDOW: u32 = 1 << 30;
 
-/// The law by which p changes.
+/// The control law of p.
 struct Control {
-    /// Bytes per second.
+    /// The guaranteed bandwidth in bytes per second.
     target: u64,
-    /// Bytes per second.
+    /// The line rate in bytes per second.
     line: u64,
     alpha: f64,
     p: f64,
@@ -142,24 +145,24 @@ impl Control {
     }
 }
 
-/// Acknowledged bytes per second.
+/// A meter of acknowledged bytes per second.
 #[derive(Clone, Copy)]
 struct Meter {
     interval: Timestamp,
-    /// What was measured last.
+    /// The rate of the last measurement.
     rate: f64,
-    /// When that was.
+    /// The time of the last measurement.
     since: Option<Timestamp>,
-    /// What has come since.
+    /// The number of bytes since the last measurement.
     bytes: u64,
 }
 
 impl Meter {
-    /// A new rate, if it is time for one.
+    /// Adds bytes, and returns a new rate if the interval is over.
     fn add(&mut self, bytes: u32, now: Timestamp) -> Option<f64> {
         let elapsed = now - *self.since.get_or_insert(now);
         self.bytes += u64::from(bytes);
-        // Several ACKs of one time are one measurement.
+        // Several ACKs at one time are one measurement.
         if elapsed < self.interval || elapsed <= Timestamp::ZERO {
             return None;
         }
@@ -169,16 +172,17 @@ impl Meter {
     }
 }
 
-/// Up to which byte the data of each connection has arrived.
+/// The last acknowledgment number of each connection.
 struct Connections {
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
-    /// By id of the connection.
+    /// The acknowledgment numbers, by id of the connection.
     acknowledged: Vec<u32>,
 }
 
 impl Connections {
-    /// Bytes that an ACK is the first to acknowledge; `None` if it is no ACK, or of a connection without room.
+    /// Returns the number of bytes that an ACK is the first to acknowledge; `None` if the packet is no ACK,
+    /// or there is no room for its connection.
     fn hear(&mut self, packet: &Packet, now: Timestamp) -> Option<u32> {
         let located = locate(packet)?;
         let tcp = located.tcp.filter(|tcp| tcp.flags & (flags::ACK | flags::RST) == flags::ACK)?;
@@ -207,9 +211,9 @@ struct PriorityMarker {
     control: Control,
     meter: Meter,
     connections: Connections,
-    /// The annotation that is painted.
+    /// The offset of the annotation that is painted.
     place: usize,
-    /// Whether anybody reads what is painted.
+    /// True if an element reads the paint.
     wanted: bool,
     acknowledged: u64,
     urgent: u64,
@@ -288,7 +292,7 @@ impl Element for PriorityMarker {
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state =
             state.downcast::<(f64, Meter, [u64; 3])>().map_err(|_| "not the state of a PriorityMarker")?;
-        // Connections are known again by their next ACKs.
+        // Connections are tracked again from their next ACKs on.
         let (p, meter, counts) = *state;
         self.meter = Meter { interval: self.meter.interval, ..meter };
         self.control.p = p;
@@ -329,22 +333,22 @@ mod tests {
         let heard = [
             hear(1, syn, near_the_end, 1),
             hear(1, ack, near_the_end + 500, 1),
-            // Again, and behind a later one.
+            // A repeated ACK, and an ACK after a later one.
             hear(1, ack, near_the_end + 500, 1),
             hear(1, ack, near_the_end + 100, 1),
-            // Over the end of the numbers.
+            // Numbers that wrap.
             hear(1, ack, 200, 1),
             hear(1, ack, near_the_end, 1),
             hear(1, flags::PSH, 900, 1),
             hear(1, reset, 900, 1),
-            // Another connection, also one in the place of the first.
+            // Another connection, and a new connection with the addresses and ports of the first.
             hear(2, ack, 77, 1),
             hear(2, ack, 78, 1),
             hear(1, syn, 5, 1),
             hear(1, ack, 6, 1),
             hear(1, ack, 1 << 31, 1),
             hear(1, ack, (1 << 31) + 3, 1),
-            // There is no room, until somebody has been silent for long enough.
+            // There is no room until a connection has been silent for long enough.
             hear(3, ack, 5, 9),
             hear(3, ack, 5, 12),
             hear(3, ack, 9, 12),

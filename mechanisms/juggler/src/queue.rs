@@ -1,8 +1,8 @@
 //! The out-of-order queue of a flow: runs of segments, sorted by sequence number.
 //!
-//! A run is what is to leave together: segments one behind the other that can be one large segment, or just leave in this
-//! order. Neighbours that fit become one run when they meet, so that there is about one run per gap, and a place is found from
-//! the end or by bisection.
+//! A run holds segments that leave together: adjacent segments that can form one large segment, or that
+//! leave in this order. Adjacent runs that fit are joined as soon as they meet, so there is about one run
+//! per gap. The position of a new run is found from the end or by bisection.
 
 use std::collections::VecDeque;
 
@@ -12,69 +12,70 @@ use wire::checksum::Sum;
 use wire::merge::Segment;
 use wire::tcp::flags;
 
-/// The longest IP packet.
+/// The maximum length of an IP packet in bytes.
 const LONGEST: u32 = 65_535;
-/// Slots of a large segment, so that interfaces take it: they take some 127 pieces of memory.
+/// The maximum number of slots of a large segment, for interfaces that take about 127 pieces of memory.
 const MOST_SLOTS: u32 = 120;
-/// Datagrams of a large one, which the kernel cuts into so many at most (`UDP_MAX_SEGMENTS`, before Linux 6.9).
+/// The maximum number of datagrams in a large datagram: the kernel cuts it into at most this many
+/// (`UDP_MAX_SEGMENTS`, before Linux 6.9).
 const MOST_DATAGRAMS: u32 = 64;
 
-/// Whether `a` lies before `b`, in numbers that wrap (RFC 9293, section 3.4).
+/// True if `a` is before `b`, in numbers that wrap (RFC 9293, section 3.4).
 #[inline]
 pub fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// A segment that has come.
+/// A segment that has arrived.
 pub struct Piece<'a> {
-    /// Its packet.
+    /// The packet.
     pub packet: Packet,
-    /// What its headers say.
+    /// The fields of its headers.
     pub segment: &'a Segment,
-    /// The sum of its data; `None` if checksums are left to a device.
+    /// The checksum of the data; `None` if checksums are left to a device.
     pub data: Option<Sum>,
-    /// Whether it may be part of a larger one.
+    /// True if the segment may be merged.
     pub merges: bool,
-    /// True if it may be part of a larger one also where identifications do not count up.
+    /// True if the segment may also be merged if identifications do not count up.
     pub may_repeat_id: bool,
-    /// What has to be the same beside it: of annotations that somebody behind reads.
+    /// A value that must be equal for merging: a hash of annotations that an element downstream reads.
     pub mark: u64,
 }
 
 /// Segments that leave together.
 pub struct Run {
-    /// Sequence number of its first byte.
+    /// The sequence number of the first byte.
     pub start: u32,
-    /// That behind its last byte.
+    /// The sequence number after the last byte.
     pub end: u32,
-    /// When the first one of them came.
+    /// The arrival time of the first segment that arrived.
     pub since: Timestamp,
-    /// Their packets.
+    /// The packets.
     pub chain: Chain,
-    /// The first one of them.
+    /// The first segment.
     pub first: Segment,
-    /// Bytes of data of the last one.
+    /// The length of the last segment's data in bytes.
     last_length: u16,
-    /// Its flags.
+    /// The flags of the last segment.
     pub last_flags: u8,
-    /// Whether it can be part of a larger one.
+    /// True if the first segment may be merged.
     pub merges: bool,
-    /// The sum of all data; `None` where checksums are left to a device.
+    /// The checksum of all data; `None` if checksums are left to a device.
     pub data: Option<Sum>,
-    /// Bytes of all data.
+    /// The length of all data in bytes.
     pub length: u32,
     mark: u64,
     may_repeat_id: bool,
-    /// True if all of them have the same identification, and may have it.
+    /// True if all segments have the same identification, and may have it.
     pub repeats_id: bool,
-    /// Whether they can be one large segment, and not only leave in this order.
+    /// True if the segments can form one large segment; false if they only leave in this order.
     pub is_one: bool,
-    /// Whether there can be no further segment behind these in a large one.
+    /// True if no further segment can follow in a large segment.
     pub is_closed: bool,
 }
 
 impl Run {
-    /// A run of one segment.
+    /// Creates a run of one segment.
     #[inline]
     pub fn new(piece: Piece<'_>, now: Timestamp) -> Run {
         let Piece { packet, segment, data, merges, may_repeat_id, mark } = piece;
@@ -99,7 +100,7 @@ impl Run {
         run
     }
 
-    /// Whether there can be no further segment behind the last one in a large one.
+    /// True if no further segment can follow the last segment in a large segment.
     #[inline]
     fn is_last(&self) -> bool {
         !self.merges
@@ -114,20 +115,20 @@ impl Run {
         if self.first.is_tcp { MOST_SLOTS } else { MOST_DATAGRAMS }
     }
 
-    /// Bytes of data that there is room for behind these.
+    /// Returns the number of bytes of data that can still be added.
     #[inline]
     fn room(&self) -> u32 {
         let headers = u32::from(self.first.start - self.first.l3);
         LONGEST.saturating_sub(headers + self.length)
     }
 
-    /// Whether a flag of the last segment asks for it to be delivered, or it opens or ends something.
+    /// True if a flag of the last segment requests delivery, or the segment opens or ends a connection.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         self.last_flags & (flags::PSH | flags::URG | flags::SYN | flags::FIN | flags::RST) != 0
     }
 
-    /// Whether another run, which starts where this one ends, can be part of the same large segment.
+    /// True if `next`, which starts at the end of this run, can be part of the same large segment.
     #[inline(never)]
     fn takes(&self, next: &Run) -> bool {
         let is_uniform = next.chain.packets() == 1 || next.first.length == self.first.length;
@@ -141,14 +142,14 @@ impl Run {
             && self.takes_first(&next.first, next.chain.head())
     }
 
-    /// True if this run is or becomes one of segments with the same identification, where a segment comes behind it: the second
-    /// one decides.
+    /// True if this run has, or with `next` gets, segments of the same identification: the second segment
+    /// decides.
     #[inline]
     fn repeats_id_before(&self, next: &Segment) -> bool {
         self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next.id == self.first.id
     }
 
-    /// Whether a segment, which starts where this one ends, can be part of the same large segment.
+    /// True if `next`, a segment that starts at the end of this run, can be part of the same large segment.
     #[inline(always)]
     fn takes_piece(&self, next: &Piece<'_>) -> bool {
         next.merges
@@ -165,10 +166,10 @@ impl Run {
             && self.first.goes_before(self.chain.head(), next, head, id_ahead)
     }
 
-    /// Puts a segment behind this run, which carries data and nothing else, and starts where the run ends.
+    /// Appends a segment that carries only data and starts at the end of the run.
     ///
     /// # Errors
-    /// That segment, where packets cannot be chained.
+    /// The segment, if packets cannot be chained.
     #[inline(always)]
     pub fn extend<'a>(&mut self, piece: Piece<'a>, merges: bool) -> Result<(), Piece<'a>> {
         let Piece { packet, segment, data, .. } = piece;
@@ -186,10 +187,10 @@ impl Run {
         Ok(())
     }
 
-    /// Puts another run behind this one.
+    /// Appends another run.
     ///
     /// # Errors
-    /// That run, where packets cannot be chained.
+    /// The other run, if packets cannot be chained.
     #[inline]
     fn append(&mut self, next: Run, merges: bool) -> Result<(), Run> {
         let repeats_id = self.repeats_id_before(&next.first);
@@ -209,69 +210,69 @@ impl Run {
     }
 }
 
-/// Runs in the order of their first bytes; of those that start at the same one, in the order in which they came.
+/// Runs in the order of their first bytes; runs that start at the same byte are in order of arrival.
 #[derive(Default)]
 pub struct Queue {
     runs: VecDeque<Run>,
 }
 
 impl Queue {
-    /// Runs.
+    /// Returns the number of runs.
     #[inline]
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no runs.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The first one.
+    /// Returns the first run.
     #[inline]
     pub fn front(&self) -> Option<&Run> {
         self.runs.front()
     }
 
-    /// The one behind it.
+    /// Returns the second run.
     #[inline]
     pub fn second(&self) -> Option<&Run> {
         self.runs.get(1)
     }
 
-    /// The last one.
+    /// Returns the last run.
     #[inline]
     pub fn back(&self) -> Option<&Run> {
         self.runs.back()
     }
 
-    /// All of them.
+    /// Iterates over all runs.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter()
     }
 
-    /// True if there is memory for another one.
+    /// True if there is memory for another run.
     #[inline]
     pub fn has_memory_for_another(&mut self) -> bool {
         self.runs.try_reserve(1).is_ok()
     }
 
-    /// Takes the first one out.
+    /// Removes and returns the first run.
     #[inline]
     pub fn pop(&mut self) -> Option<Run> {
         self.runs.pop_front()
     }
 
-    /// The last run, if a segment can be put behind it: the shortest way for what comes in order.
+    /// Returns the last run, if a segment can be appended to it: the fast path for segments in order.
     #[inline]
     pub fn continued_by(&mut self, piece: &Piece<'_>, merges: bool) -> Option<&mut Run> {
         let last = self.runs.back_mut()?;
         (last.end == piece.segment.sequence && (!merges || last.takes_piece(piece))).then_some(last)
     }
 
-    /// Puts a run in its place, and together with its neighbours where it fits: where `merges`, as parts of one large
-    /// segment, and else as segments that leave in this order.
+    /// Inserts a run, and joins it with adjacent runs that fit: if `merges`, as parts of one large segment,
+    /// otherwise as segments that leave in this order.
     #[inline]
     pub fn insert(&mut self, run: Run, merges: bool) {
         match self.runs.back() {
@@ -299,7 +300,7 @@ impl Queue {
         self.close(place, merges);
     }
 
-    /// Puts a run together with the one behind it, if they fit.
+    /// Joins a run with the next one, if they fit.
     #[inline]
     fn close(&mut self, place: usize, merges: bool) {
         let Some(behind) = self.runs.get(place + 1) else { return };

@@ -1,10 +1,12 @@
 //! # RandomPath
-//! Sends each packet over one of several paths of different delay, chosen at random, so that packets overtake each other.
+//! Sends each packet over one of several paths of different delay, chosen at random, so that packets
+//! overtake each other.
 //!
-//! This is the switch that Juggler was measured behind (figure 11 of its paper): each packet goes to one of the paths, a
-//! path keeps the order of its packets, and packets of a slower path come behind later ones of a faster one. Packets
-//! leave exactly when their path's delay has passed under the captures' time, and behind the task at hand else.
-//! With equal delays the order of all packets is kept. At the end of a run everything leaves.
+//! The element simulates the switch of the Juggler experiments (figure 11 of the paper): each packet goes
+//! to one of the paths, a path keeps the order of its packets, and packets of a slower path arrive after
+//! later packets of a faster path. Packets leave exactly when the delay of their path has passed under the
+//! trace clock, otherwise after the running task. With equal delays the order of all packets is kept. At
+//! the end of a run all packets leave.
 //!
 //! Each worker has paths of its own.
 //!
@@ -12,17 +14,17 @@
 //! `RandomPath(DELAY1, ..., DELAYn [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DELAY`: how long packets are under way on a path, once for each path; up to 1048576 s.
-//! - `WEIGHTS`: how many packets in the sum of all weights take each path, as numbers between spaces; without it, all
-//!   paths are as likely.
-//! - `CAPACITY`: most packets on each path; those that find no room are dropped.
+//! - `DELAY`: the delay of a path, once for each path; up to 1048576 s.
+//! - `WEIGHTS`: the weight of each path, as numbers between spaces: a packet takes a path with a
+//!   probability of its weight divided by the sum of all weights. Without it, all paths are equally likely.
+//! - `CAPACITY`: the maximum number of packets on each path; packets that find no room are dropped.
 //!
 //! ## Handlers
-//! - `delays`: the delays, between spaces. Written ones count for packets that come from then on; none of them overtakes
-//!   another one on its path.
-//! - `packets`: lines with the number of a path and how many packets have taken it.
-//! - `held`: packets on the paths.
-//! - `drops`: packets that found no room.
+//! - `delays`: the delays, between spaces. New delays apply to packets that arrive afterwards; no packet
+//!   overtakes another one on its path.
+//! - `packets`: lines with the number of a path and the number of packets that have taken it.
+//! - `held`: the number of packets on the paths.
+//! - `drops`: the number of packets that found no room.
 //! - `reset_counts`: sets the counts to zero.
 //!
 //! ## Example
@@ -101,7 +103,7 @@ fn parse_delay(text: &str) -> Result<Timestamp, String> {
     if bounds.contains(&delay) { Ok(delay) } else { Err("must be between 0 and 1048576s".into()) }
 }
 
-/// One weight for each of so many paths.
+/// Parses one weight for each of `paths` paths.
 fn parse_weights(text: &str, paths: usize) -> Result<Vec<u32>, &'static str> {
     let text = unquote(text);
     let weight = |word| parse_integer(word).ok().and_then(|weight| u32::try_from(weight).ok());
@@ -119,7 +121,7 @@ fn parse_weights(text: &str, paths: usize) -> Result<Vec<u32>, &'static str> {
 struct Path {
     delay: Timestamp,
     weight: u32,
-    /// Packets on it, and when the last one leaves.
+    /// The number of packets on the path, and the time at which the last one leaves.
     waiting: usize,
     last: Timestamp,
     packets: u64,
@@ -132,17 +134,17 @@ impl Path {
 }
 
 struct RandomPath {
-    /// At least one.
+    /// The paths, at least one.
     paths: Vec<Path>,
     /// The sum of all weights.
     total: u64,
-    /// Of each path.
+    /// The maximum number of packets on each path.
     capacity: usize,
     under_way: UnderWay,
     drops: u64,
 }
 
-/// What a new element goes on with.
+/// The state that a successor takes over.
 struct Inherited {
     paths: Vec<Path>,
     under_way: UnderWay,
@@ -150,7 +152,7 @@ struct Inherited {
 }
 
 impl RandomPath {
-    /// The path that has a number below the sum of all weights.
+    /// Returns the path that owns a number below the sum of all weights.
     fn path_of(&self, mut drawn: u64) -> usize {
         let is_it = |path: &Path| match drawn.checked_sub(path.weight.into()) {
             Some(rest) => {
@@ -169,14 +171,15 @@ impl RandomPath {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }
-        // Where the delay has become shorter, or time has gone back, the one in front still leaves first.
+        // A packet never leaves before the packet ahead of it, even if the delay was reduced or time went
+        // back.
         path.last = (cx.now() + path.delay).max(path.last);
         path.waiting += 1;
         path.packets += 1;
         self.under_way.add(packet, chosen as u32, path.last);
     }
 
-    /// Lets go what leaves by then.
+    /// Emits the packets that leave at `until` or before.
     fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
         self.under_way.let_go(cx, until, |path| self.paths[path as usize].waiting -= 1);
     }
@@ -254,7 +257,7 @@ impl Element for RandomPath {
         for (number, path) in state.paths.iter().enumerate() {
             self.paths[number.min(last)].packets += path.packets;
         }
-        // What was on a path that there is no more is on the last one.
+        // Packets of paths that no longer exist move to the last path.
         self.under_way.on_paths(last as u32);
         for (path, leaves) in self.under_way.leaving() {
             let path = &mut self.paths[path as usize];

@@ -1,12 +1,14 @@
 //! # Segment
 //! Cuts large segments into packets that fit the wire, and completes checksums.
 //!
-//! Senders on the same machine and interfaces that merge what they receive hand over segments of up to 64 KiB and leave
-//! checksums to a device; Juggler makes such segments, too. Where all elements behind a device can deal with them they come
-//! through, and this one makes ordinary packets of them: each with lengths, identification, sequence number and flags of its
-//! own, and all checksums right. Other packets pass. What cannot be cut because nobody knows how is dropped.
+//! Senders on the same machine, and interfaces that merge packets on receive, hand over segments of up to
+//! 64 KiB and leave checksums to a device; Juggler makes such segments, too. Large segments reach this
+//! element if all elements downstream of their source can handle them. The element makes ordinary packets
+//! of them: each with its own lengths, identification, sequence number and flags, and with correct
+//! checksums. Other packets pass. Large segments of unknown structure are dropped.
 //!
-//! Interfaces that cannot take large segments need no Segment in front of them: where one is in the way, nobody makes any.
+//! Interfaces that cannot take large segments need no Segment upstream: if such an interface is in the
+//! graph, no large segments are made.
 //!
 //! ## Usage
 //! `Segment`
@@ -15,9 +17,9 @@
 //! None.
 //!
 //! ## Handlers
-//! - `count`: large segments that were cut.
-//! - `segments`: packets that they became.
-//! - `completed`: packets whose checksum was completed.
+//! - `count`: the number of large segments that were cut.
+//! - `segments`: the number of packets that resulted.
+//! - `completed`: the number of packets whose checksum was completed.
 //!
 //! ## Example
 //! ```click
@@ -50,7 +52,7 @@ pub static CLASS: Class = Class {
 #[derive(Default)]
 struct Segment {
     cutter: Cutter,
-    /// Whether packets may come in which something is left to be done.
+    /// True if packets with unfinished checksums or segmentation may arrive.
     is_asked: bool,
     count: u64,
     segments: u64,

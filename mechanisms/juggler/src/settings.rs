@@ -1,4 +1,4 @@
-//! Arguments of the juggler.
+//! The arguments of the juggler.
 
 use classify::filter::{Headers, Matcher};
 use element::args::{Arg, Bandwidth, Micros, Place, PlaceNames, filter_condition, unquote};
@@ -8,40 +8,41 @@ use wire::merge::Segment;
 
 use crate::flows::Limits;
 
-/// Full frames that fill a large segment: 45 of 1448 bytes of data, beside time stamps, or 44 of 1460.
+/// The number of full frames of a large segment: 45 of 1448 bytes of data with time stamps, or 44 of 1460.
 const FRAMES: u64 = 45;
-/// Bytes for which a full frame occupies the line: 1514, the check sequence, the preamble and the gap behind it.
+/// The number of byte times that a full frame occupies on the line: 1514 bytes, check sequence, preamble
+/// and interframe gap.
 const ON_THE_LINE: u64 = 1514 + 4 + 8 + 12;
-/// The wait is longer by this part, because frames do not come at even distances.
+/// The wait is longer by one part in `SLACK`, because frames do not arrive at even distances.
 const SLACK: u64 = 8;
 
-/// Everything that can be set.
+/// The settings.
 pub(crate) struct Settings {
     pub(crate) flows: usize,
     pub(crate) line_rate: Bandwidth,
-    /// Unless it follows from the line rate.
+    /// The time-out as configured; `None` if it follows from the line rate.
     pub(crate) in_sequence: Option<Timestamp>,
     pub(crate) out_of_order: Timestamp,
     pub(crate) merges: bool,
     pub(crate) udp: bool,
     pub(crate) checks: bool,
-    /// Whether segments with one identification may become a large one.
+    /// True if segments with equal identifications may be merged.
     pub(crate) constant_id: bool,
-    /// Bytes of memory of a flow's queue.
+    /// The memory of a flow's queue in bytes.
     pub(crate) queue: u32,
     pub(crate) no_merge: Pattern,
 }
 
 impl Settings {
-    /// The time for which segments in sequence wait: as long as the frames of a large one take on the line, and a little
-    /// more.
+    /// Returns the time for which segments in sequence wait: the time of the frames of a large segment on
+    /// the line, plus a slack.
     pub(crate) fn in_sequence(&self) -> Timestamp {
         let Bandwidth(rate) = self.line_rate;
         let bytes = FRAMES * ON_THE_LINE * (SLACK + 1) / SLACK;
         self.in_sequence.unwrap_or(Timestamp((bytes * 1_000_000_000 / rate.max(1)) as i64))
     }
 
-    /// What the flows' life depends on; `merges` says whether large segments may leave.
+    /// Returns the limits of the flow table; `merges` is true if large segments may leave.
     pub(crate) fn limits(&self, merges: bool) -> Limits {
         Limits {
             flows: self.flows,
@@ -53,7 +54,7 @@ impl Settings {
     }
 }
 
-/// A span of time as [`Micros`], or `auto`.
+/// A time span as [`Micros`], or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AutoMicros(pub(crate) Option<Timestamp>);
 
@@ -70,24 +71,24 @@ impl Arg for AutoMicros {
     }
 }
 
-/// Packets, as a filter in the language of IPFilter; or none.
+/// A set of packets, as a filter in the language of IPFilter; may be empty.
 pub(crate) struct Pattern {
     text: String,
     matcher: Option<Box<Matcher>>,
 }
 
 impl Pattern {
-    /// That of no packets.
+    /// Returns the empty set.
     pub(crate) fn none() -> Pattern {
         Pattern { text: "none".into(), matcher: None }
     }
 
-    /// As it was configured.
+    /// Returns the filter as it was configured.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a segment's packet is one of those.
+    /// True if the packet of a segment is in the set.
     #[inline]
     pub(crate) fn has(&self, packet: &Packet, segment: &Segment) -> bool {
         let Some(matcher) = &self.matcher else { return false };

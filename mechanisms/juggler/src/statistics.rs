@@ -1,4 +1,4 @@
-//! What the element knows about its own work.
+//! The statistics of the element.
 
 use element::Timestamp;
 use element::histogram::Histogram;
@@ -6,29 +6,30 @@ use element::histogram::Histogram;
 use crate::flows::{List, Reason};
 use crate::queue::Run;
 
-/// Counts of one element.
+/// The counts of one element.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
-    /// Segments and datagrams of flows that came, and packets that left of them.
+    /// The number of segments and datagrams of flows that arrived, and the number of packets of flows that
+    /// left.
     pub(crate) segments: [u64; 2],
-    /// Segments in the packets that left.
+    /// The number of segments in the packets that left.
     pub(crate) released: u64,
-    /// Packets that belong to no flow that is looked after.
+    /// The number of packets that belong to no flow.
     pub(crate) passed: u64,
-    /// Segments with a wrong checksum.
+    /// The number of segments with a wrong checksum.
     pub(crate) damaged: u64,
-    /// Packets that left, by the segments in them.
+    /// The number of packets that left, by the number of their segments.
     sizes: [u64; 17],
-    /// Runs by the reason for which they left.
+    /// The number of runs that left, by reason.
     pub(crate) flushes: [u64; Reason::ALL.len()],
-    /// How long segments waited.
+    /// The times for which segments waited.
     pub(crate) holds: Histogram,
-    /// How long each list was at the end of batches.
+    /// The lengths of each list at the ends of batches.
     pub(crate) lengths: [Histogram; List::ALL.len()],
 }
 
 impl Statistics {
-    /// Counts segments that go on at once.
+    /// Counts segments that are forwarded at once.
     #[inline]
     pub(crate) fn pass(&mut self, reason: Reason, segments: u64) {
         self.flushes[reason as usize] += segments;
@@ -38,7 +39,7 @@ impl Statistics {
         self.holds.add(0, segments);
     }
 
-    /// Counts what leaves together, as so many packets.
+    /// Counts a run that leaves as `packets` packets.
     #[inline]
     pub(crate) fn release(&mut self, run: &Run, reason: Reason, packets: u64, now: Timestamp) {
         let segments = run.chain.packets();
@@ -50,7 +51,8 @@ impl Statistics {
         self.sizes[(64 - each.leading_zeros() as usize).min(16)] += packets;
     }
 
-    /// Lines with the least number of segments of a class, and the packets in it.
+    /// Returns lines with the lower bound of a class of numbers of segments, and the number of packets in
+    /// the class.
     pub(crate) fn show_sizes(&self) -> String {
         let classes = self.sizes.iter().enumerate().skip(1).filter(|(_, count)| **count > 0);
         classes.map(|(class, count)| format!(">={} {count}\n", 1 << (class - 1))).collect()

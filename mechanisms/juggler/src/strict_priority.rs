@@ -1,26 +1,27 @@
 //! # StrictPriority
-//! A link of some bandwidth behind queues of strict priority: what is urgent goes first, whatever else waits.
+//! Sends packets over a link of limited bandwidth, most urgent queue first.
 //!
-//! The paint annotation says which queue a packet waits in: the greater, the more urgent; what has no paint is least
-//! urgent, and what has more than there are queues is most urgent. Whenever the link is free, the first packet of the
-//! most urgent queue is sent; it is not interrupted. Packets leave when their last bit has been sent: exactly under the
-//! captures' time, and behind the task at hand else. A packet that finds its queue full is dropped. At the end
-//! of a run everything leaves.
+//! The paint annotation selects the queue of a packet: the greater the paint, the more urgent. Packets
+//! without paint are least urgent, and packets whose paint exceeds the number of queues are most urgent.
+//! When the link becomes free, the first packet of the most urgent non-empty queue is sent; the
+//! transmission of a packet is not interrupted. Packets leave when their last bit has been sent: exactly
+//! under the trace clock, otherwise after the running task. A packet that finds its queue full is dropped.
+//! At the end of a run all packets leave.
 //!
 //! ## Usage
 //! `StrictPriority(RATE [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `RATE`: the bandwidth of the link.
-//! - `QUEUES`: how many queues there are, up to 256.
-//! - `CAPACITY`: most packets in each queue, beside the one that is being sent.
-//! - `ANNO`: the annotation to read, by name or offset.
+//! - `QUEUES`: the number of queues, up to 256.
+//! - `CAPACITY`: the maximum number of packets in each queue, besides the packet that is being sent.
+//! - `ANNO`: the annotation that selects the queue, by name or offset.
 //!
 //! ## Handlers
-//! - `rate`: bytes per second. A written one counts from the next packet that is sent.
-//! - `lengths`: lines with the number of a queue and how many packets wait in it.
-//! - `packets`: lines with the number of a queue and how many packets have left it.
-//! - `drops`: lines with the number of a queue and how many packets found it full.
+//! - `rate`: the bandwidth in bytes per second. A new rate applies from the next packet on.
+//! - `lengths`: lines with the number of a queue and the number of packets that wait in it.
+//! - `packets`: lines with the number of a queue and the number of packets that have left it.
+//! - `drops`: lines with the number of a queue and the number of packets that found it full.
 //! - `reset_counts`: sets the counts to zero.
 //!
 //! ## Example
@@ -87,7 +88,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Slower links would hold a packet for longer than anybody waits.
+/// Checks a rate. Slower links would hold packets for unreasonably long times.
 fn check(Bandwidth(rate): Bandwidth) -> Result<(), &'static str> {
     if rate < 100 { Err("too small, minimum 100Bps") } else { Ok(()) }
 }
@@ -100,29 +101,29 @@ struct Queue {
 
 impl Queue {
     fn new(capacity: usize) -> Queue {
-        // Longer queues grow while they warm up.
+        // Longer queues grow during the first packets.
         Queue { waiting: VecDeque::with_capacity(capacity.min(1024)), packets: 0, drops: 0 }
     }
 }
 
 struct StrictPriority {
-    /// Bytes per second.
+    /// The bandwidth in bytes per second.
     rate: u64,
-    /// The annotation that packets are sorted by.
+    /// The offset of the annotation that selects the queue.
     place: usize,
-    /// Of each queue.
+    /// The maximum number of packets in each queue.
     capacity: usize,
-    /// The last one is the most urgent.
+    /// The queues; the last one is the most urgent.
     queues: Vec<Queue>,
     /// The packet that is being sent.
     sent: Option<Packet>,
-    /// When it has been sent.
+    /// The time at which it has been sent.
     free: Timestamp,
-    /// What divisions have left over since the link was last idle, so that no rate is lost by rounding.
+    /// The remainder of divisions since the link was last idle, so that rounding loses no bandwidth.
     carry: u64,
 }
 
-/// What a new element goes on with.
+/// The state that a successor takes over.
 struct Inherited {
     queues: Vec<Queue>,
     sent: Option<Packet>,
@@ -130,7 +131,7 @@ struct Inherited {
 }
 
 impl StrictPriority {
-    /// Sends the next packet, from a time on.
+    /// Starts sending the next packet at a time.
     fn start(&mut self, at: Timestamp) {
         let next = self.queues.iter_mut().rev().find_map(|queue| {
             let packet = queue.waiting.pop_front()?;
@@ -146,7 +147,7 @@ impl StrictPriority {
         self.sent = next;
     }
 
-    /// Lets go what has been sent by then.
+    /// Emits the packets that have been sent at `until` or before.
     fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
         while self.free <= until
             && let Some(packet) = self.sent.take()
@@ -191,7 +192,7 @@ impl Element for StrictPriority {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        // What the link has sent by now was chosen before these came.
+        // The packets that the link has sent until now were chosen before these packets arrived.
         self.let_go(cx, cx.now());
         let was_idle = self.sent.is_none();
         for packet in batch.drain() {
@@ -236,7 +237,7 @@ impl Element for StrictPriority {
         }
         let rate = Bandwidth::parse(value, &cx.place())?;
         check(rate)?;
-        // What is left over was measured by the old rate.
+        // The remainder was computed with the old rate.
         (self.rate, self.carry) = (rate.0, 0);
         Ok(())
     }
@@ -254,7 +255,7 @@ impl Element for StrictPriority {
         (self.sent, self.free) = (state.sent, state.free);
         let last = self.queues.len() - 1;
         for (number, queue) in state.queues.into_iter().enumerate() {
-            // What is more urgent than there are queues is most urgent.
+            // Packets of queues that no longer exist go to the most urgent queue.
             let heir = &mut self.queues[number.min(last)];
             heir.packets += queue.packets;
             heir.drops += queue.drops;

@@ -1,37 +1,38 @@
-//! The flow of a packet and, for TCP, what elements look at that follow a flow's bytes.
+//! The flow of a packet and, for TCP, the header fields that elements read which track the bytes of a flow.
 
 use element::effects::Field;
 use element::{Base, Packet, five_tuple};
 use wire::layers::FLOW_HEADERS;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, ip_protocol, tcp};
 
-/// What [`locate`] looks at.
+/// The fields that [`locate`] reads.
 pub const READS: [Field; 4] = five_tuple::READS;
 
-/// A packet of some flow.
+/// A packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Its flow.
+    /// The flow.
     pub flow: FiveTuple,
-    /// Bytes behind its transport header by the IP header's length; all of the IP packet's where that is not found.
+    /// The number of bytes after the transport header, according to the length in the IP header. If no
+    /// later offset is known, counted from the transport header or the IP header.
     pub length: u32,
-    /// Its TCP header, if it has a whole one.
+    /// The TCP header, if it is complete.
     pub tcp: Option<TcpHeader>,
 }
 
-/// Fields of a TCP header (RFC 9293, section 3.1).
+/// The fields of a TCP header (RFC 9293, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpHeader {
-    /// The number of the first byte.
+    /// The sequence number of the first byte.
     pub sequence: u32,
-    /// The number of the byte that the sender expects next.
+    /// The sequence number of the byte that the sender expects next.
     pub acknowledgment: u32,
-    /// The flags.
+    /// The TCP flags.
     pub flags: u8,
 }
 
-/// Finds the headers of a packet, from its network header annotation on or, without one, behind its link header. `None`
-/// if it is not IP.
+/// Locates the headers of a packet, from its network header annotation on or, without the annotation, after
+/// its link header. `None` if the packet is not IP.
 pub fn locate(packet: &Packet) -> Option<Located> {
     let (bytes, link) = match packet.offset(Base::Network) {
         Some(_) => (packet.header(Base::Network)?, LinkType::RawIp),
@@ -87,7 +88,7 @@ mod tests {
         let tcp = |a: &str, b: &str| Builder::tcp(end(a), end(b), 24).sequence(7, 9);
         let header = Some(TcpHeader { sequence: 7, acknowledgment: 9, flags: 24 });
         let of_tcp = |located: Option<Located>| located.map(|located| (located.length, located.tcp));
-        // The padding of a short frame does not count, and what is far behind the headers does.
+        // The padding of a short frame does not count, and bytes far after the headers do.
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[], 6)), Some((0, header)));
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[1; 9000], 0)), Some((9000, header)));
         assert_eq!(of_tcp(of(tcp("[2001:db8::1]:1", "[2001:db8::2]:2"), &[1; 50], 0)), Some((50, header)));

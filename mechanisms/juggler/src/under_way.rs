@@ -1,26 +1,27 @@
-//! Packets under way that leave at times of their own: what elements that delay them have in common.
+//! The packets that a delaying element holds, each with its own time to leave.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use element::{Cx, DropReason, Packet, Timestamp};
 
-/// Longer delays would only lead to overflows.
+/// The maximum delay; longer delays would only lead to overflows.
 pub(crate) const LONGEST: Timestamp = Timestamp::from_secs(1 << 20);
 
-/// Packets that wait for their time, and the timer (token 0) that runs then.
+/// Packets that wait for their times, and the timer (token 0) that releases them.
 pub(crate) struct UnderWay {
-    /// Those that leave first in front.
+    /// The packets, ordered by the time at which they leave.
     waiting: BinaryHeap<Reverse<Waiting>>,
     arrivals: u64,
-    /// When the timer will run.
+    /// The time for which the timer is set.
     armed: Option<Timestamp>,
 }
 
-/// A packet under way.
+/// A packet that waits.
 struct Waiting {
     leaves: Timestamp,
-    /// Its number among all that have come: what comes in first leaves first of those that leave at the same time.
+    /// The number of the packet among all arrivals. Packets that leave at the same time leave in order of
+    /// arrival.
     number: u64,
     path: u32,
     packet: Packet,
@@ -47,8 +48,8 @@ impl PartialEq for Waiting {
 impl Eq for Waiting {}
 
 impl UnderWay {
-    /// Nothing, with room for as many as there may be; for more than a million it grows. Memory is not touched before it is
-    /// needed.
+    /// Creates an empty set with room for `capacity` packets; beyond about a million it grows. Memory is
+    /// not touched before it is needed.
     pub(crate) fn new(capacity: usize) -> UnderWay {
         UnderWay { waiting: BinaryHeap::with_capacity(capacity.min(1 << 20)), arrivals: 0, armed: None }
     }
@@ -57,7 +58,7 @@ impl UnderWay {
         self.waiting.len()
     }
 
-    /// Each packet's path, and when it leaves, in no order.
+    /// Returns the path of each packet, and the time at which it leaves, in no particular order.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (u32, Timestamp)> {
         self.waiting.iter().map(|Reverse(waiting)| (waiting.path, waiting.leaves))
     }
@@ -67,13 +68,14 @@ impl UnderWay {
         self.waiting.try_reserve(1).is_ok()
     }
 
-    /// Takes a packet that is to leave at a time. It is on one of several paths, if whoever takes it tells them apart.
+    /// Adds a packet that is to leave at `leaves`. `path` is the number of its path, for elements with
+    /// several paths.
     pub(crate) fn add(&mut self, packet: Packet, path: u32, leaves: Timestamp) {
         self.waiting.push(Reverse(Waiting { leaves, number: self.arrivals, path, packet }));
         self.arrivals += 1;
     }
 
-    /// Lets go what leaves by then; `left` hears of which path each packet was.
+    /// Emits the packets that leave at `until` or before; `left` is called with the path of each packet.
     pub(crate) fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp, mut left: impl FnMut(u32)) {
         while self.next().is_some_and(|leaves| leaves <= until)
             && let Some(Reverse(first)) = self.waiting.pop()
@@ -83,7 +85,8 @@ impl UnderWay {
         }
     }
 
-    /// Has the timer run when the next packet leaves. An earlier setting stays: when it comes, it sets the next one.
+    /// Sets the timer for the time at which the next packet leaves. A timer that is set for an earlier time
+    /// stays: when it runs, it sets the next timer.
     pub(crate) fn arm(&mut self, cx: &mut Cx<'_>) {
         if let Some(leaves) = self.next()
             && self.armed.is_none_or(|armed| leaves < armed)
@@ -93,18 +96,18 @@ impl UnderWay {
         }
     }
 
-    /// The timer has run, or is in nobody's way: from now on another one can be set.
+    /// Clears the timer, so that another one can be set.
     pub(crate) fn disarm(&mut self, cx: &mut Cx<'_>) {
         cx.clear_timer(0);
         self.armed = None;
     }
 
-    /// All that is there, for a new element, which has no timer yet.
+    /// Returns all packets for a successor, without a timer.
     pub(crate) fn hand_on(&mut self) -> UnderWay {
         UnderWay { waiting: std::mem::take(&mut self.waiting), arrivals: self.arrivals, armed: None }
     }
 
-    /// Puts what is on a path behind the last one on that.
+    /// Moves packets of paths after `last` to the path `last`.
     pub(crate) fn on_paths(&mut self, last: u32) {
         let all = std::mem::take(&mut self.waiting).into_iter();
         self.waiting = all

@@ -1,5 +1,6 @@
-//! Real captures: what was merged and is cut again is what came, and flows that were in order stay so. They lie beside the
-//! repository (or where `TIDEGATE_DATA` says) and are skipped where they are absent.
+//! Real captures: merged segments that are cut again equal the segments that arrived, and flows that were
+//! in order stay in order. The captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and
+//! are skipped if absent.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,7 +10,8 @@ use testkit::{Run, found};
 use wire::layers::Network;
 use wire::{FiveTuple, Layers, LinkType, ip_protocol, tcp};
 
-/// The packets of a capture behind some elements, and handlers' values; `None` where it cannot be read.
+/// Returns the packets of a capture after some elements, and the values of handlers; `None` if the capture
+/// cannot be read.
 fn run(capture: &Path, elements: &str, handlers: &[&str]) -> Option<(Vec<Vec<u8>>, Vec<String>)> {
     let number = offer(Vec::new());
     let text = format!("FromDump(\"{}\") {elements} -> TestSink({number}, 0)", capture.display());
@@ -19,7 +21,7 @@ fn run(capture: &Path, elements: &str, handlers: &[&str]) -> Option<(Vec<Vec<u8>
     Some((packets, outcome.values.into_iter().map(Result::unwrap).collect()))
 }
 
-/// The flow of a TCP segment, its first number and the one behind it.
+/// Returns the flow of a TCP segment, its first sequence number and the number after it.
 fn segment(bytes: &[u8], link: LinkType) -> Option<(FiveTuple, u32, u32)> {
     let layers = Layers::locate(bytes, link);
     let is_tcp =
@@ -46,7 +48,7 @@ fn flows(packets: &[Vec<u8>], link: LinkType) -> Flows<'_> {
     flows
 }
 
-/// Whether each segment of a flow follows the one before it, without a gap.
+/// True if each segment of a flow follows the segment before it without a gap.
 fn is_in_sequence(packets: &[&[u8]], link: LinkType) -> bool {
     let mut next = None;
     packets.iter().all(|bytes| {

@@ -1,4 +1,5 @@
-//! What may be merged, and where large segments may go: what comes out is what came, whatever stands behind.
+//! The conditions of merging, and the elements that large segments may reach: the output equals the input
+//! with any element downstream.
 
 use element::Timestamp;
 use testkit::Run;
@@ -13,7 +14,7 @@ fn segment(number: u32) -> Builder {
     tcp(1, ACK, 1000 + 100 * number, 1).id(number as u16)
 }
 
-/// Four segments that are one, at one time.
+/// Four segments that form one large segment, all at one time.
 fn four() -> Timed {
     (0..4).map(|number| (0, frame(segment(number), &[number as u8; 100]))).collect()
 }
@@ -42,7 +43,8 @@ fn flows_that_are_not_to_be_merged_are_not() {
 
 #[test]
 fn what_stands_behind_decides_whether_segments_are_merged() {
-    // Each sees the same packets as without merging, or none that are merged.
+    // Each element sees either the packets that it would see without merging, or packets that are not
+    // merged.
     let merged = |behind: &str| {
         let number = offer(Vec::new());
         let folder = tempfile::tempdir().unwrap();
@@ -79,7 +81,7 @@ fn what_stands_behind_decides_whether_segments_are_merged() {
             assert_eq!(seen, all, "{behind}");
         }
     }
-    // Translators keep checksums right.
+    // Translators keep checksums correct.
     let (was, seen) = merged("IPRewriter(pattern 1.2.3.4 - - - 0 0) -> Segment");
     assert!(was && seen.len() == 4);
     for bytes in seen {
@@ -190,18 +192,19 @@ fn handlers_act_on_what_waits_already() {
     let (outcome, _) = through_while("Juggler(OFO_TIMEOUT 1000s) -> Segment", &gap, script, &handlers);
     let values: Vec<_> = outcome.values.into_iter().map(Result::unwrap).collect();
     assert_eq!((&values[0][..], &values[2][..], &values[3][..]), ("0", "50us", "1"), "{values:?}");
-    // Counts from zero while something is held.
+    // Counts start from zero while packets are held.
     let script = "wait 1500us, write e.reset, read e.merged";
     through_while("Juggler(OFO_TIMEOUT 100ms) -> Segment", &gap, script, &["e.merged"]);
 }
 
-/// Bursts of full frames at line rate, the last of each with PSH, and a pause of microseconds behind each.
+/// Bursts of full frames at line rate. The last frame of each burst has PSH, and a pause of `pause`
+/// microseconds follows each burst.
 fn bursts(frames: u32, data: u32, gigabits: i64, pause: i64) -> Timed {
     let options: Vec<u8> = if data < 1460 { vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 1] } else { Vec::new() };
     let segment = |number: u32| {
         let flags = if number % frames == frames - 1 { ACK | PSH } else { ACK };
         let builder = tcp(1, flags, number * data, 1).id(number as u16).options(&options);
-        // A full frame of 1514 bytes takes 24 more on the line.
+        // A full frame of 1514 bytes occupies 24 more byte times on the line.
         let time = i64::from(number) * 1538 * 8 / gigabits + i64::from(number / frames) * pause * 1000;
         (time, frame(builder, &vec![number as u8; data as usize]))
     };
@@ -222,7 +225,8 @@ fn whole_bursts_become_one_segment_each() {
     }
 }
 
-/// Segments behind one that is known, in this order, a microsecond apart; what leaves, and what handlers say.
+/// Sends segments of a known flow in this order, a microsecond apart; returns the packets that leave, and
+/// the values of handlers.
 fn in_this_order(
     arguments: &str,
     order: &[u32],
@@ -260,7 +264,8 @@ fn constant_identifications_are_merged_where_they_mean_nothing() {
             assert_eq!(values[2], sizes, "{arguments}");
         }
     }
-    // Those that count up are merged as before, and never with those that do not.
+    // Segments whose identifications count up are merged as before, and never with segments of constant
+    // identification.
     let frame_of = |number: u32| {
         let id = [0, 7, 7, 7, 8, 9, 9][number as usize];
         with(id, 0x4000)(number)
@@ -270,7 +275,7 @@ fn constant_identifications_are_merged_where_they_mean_nothing() {
     assert!(!values[2].contains(">=4"), "{}", values[2]);
 }
 
-/// A segment of IPv6 with extension headers of these kinds in front.
+/// An IPv6 segment with extension headers of these kinds.
 fn extended(number: u32, kinds: &[u8], tags: usize, left: u8) -> Vec<u8> {
     let end = |host| ([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], 80).into();
     let builder = Builder::tcp(end(1), end(2), ACK).sequence(1000 + 100 * number, 1);
@@ -298,12 +303,12 @@ fn extension_headers_do_not_hide_order() {
         (&[][..], 0, ALL),
         (&[0], 0, ALL),
         (&[43], 0, ALL),
-        // Merging writes no further than that.
+        // Merging writes no further than to this offset.
         (&[0], 1, NONE),
         (&[0, 43], 0, NONE),
         // A home address would be part of the checksum.
         (&[60], 0, NONE),
-        // A fragment header that holds the whole packet; a long chain.
+        // A fragment header that holds the whole packet, and a long chain.
         (&[44], 0, NONE),
         (&[60; 16], 0, NONE),
         (&[0, 60, 43, 60, 60, 60], 0, NONE),
@@ -316,7 +321,8 @@ fn extension_headers_do_not_hide_order() {
             assert_eq!((&values[0][..], &values[1][..], &values[2][..]), ("1", "0", sizes), "{kinds:?}");
         }
     }
-    // Fragments, authenticated packets, stops on the way, and more headers than are looked at: they pass.
+    // Fragments, authenticated packets, unfinished routes, and packets with more headers than are parsed
+    // pass.
     for (kinds, left) in [(&[44][..], 1), (&[51], 0), (&[43], 1), (&[60; 17], 0)] {
         let frame_of = |number| extended(number, kinds, 0, left);
         let (left, values) = in_this_order("", &ORDER, frame_of);

@@ -1,4 +1,4 @@
-//! The examples of the paper (Figures 6, 7 and 8), and the lists.
+//! The examples of the paper (figures 6, 7 and 8), and the lists.
 
 use element::Timestamp;
 use packet::Pool;
@@ -10,10 +10,10 @@ use wire::tcp::flags::ACK;
 
 const INSEQ: Timestamp = Timestamp(50_000);
 const OFO: Timestamp = Timestamp(100_000);
-/// Bytes of a segment; the paper counts segments.
+/// The data of a segment in bytes; the paper counts segments.
 const SIZE: u32 = 100;
 
-/// Flows whose segments have the paper's numbers.
+/// A flow table whose segments have the numbers of the paper.
 struct Table {
     pool: Pool,
     flows: Flows,
@@ -30,12 +30,12 @@ impl Table {
         }
     }
 
-    /// A segment comes; the flow's place.
+    /// Takes a segment; returns the index of its flow.
     fn take(&mut self, flow: u16, number: u32) -> u32 {
         self.take_long(flow, number, 1)
     }
 
-    /// One that is as long as several.
+    /// Takes a segment as long as `segments` segments.
     fn take_long(&mut self, flow: u16, number: u32, segments: u32) -> u32 {
         let data = vec![7; (segments * SIZE) as usize];
         let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &data);
@@ -55,7 +55,7 @@ impl Table {
         index
     }
 
-    /// A datagram comes; the flow's place, unless it has none.
+    /// Takes a datagram; returns the index of its flow, if it has an entry.
     fn take_datagram(&mut self, flow: u16) -> Option<u32> {
         let packet = self.pool.packet(&udp(flow, 0)).unwrap();
         let (segment, key) = key::locate(&packet).unwrap();
@@ -74,13 +74,13 @@ impl Table {
         index
     }
 
-    /// Time goes on.
+    /// Advances time, and flushes segments that are due.
     fn wait(&mut self, time: Timestamp) {
         self.now = self.now + time;
         self.flows.finish(self.now);
     }
 
-    /// What has left: the first and the last segment of each packet, and why.
+    /// Returns the packets that have left: the first and the last segment of each, and the reason.
     fn left(&mut self) -> Vec<(u32, u32, Reason)> {
         let runs = self.flows.released.drain(..);
         let pool = &mut self.pool;
@@ -92,7 +92,7 @@ impl Table {
         .collect()
     }
 
-    /// Phase, next and lost segment.
+    /// Returns the phase of a flow, and its next and lost segment.
     fn state(&self, index: u32) -> (Phase, u32, u32) {
         let (phase, next, lost) = self.flows.state(index);
         (phase, next / SIZE, lost / SIZE)
@@ -119,7 +119,7 @@ fn figure_6_what_went_before_is_not_waited_for() {
     table.wait(INSEQ);
     assert_eq!(table.left(), [(2, 3, Reason::InSequenceTimeout)]);
     assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
-    // Sent again: it passes at once, and the guess does not go back any more.
+    // A retransmission passes at once, and the estimate does not decrease any more.
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, Reason::Before)]);
     assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
@@ -147,7 +147,7 @@ fn figure_7_a_flow_recovers_when_its_first_hole_is_filled() {
     table.take(1, 6);
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, Reason::Before)]);
-    // It never saw 4, and does not mind.
+    // Segment 4 never arrived, which does not matter.
     assert_eq!(table.state(flow).0, Phase::ActiveMerging);
     assert_eq!((table.flows.length(List::LossRecovery), table.flows.length(List::Active)), (0, 1));
     table.wait(INSEQ);
@@ -162,7 +162,7 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
     table.left();
     table.take(1, 2);
     table.take(1, 3);
-    // Another flow needs the place.
+    // Another flow needs the entry.
     table.take(2, 50);
     assert_eq!(table.left(), [(2, 3, Reason::Evicted)]);
     assert_eq!(table.flows.counts.evictions[List::Gap as usize], 1);
@@ -182,7 +182,7 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
 #[test]
 fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     let mut table = Table::new(3);
-    // One in loss recovery, one inactive, one active; the oldest of them is the one in recovery.
+    // A flow in loss recovery, an inactive flow and an active flow; the oldest is the flow in recovery.
     table.take(1, 0);
     table.wait(INSEQ);
     table.take(1, 2);
@@ -194,13 +194,13 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     assert_eq!(lengths(&table), [0, 1, 1, 0, 1]);
     table.take(4, 0);
     assert_eq!(lengths(&table), [0, 0, 2, 0, 1]);
-    // The one that has been active longest.
+    // The flow that has been active longest is evicted.
     table.left();
     table.take(5, 0);
     assert_eq!(table.left(), [(0, 0, Reason::Evicted)]);
     table.take(6, 0);
     assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 0, 2, 0, 1], [0, 1, 2, 0, 0]));
-    // Nothing is left but recovery.
+    // Only a flow in recovery is left.
     let mut table = Table::new(1);
     table.take(1, 0);
     table.wait(INSEQ);
@@ -213,7 +213,7 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
 #[test]
 fn flows_without_a_gap_give_way_before_those_with_one() {
     let mut table = Table::new(3);
-    // The first one has been active longest, and waits behind a gap.
+    // The first flow has been active longest, and waits after a gap.
     let flow = table.take(1, 0);
     table.wait(INSEQ);
     table.left();
@@ -227,7 +227,7 @@ fn flows_without_a_gap_give_way_before_those_with_one() {
     table.wait(INSEQ);
     assert!(table.left().contains(&(1, 2, Reason::InSequenceTimeout)));
     assert_eq!(table.state(flow), (Phase::PostMerging, 3, 0));
-    // Without another choice, one with a gap gives way.
+    // If all flows have a gap, a flow with a gap is evicted.
     let mut table = Table::new(2);
     for flow in [1, 2] {
         table.take(flow, 0);
@@ -244,7 +244,7 @@ fn datagrams_make_no_flow_give_way_of_which_segments_wait() {
     table.take(2, 0);
     table.wait(INSEQ);
     table.take(2, 1);
-    // The second one of three flows of datagrams finds the first one's place, and nobody else's.
+    // The second of three flows of datagrams evicts the first one, and no TCP flow.
     assert_eq!([1, 2, 3].map(|flow| table.take_datagram(flow).is_some()), [true; 3]);
     assert_eq!(table.flows.counts.evictions, [2, 0, 0, 0, 0]);
     table.take(3, 0);
@@ -254,7 +254,7 @@ fn datagrams_make_no_flow_give_way_of_which_segments_wait() {
     table.take(4, 0);
     assert!(table.take_datagram(5).is_none(), "it passes");
     assert_eq!(table.flows.counts.evictions, [4, 1, 0, 0, 0]);
-    // Flows that have been silent for a second give way before those of datagrams.
+    // Flows that have been silent for a second are evicted before flows of datagrams.
     let mut table = Table::new(2);
     table.take(1, 0);
     table.wait(INSEQ);
@@ -273,14 +273,14 @@ fn reordering_is_measured_across_evictions() {
     }
     assert_eq!(table.flows.counts.reordered, [2, 2]);
     assert_eq!(table.flows.counts.evictions, [0, 0, 9, 0, 0]);
-    // A connection with other numbers is another one, and so is one of another second.
+    // A connection with numbers far away is a different connection, and so is a connection a second later.
     table.take(1, 20_000_000);
     table.take(2, 8);
     table.wait(Timestamp::from_secs(1));
     table.take(1, 19_999_999);
     table.take(2, 9);
     assert_eq!(table.flows.counts.reordered, [2, 2]);
-    // What was remembered is forgotten with all flows.
+    // Removing all flows also removes the saved numbers.
     table.take(1, 10);
     table.take(2, 10);
     table.flows.clear(Reason::Drain);
@@ -294,14 +294,14 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     let flow = table.take(1, 1_000_000);
     table.wait(INSEQ);
     table.left();
-    // Its successor's numbers are far behind: that segments were sent again does not explain so many.
+    // The numbers of the next connection are far before: too many segments to be retransmissions.
     for number in 0..200 {
         table.take(1, number);
     }
     table.wait(INSEQ);
     table.wait(INSEQ);
     assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
-    // One as long as interfaces take, and the rest.
+    // One run is as long as interfaces take, the other one holds the rest.
     let merged = table.left().into_iter().filter(|(first, last, _)| first < last).count();
     assert_eq!(merged, 2);
 }
@@ -314,13 +314,13 @@ fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
     table.wait(INSEQ);
     table.wait(INSEQ);
     table.left();
-    // A sender goes back by many, more than once.
+    // The sender goes back by many segments, more than once.
     for number in (50..190).chain(0..180) {
         table.take(1, number);
         assert_eq!(table.left(), [(number, number, Reason::Before)]);
     }
     assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
-    // What is new waits for nothing but more of it.
+    // New segments wait only for more segments.
     table.take(1, 200);
     table.wait(INSEQ);
     assert_eq!(table.left(), [(200, 200, Reason::InSequenceTimeout)]);
@@ -332,7 +332,7 @@ fn time_counts_from_the_first_segment_that_waits() {
     table.take(1, 0);
     table.wait(INSEQ);
     assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
-    // After a pause, the first segment waits for those behind it, and as long as if there had been none.
+    // After a pause, the first segment waits for later segments as long as without a pause.
     table.wait(Timestamp(10 * INSEQ.0));
     for number in 1..5 {
         table.take(1, number);
@@ -352,7 +352,7 @@ fn what_has_gone_as_parts_of_others_waits_for_nothing() {
     table.take(1, 0);
     table.wait(INSEQ);
     table.left();
-    // Behind a gap, one of two segments' length over two others, and each of these twice.
+    // After a gap: a segment that covers two others, and each of these two twice.
     for number in [2, 2, 3, 3] {
         table.take(1, number);
     }

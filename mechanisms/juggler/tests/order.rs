@@ -1,5 +1,5 @@
-//! Every order in which seven segments can come, with what networks and senders do to them: what leaves is what came, in order
-//! where it could be, and soon enough.
+//! All orders in which seven segments can arrive, with disturbances by networks and senders: the output
+//! equals the input, in order where possible, and in time.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,26 +9,26 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, CWR, ECE, FIN, PSH, SYN};
 use wire::{Layers, LinkType};
 
-/// Bytes of data of a segment.
+/// The data of a segment in bytes.
 const SIZE: u32 = 10;
-/// From one segment of a flow to the next.
+/// The time from one segment of a flow to the next.
 const STEP: i64 = 5_000;
-/// Longer than all seven take.
+/// A time-out longer than the arrival of all seven segments takes.
 const OFO: i64 = 50_000;
 const INSEQ: i64 = 20_000;
 
 type Timed = Vec<(i64, Vec<u8>)>;
 
-/// A segment before it is one of a flow.
+/// A segment, independent of its flow.
 #[derive(Clone)]
 struct Plan {
-    /// Where it starts and ends, in bytes from the flow's first.
+    /// The start and the length in bytes, relative to the first byte of the flow.
     start: u32,
     length: u32,
     flags: u8,
     tos: u8,
     options: Vec<u8>,
-    /// Whether its checksum is wrong.
+    /// True if the checksum is wrong.
     damaged: bool,
 }
 
@@ -37,7 +37,7 @@ impl Plan {
         Plan { start: number * SIZE, length: SIZE, flags: ACK, tos: 2, options: Vec::new(), damaged: false }
     }
 
-    /// As a frame of a flow whose first byte has this number; `id` counts segments.
+    /// Returns the frame for a flow whose first byte has the number `first`; `id` counts segments.
     fn frame(&self, flow: u16, first: u32, id: u16) -> Vec<u8> {
         let end = |host: u8, port| match flow % 3 {
             0 => SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into()], port)),
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// All orders of some things, by Heap's algorithm.
+/// Returns all orders of `count` things, by Heap's algorithm.
 fn orders(count: usize) -> Vec<Vec<usize>> {
     let mut all = vec![(0..count).collect::<Vec<_>>()];
     let (mut items, mut done, mut at) = (all[0].clone(), vec![0; count], 1);
@@ -72,7 +72,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// The sequence number and the flow of a frame.
+/// Returns the flow and the sequence number of a frame.
 fn place(frame: &[u8]) -> (u16, u32) {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let tcp = &frame[layers.l4.unwrap()..];
@@ -80,7 +80,8 @@ fn place(frame: &[u8]) -> (u16, u32) {
     (flow, u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]))
 }
 
-/// Lets packets through, and time go on until nothing is due any more: a datagram of nobody's comes then.
+/// Sends packets through `element`, and advances time until nothing is due any more: an unrelated datagram
+/// comes then.
 fn through_all(element: &str, mut input: Timed, handlers: &[&str]) -> (Vec<String>, Timed) {
     let end = (1_000_000_000, udp(9, 9));
     input.push(end.clone());
@@ -89,15 +90,16 @@ fn through_all(element: &str, mut input: Timed, handlers: &[&str]) -> (Vec<Strin
     (outcome.values.into_iter().map(Result::unwrap).collect(), output)
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Ran {
-    /// Per flow, in the order in which they left: numbers from the flow's first byte.
+    /// The segments of each flow in the order in which they left: sequence numbers relative to the flow's
+    /// first byte.
     left: HashMap<u16, Vec<u32>>,
     values: Vec<String>,
 }
 
-/// Sends each flow the same segments in another order, `spread` nanoseconds apart, behind `first` ones in order, and sees to
-/// it that exactly these leave, and none later than it may.
+/// Sends the same segments in each flow, each time in another order, `spread` nanoseconds apart, after the
+/// segments `first` in order. Asserts that exactly these segments leave, and none later than allowed.
 fn run(arguments: &str, first: &[Plan], segments: &[Plan], spread: i64, isn: u32, handlers: &[&str]) -> Ran {
     let orders = orders(segments.len());
     let flows = 1..=orders.len() as u16;
@@ -142,7 +144,7 @@ impl Ran {
     fn assert_in_order(&self) {
         let wrong = self.left.iter().find(|(_, numbers)| !numbers.is_sorted());
         assert!(wrong.is_none(), "{wrong:?}");
-        // What the element measures says so too.
+        // The counts of the element agree.
         assert_eq!(self.values[1], "0");
         assert_ne!(self.values[0], "0");
     }
@@ -152,14 +154,14 @@ fn seven() -> Vec<Plan> {
     (1..8).map(Plan::plain).collect()
 }
 
-/// A flow of which the next number is known.
+/// The first segment of a flow, from which the next number is known.
 fn known() -> Vec<Plan> {
     vec![Plan::plain(0)]
 }
 
 #[test]
 fn every_order_becomes_the_sent_one() {
-    // The second one passes 2^32 within the segments, and within one of them.
+    // The second start passes 2^32 within the segments, and within one of them.
     for isn in [7, u32::MAX - 34] {
         for merge in ["MERGE true", "MERGE false"] {
             let ran = run(merge, &known(), &seven(), STEP, isn, &["e.merged", "e.flushes"]);
@@ -171,10 +173,10 @@ fn every_order_becomes_the_sent_one() {
 
 #[test]
 fn a_new_flow_is_learnt_within_a_batch() {
-    // Nothing is known, and everything comes at once: the first segment may be any of them.
+    // Nothing is known, and all segments arrive at once: any segment may be first.
     let ran = run("", &[], &seven(), 0, 7, &["e.sizes", "e.flushes"]);
     ran.assert_in_order();
-    // All seven of each flow are one.
+    // All seven segments of each flow form one large segment.
     assert_eq!(ran.values[3], ">=4 5040\n", "{}", ran.values[4]);
 }
 
@@ -182,7 +184,7 @@ fn a_new_flow_is_learnt_within_a_batch() {
 fn a_new_flow_is_learnt_from_what_opens_it() {
     let opens = Plan { start: 0, length: 0, flags: SYN, ..Plan::plain(0) };
     let segments: Vec<Plan> = (0..6).map(|n| Plan { start: 1 + n * SIZE, ..Plan::plain(n) }).collect();
-    // Among the segments, too: whatever comes before it within the batch waits.
+    // The opening segment may also come among the others: segments before it within the batch wait.
     let with: Vec<Plan> = std::iter::once(opens.clone()).chain(segments.clone()).collect();
     run("", &[], &with, 0, u32::MAX - 20, &[]).assert_in_order();
 }
@@ -192,7 +194,7 @@ fn flags_ask_for_delivery_and_keep_their_place() {
     for number in 0..7 {
         for flag in [PSH, FIN, ECE, CWR] {
             let mut segments = seven();
-            // Behind a FIN nothing comes.
+            // No segment follows a FIN.
             let number = if flag == FIN { 6 } else { number };
             segments[number].flags |= flag;
             let ran = run("", &known(), &segments, STEP, 7, &[]);
@@ -215,7 +217,7 @@ fn what_differs_keeps_its_place() {
             run("", &known(), &segments, STEP, u32::MAX - 40, &[]).assert_in_order();
         }
     }
-    // What is damaged passes; the others are in order.
+    // Damaged segments pass; the others are in order.
     let mut segments = seven();
     segments[2].damaged = true;
     let ran = run("", &known(), &segments, STEP, 7, &[]);
@@ -223,7 +225,7 @@ fn what_differs_keeps_its_place() {
         numbers.retain(|&number| number != segments[2].start);
         assert!(numbers.is_sorted(), "{numbers:?}");
     }
-    // Sizes that differ.
+    // Segments of different sizes.
     let mut segments = seven();
     let mut start = SIZE;
     for (segment, length) in segments.iter_mut().zip([10, 4, 10, 10, 1, 10, 30]) {
@@ -238,11 +240,11 @@ fn loss_is_not_waited_for_longer_than_stated() {
     for lost in 1..7 {
         let mut segments = seven();
         segments.remove(lost - 1);
-        // `run` looks at the times.
+        // `run` checks the times.
         let ran = run("", &known(), &segments, STEP, 7, &["e.flushes"]);
         assert!(ran.is_in_order());
     }
-    // What was lost comes again when nobody waits for it any more, and what follows is merged as before.
+    // The lost segment comes again after its time-out, and later segments are merged as before.
     let mut segments = seven();
     let again = segments.remove(2);
     let mut input: Timed = vec![(0, Plan::plain(0).frame(1, 7, 100))];
@@ -254,7 +256,7 @@ fn loss_is_not_waited_for_longer_than_stated() {
     let (values, output) = through_all("Juggler(OFO_TIMEOUT 50us) -> Segment", input, &handlers);
     assert_eq!(values[..2], ["0", "1"]);
     assert!(
-        // What is in sequence goes with what waits behind the gap.
+        // Segments in sequence leave with segments that wait after the gap.
         values[2].contains("ofo_timeout 2\n") && values[2].contains("before_sequence 1\n"),
         "{}",
         values[2]
@@ -277,7 +279,7 @@ fn duplicates_overlaps_and_retransmissions_lose_nothing() {
         let mut segments = seven();
         segments[6] = odd;
         for merge in ["MERGE true", "MERGE false"] {
-            // That the same leaves as came, in time, is all there is to say.
+            // The only assertion is that the output equals the input, in time.
             run(merge, &known(), &segments, STEP, u32::MAX - 50, &[]);
             run(merge, &[], &segments, 0, 7, &[]);
         }

@@ -1,4 +1,4 @@
-//! Paths, in whole configurations.
+//! Path elements, in whole configurations.
 
 mod arrivals;
 
@@ -7,12 +7,12 @@ use std::collections::HashSet;
 use arrivals::{Timed, number, numbered, tcp, through, values};
 use testkit::Run;
 
-/// So many packets, one each so many nanoseconds.
+/// Returns `count` packets, `gap` nanoseconds apart.
 fn steady(count: u64, gap: i64) -> Vec<Timed> {
     (0..count).map(|n| (n as i64 * gap, numbered(1, n, 64))).collect()
 }
 
-/// The number of each packet and how long it was under way, in the order in which they left.
+/// Returns the number of each packet and its delay, in the order in which packets left.
 fn journeys(arrivals: &[Timed], seen: &[Timed]) -> Vec<(u64, i64)> {
     let journey = |(left, frame): &Timed| {
         let number = number(frame);
@@ -33,7 +33,7 @@ fn delays_are_exact_and_each_path_keeps_its_order() {
         numbers.map(|&(number, _)| number).collect::<Vec<_>>()
     };
     let paths = [of(0), of(250), of(500)];
-    // Every packet was under way for one of the delays to the nanosecond, and behind no later one of its path.
+    // Each packet had exactly one of the delays, and came after no later packet of its path.
     assert_eq!(paths.iter().map(Vec::len).sum::<usize>(), 6000);
     assert!(paths.iter().all(|numbers| numbers.is_sorted()));
     // Five standard deviations of a binomial distribution are 183.
@@ -64,7 +64,7 @@ fn weights_divide_the_packets() {
 
 #[test]
 fn equal_delays_reorder_nothing() {
-    // Many come at the same time, too.
+    // Many packets arrive at the same time, too.
     let arrivals: Vec<Timed> = (0..600).map(|n| (n / 40 * 1000, numbered(1, n as u64, 64))).collect();
     for delay in ["0", "3us"] {
         let (_, seen) = through(&format!("in -> RandomPath({delay}, {delay}) -> out"), 1, &arrivals, "", &[]);
@@ -89,7 +89,7 @@ fn delays_change_while_packets_are_under_way() {
     let arrivals = steady(4, 10_000);
     let script = "wait 15us, write e.delays 2us, wait 2us, print \"$(e.delays)\", write e.delays x";
     let (outcome, seen) = through("in -> e :: RandomPath(100us) -> out", 1, &arrivals, script, &[]);
-    // What comes behind a slower one does not overtake it.
+    // Packets after a slower packet do not overtake it.
     let times: Vec<i64> = seen[0].iter().map(|(left, _)| left / 1000).collect();
     assert_eq!(times, [100, 110, 110, 110]);
     assert_eq!(outcome.output, "2us\n");
@@ -103,7 +103,8 @@ fn packets_stay_under_way_when_there_are_other_paths() {
     let (outcome, seen) =
         through("in -> e :: RandomPath(100us) -> out", 1, &arrivals, script, &["e.packets"]);
     let order: Vec<_> = seen[0].iter().map(|(left, frame)| (left / 1000, number(frame))).collect();
-    // The first two keep their times. The next two are on a path of their own, which is gone for the last ones.
+    // The first two packets keep their times. The next two are on a path of their own, which no longer
+    // exists for the last two.
     assert_eq!(order, [(25, 2), (35, 3), (100, 0), (110, 1), (110, 4), (110, 5)]);
     assert_eq!(values(&outcome), ["0 6\n"]);
 }
@@ -126,7 +127,7 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// The numbers of the outputs that packets went to, in the order in which they came.
+/// Returns the output of each packet, in order of arrival, and the values of handlers.
 fn outputs(selector: &str, count: usize, arrivals: &[Timed]) -> (Vec<usize>, Vec<String>) {
     let ports: String = (0..count).map(|n| format!("; e[{n}] -> [{n}]out")).collect();
     let text = format!("in -> e :: PathSelector({selector}){ports}");
@@ -135,7 +136,7 @@ fn outputs(selector: &str, count: usize, arrivals: &[Timed]) -> (Vec<usize>, Vec
     let mut outputs = vec![usize::MAX; arrivals.len()];
     for (output, seen) in seen.iter().enumerate() {
         for (left, _) in seen {
-            // Each comes at a time of its own, and waits for nothing.
+            // Each packet arrives at a time of its own, and is not delayed.
             outputs[arrivals.iter().position(|(came, _)| came == left).unwrap()] = output;
         }
     }
@@ -176,17 +177,17 @@ fn blocks_end_where_a_large_send_does() {
     const PSH: u8 = 8 | 16;
     const ACK: u8 = 16;
     let segments = [
-        // Three fit into a block of 300 bytes.
+        // Three segments fit into a block of 300 bytes.
         (0, tcp(1, ACK, 0, 100)),
         (1, tcp(1, ACK, 100, 100)),
         (2, tcp(1, ACK, 200, 100)),
         (3, tcp(1, ACK, 300, 100)),
         // Another flow does not matter.
         (4, tcp(2, ACK, 0, 300)),
-        // PSH is the last of its block.
+        // A segment with PSH is the last of its block.
         (5, tcp(1, PSH, 400, 100)),
         (6, tcp(1, ACK, 500, 100)),
-        // The numbers jump: something is sent again.
+        // The numbers jump because of a retransmission.
         (7, tcp(1, ACK, 300, 100)),
         (8, tcp(1, ACK, 400, 100)),
         // A pause.

@@ -12,12 +12,13 @@ use testkit::Run;
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// What leaves a link of 1 Gb/s with packets that are painted 1 if their flow is 2: times in nanoseconds, and numbers.
+/// Returns handler values, and the times in nanoseconds and numbers of packets that leave a link of 1 Gb/s;
+/// packets of flow 2 are painted 1.
 fn leaves(link: &str, arrivals: &[Timed], handlers: &[&str]) -> (Vec<String>, Vec<(i64, u64)>) {
     leaves_while(link, arrivals, "", handlers)
 }
 
-/// The same while a Script does something.
+/// Does what [`leaves`] does, while a Script runs.
 fn leaves_while(
     link: &str,
     arrivals: &[Timed],
@@ -46,9 +47,10 @@ fn what_is_urgent_goes_first_and_the_link_is_exact() {
         packet(50_000, 1, 5),
     ];
     let (_, seen) = leaves("StrictPriority(1Gbps)", &arrivals, &[]);
-    // The first is not interrupted; then both urgent ones; the link is idle before the last.
+    // The transmission of the first packet is not interrupted. Then both urgent packets leave. The link is
+    // idle before the last packet.
     assert_eq!(seen, [(8000, 0), (16_000, 3), (24_000, 4), (32_000, 1), (40_000, 2), (58_000, 5)]);
-    // More paint than queues is most urgent.
+    // Paint above the number of queues is most urgent.
     let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
     let (_, seen) = leaves("StrictPriority(1Gbps, QUEUES 3)", &arrivals, &[]);
     assert_eq!(seen.iter().map(|seen| seen.1).collect::<Vec<_>>(), [0, 3, 2, 1]);
@@ -81,7 +83,8 @@ fn a_link_keeps_its_packets_when_it_becomes_another_one() {
     let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
     let script = "wait 1us, writeq e.config \"500Mbps, QUEUES 2\"";
     let (values, seen) = leaves_while("StrictPriority(1Gbps, QUEUES 3)", &arrivals, script, &["e.packets"]);
-    // What is being sent is sent as it was; then the two most urgent ones, and at half the rate.
+    // The packet in transmission is sent at the old rate; then the two most urgent packets follow, at half
+    // the rate.
     assert_eq!(seen, [(8000, 0), (24_000, 2), (40_000, 3), (56_000, 1)]);
     assert_eq!(values, ["0 2\n1 2\n"]);
 }
@@ -106,7 +109,8 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// Bytes of payload in a packet, and packets that one ACK is for: a receiver behind Juggler acknowledges 64 KiB at once.
+/// The payload of a packet in bytes, and the number of packets per ACK: a receiver downstream of Juggler
+/// acknowledges a large segment at once.
 const PAYLOAD: usize = 1460;
 const MERGED: u32 = 22;
 
@@ -116,7 +120,8 @@ fn frame(from: u16, to: u16, acknowledgment: u32, payload: usize) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&vec![0; payload]).unwrap()
 }
 
-/// `TestSender(FLOW, WINDOW)` keeps so many packets under way: as many as an ACK is for follow each ACK.
+/// `TestSender(FLOW, WINDOW)` keeps WINDOW packets in flight: each ACK triggers as many packets as it is
+/// for.
 static SENDER: Class = Class {
     name: "TestSender",
     processing: "h/h",
@@ -168,7 +173,7 @@ impl Element for Sender {
     }
 }
 
-/// `TestReceiver` acknowledges what comes; ACKs for flow N leave by output N.
+/// `TestReceiver` acknowledges the packets that arrive; ACKs for flow N leave at output N.
 static RECEIVER: Class = Class {
     name: "TestReceiver",
     ports: "1/-",
@@ -181,7 +186,7 @@ static RECEIVER: Class = Class {
 };
 
 struct Receiver {
-    /// Packets, by flow.
+    /// The number of packets, by flow.
     received: Vec<u32>,
 }
 
@@ -213,8 +218,8 @@ impl Element for Receiver {
 
 static CLASSES: &[&Class] = &[&SENDER, &RECEIVER];
 
-/// One flow with a guarantee and seven without share a link of 40 Gb/s (figure 17 of the paper): the payload that the one
-/// has acknowledged in Gb/s, and the probability at the end.
+/// Runs one flow with a guarantee and seven flows without on a link of 40 Gb/s (figure 17 of the paper).
+/// Returns the acknowledged payload of the first flow in Gb/s, and the probability at the end.
 fn guaranteed(target: &str) -> (f64, f64) {
     let antagonists: String =
         (1..8).map(|n| format!("receiver[{n}] -> TestSender({n}, 88) -> link; ")).collect();
@@ -232,7 +237,7 @@ fn guaranteed(target: &str) -> (f64, f64) {
     let values = values(&outcome);
     assert_eq!(values[2], "0 0\n1 0\n");
     let acks: f64 = values[0].parse().unwrap();
-    // Of all ACKs, also those from before the measurement.
+    // The count of all ACKs, including ACKs before the measurement.
     let all = values[3].parse::<f64>().unwrap() / f64::from(MERGED) / PAYLOAD as f64;
     assert!(all.fract() == 0.0 && all > 1.5 * acks, "{all} {acks}");
     (acks * f64::from(MERGED) * PAYLOAD as f64 * 8.0 / 40e6, values[1].parse().unwrap())
@@ -240,14 +245,14 @@ fn guaranteed(target: &str) -> (f64, f64) {
 
 #[test]
 fn guarantees_are_met_as_in_figure_18() {
-    // Below its fair share, an eighth of what is left of 40 Gb/s without headers, a flow needs no help.
+    // Below its fair share, an eighth of the 40 Gb/s without headers, a flow needs no help.
     let (rate, p) = guaranteed("2Gbps");
     assert!((4.5..5.1).contains(&rate) && p == 0.0, "{rate} {p}");
     for target in [10.0, 20.0, 30.0] {
         let (rate, p) = guaranteed(&format!("{target}Gbps"));
         assert!((0.95 * target..1.05 * target).contains(&rate) && p < 1.0, "{target}: {rate} {p}");
     }
-    // Nobody gets more than there is.
+    // No flow gets more than the link has.
     let (rate, p) = guaranteed("100Gbps");
     assert!(rate > 38.0 && p == 1.0, "{rate} {p}");
 }

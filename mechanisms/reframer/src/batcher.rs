@@ -1,20 +1,21 @@
 //! # Batcher
-//! Holds packets, whatever flow they belong to, until there are enough of them or the first has waited long enough.
+//! Holds packets of all flows together until there are enough of them or the first packet has waited long
+//! enough.
 //!
-//! The baseline to compare Reframer with: batches are as large, the delay is the same, but the order of packets
-//! stays as it was.
+//! The baseline for measurements of Reframer: batches of the same size and the same delay, but the order of
+//! packets does not change.
 //!
 //! ## Usage
 //! `Batcher([DELAY, BURST])`
 //!
 //! ## Arguments
-//! - `DELAY`: how long packets wait at most; a bare number is microseconds.
-//! - `BURST`: packets that leave together, up to 256.
+//! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
+//! - `BURST`: the number of packets that leave together, up to 256.
 //!
 //! ## Handlers
 //! - `delay`, `burst`: the arguments.
-//! - `held`: packets that are held.
-//! - `mean_batch`: packets per batch that left.
+//! - `held`: the number of packets that are held.
+//! - `mean_batch`: the mean number of packets per batch that left.
 //!
 //! ## Example
 //! ```click
@@ -71,11 +72,11 @@ struct Batcher {
     delay: Timestamp,
     burst: usize,
     waiting: Vec<Packet>,
-    /// When the first of them came.
+    /// The time at which the first held packet arrived.
     since: Timestamp,
-    /// Packets and batches that left.
+    /// The numbers of packets and batches that left.
     left: (u64, u64),
-    /// When the timer will run.
+    /// The time for which the timer is set.
     armed: Option<Timestamp>,
 }
 
@@ -87,7 +88,7 @@ impl Batcher {
         let mut batch = cx.batch();
         self.left = (self.left.0 + self.waiting.len() as u64, self.left.1 + 1);
         for packet in self.waiting.drain(..) {
-            // At most as many wait as fit.
+            // There is always room: at most as many packets wait as a batch holds.
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }
@@ -95,7 +96,8 @@ impl Batcher {
         cx.emit(0, batch);
     }
 
-    /// Lets packets go that are due; sets the timer for others, unless it comes before that anyway.
+    /// Emits the packets if they are due. Otherwise sets the timer, unless it is set for an earlier time
+    /// already.
     fn look(&mut self, cx: &mut Cx<'_>) {
         let due = self.since + self.delay;
         if self.waiting.is_empty() {

@@ -1,9 +1,10 @@
-//! Which flow a packet belongs to.
+//! The flow key of a packet.
 //!
-//! TCP, UDP and SCTP by addresses and ports, ICMP queries by identifier, ESP by destination and SPI (RFC 4301,
-//! section 4.1). VLAN identifiers count, both of them where there are two. Everything else has no key, but for packets
-//! whose flow cannot be known although it may be one of these: fragments, and what has more IPv6 extension headers than are
-//! walked over ([`wire::ipv6`]). Their key is that of their pair of addresses.
+//! TCP, UDP and SCTP flows are identified by addresses and ports, ICMP queries by addresses and identifier,
+//! ESP by destination and SPI (RFC 4301, section 4.1). VLAN identifiers are part of the key, the outer and
+//! the inner identifier of two tags. Other packets have no key, with one exception: packets that may belong
+//! to such a flow but do not show which. These are fragments, and packets with more IPv6 extension headers
+//! than the parser walks over ([`wire::ipv6`]). Their key is the key of their pair of addresses.
 
 use classify::filter::Headers;
 use element::{Base, Packet};
@@ -11,7 +12,8 @@ use wire::layers::{FLOW_HEADERS, Network};
 use wire::{Layer, Layers, LinkType, ether_type, ip_protocol, vlan};
 use zerocopy::FromZeros;
 
-/// Names a flow in one direction: two addresses, and a word of ports (or what stands for them), kind and VLANs.
+/// The identity of a flow in one direction: two addresses, and a word of ports (or SPI or identifier), kind
+/// and VLANs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FlowKey([u64; 5]);
@@ -24,7 +26,7 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    /// The key of no flow at all.
+    /// A key that no flow has.
     pub const NONE: FlowKey = FlowKey([0; 5]);
 
     #[inline(always)]
@@ -35,21 +37,21 @@ impl FlowKey {
     }
 }
 
-/// Kinds of flows.
+/// The kind of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Addresses and ports.
+    /// TCP, identified by addresses and ports.
     Tcp = 1,
-    /// Addresses and ports.
+    /// UDP, identified by addresses and ports.
     Udp,
-    /// Addresses and ports.
+    /// SCTP, identified by addresses and ports.
     Sctp,
-    /// Addresses and identifier.
+    /// ICMP queries, identified by addresses and identifier.
     Icmp,
-    /// Destination and SPI.
+    /// ESP, identified by destination and SPI.
     Esp,
-    /// Addresses alone: what is said of all packets between two hosts.
+    /// All packets between two hosts, identified by addresses alone.
     Pair,
 }
 
@@ -57,36 +59,38 @@ fn first(bytes: &[u8]) -> &[u8] {
     bytes.get(..FLOW_HEADERS.into()).unwrap_or(bytes)
 }
 
-/// What there is to know of a packet: its flow, and where its headers are.
+/// The flow of a packet, and the TCP flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Its flow.
+    /// The key of the flow.
     pub key: FlowKey,
     /// The kind of flow.
     pub kind: Kind,
-    /// TCP's flags; 0 for everything else.
+    /// The TCP flags; 0 for other protocols.
     pub flags: u8,
 }
 
-/// Where a packet's IP header is, and the VLANs around it: identifiers of the first and the last tag.
+/// A packet from its IP header on, and the identifiers of the first and the last VLAN tag ahead of the
+/// header.
 struct Frame<'p> {
     ip: &'p [u8],
     vlans: u32,
 }
 
-/// The flow of a packet; `None` if it belongs to none that could be told apart.
+/// Returns the flow of a packet; `None` if the packet belongs to no flow that can be identified.
 ///
-/// The network header annotation says where IP starts, and what lies in front of it which VLANs; without it, the
-/// packet is taken to start with a header of its link type.
+/// If the network header annotation is set, it says where the IP header starts, and the bytes ahead of the
+/// header say which VLANs the packet is in. Otherwise the packet is taken to start with a header of its
+/// link type.
 #[inline]
 pub fn locate(packet: &Packet) -> Option<Located> {
     let frame = frame(packet)?;
     frame.ip.first_chunk().and_then(|ip| quickly(ip, frame.vlans)).or_else(|| inner(&frame))
 }
 
-/// The same for the hot path: writes the key to its place, and gives the rest in so few bytes that they stay in
-/// registers. (A whole [`Located`] goes through memory, in pieces of other sizes than it is read in, and that costs
-/// 5 ns.)
+/// Locates the flow of a packet like [`locate`], for the hot path: writes the key to `key`, and returns the
+/// rest in so few bytes that they stay in registers. (A whole [`Located`] goes through memory, written and
+/// read in pieces of different sizes, which costs 5 ns.)
 #[inline(always)]
 pub fn locate_into(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
     match untagged(packet).and_then(|ip| quickly(ip, 0)) {
@@ -105,7 +109,7 @@ fn locate_slowly(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
     Some(Brief { kind: located.kind, flags: located.flags })
 }
 
-/// Where IP starts in a packet.
+/// Finds the IP header of a packet.
 #[inline(always)]
 fn frame(packet: &Packet) -> Option<Frame<'_>> {
     Some(match packet.offset(Base::Network) {
@@ -122,7 +126,8 @@ fn frame(packet: &Packet) -> Option<Frame<'_>> {
     })
 }
 
-/// IPv4 behind an Ethernet header, without tags and annotations, is where most packets have it.
+/// Returns the IPv4 packet after an Ethernet header without tags and annotations: the layout of most
+/// packets.
 #[inline(always)]
 fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
     const START: usize = 14;
@@ -132,7 +137,7 @@ fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
     data.last_chunk().filter(|_| is_plain)
 }
 
-/// The identifiers in the tags of an Ethernet header that ends where IP starts.
+/// Returns the VLAN identifiers in the tags of an Ethernet header that ends where the IP header starts.
 #[inline]
 fn vlans_in_front((bytes, length): (&[u8], isize)) -> u32 {
     if length < 18 { 0 } else { bytes.get(..length.min(FLOW_HEADERS as isize) as usize).map_or(0, tags) }
@@ -152,7 +157,7 @@ fn tags(header: &[u8]) -> u32 {
     pack_vlans(first, last)
 }
 
-/// A single tag fills the lower half.
+/// Packs the first and the last VLAN identifier, of 12 bits each; a single tag is both.
 fn pack_vlans(first: Option<u32>, last: u32) -> u32 {
     first.map_or(0, |first| last | first << 12)
 }
@@ -169,10 +174,11 @@ fn outer(data: &[u8], link: u16) -> Option<Frame<'_>> {
     Some(Frame { ip: data.get(layers.l3?..)?, vlans: pack_vlans(layers.outer_vlan.map(id), last) })
 }
 
-/// Bytes of an IPv4 packet up to TCP's flags.
+/// The length in bytes of an IPv4 packet up to and including the TCP flags.
 const QUICK: usize = 34;
 
-/// IPv4 without options and fragments, and TCP or UDP with whole ports (for TCP, flags too): most packets.
+/// Locates the flow of IPv4 packets without options and fragments that carry TCP or UDP with complete ports
+/// (for TCP, flags too): most packets.
 #[inline(always)]
 fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     let word = |at: usize| u32::from_le_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
@@ -190,7 +196,7 @@ fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     Some(Located { key: FlowKey::new(addresses, word(20), kind, 4, vlans), kind, flags })
 }
 
-/// The key of all packets between the two hosts of a packet; `None` if it is not IP.
+/// Returns the key of all packets between the two hosts of a packet; `None` if the packet is not IP.
 #[inline(never)]
 pub fn pair(packet: &Packet) -> Option<FlowKey> {
     let frame = frame(packet)?;
@@ -198,7 +204,7 @@ pub fn pair(packet: &Packet) -> Option<FlowKey> {
     Some(FlowKey::new(addresses, 0, Kind::Pair, version, frame.vlans))
 }
 
-/// The IP version, and both addresses.
+/// Returns the IP version and both addresses.
 fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
     let address = |at: usize, length: usize| {
         let mut bytes = [0; 16];
@@ -215,7 +221,7 @@ fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
     Some((version, [a, b, c, d]))
 }
 
-/// The general case.
+/// Locates the flow of any IP packet.
 #[inline(never)]
 fn inner(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);
@@ -248,29 +254,30 @@ fn inner(frame: &Frame<'_>) -> Option<Located> {
     }
 }
 
-/// Whether a type of ICMP message has an identifier: echo, and in ICMPv4 time stamp, information and mask queries.
+/// True if a type of ICMP message has an identifier: echo, and in ICMPv4 also timestamp, information and
+/// address mask queries.
 fn has_id(version: u8, kind: u8) -> bool {
     if version == 6 { matches!(kind, 128 | 129) } else { matches!(kind, 0 | 8 | 13..=18) }
 }
 
-/// What there is to know of a packet beside its key.
+/// The part of [`Located`] that is not the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brief {
     /// The kind of flow.
     pub kind: Kind,
-    /// TCP's flags; 0 for everything else.
+    /// The TCP flags; 0 for other protocols.
     pub flags: u8,
 }
 
 impl Brief {
-    /// Whether runs of it count for the spatial locality factor, which is defined over TCP and UDP.
+    /// True if runs of the flow count for the spatial locality factor, which is defined over TCP and UDP.
     #[inline]
     pub fn counts(self) -> bool {
         matches!(self.kind, Kind::Tcp | Kind::Udp)
     }
 }
 
-/// A packet from its IP header on, found as [`locate`] finds it.
+/// Returns a packet from its IP header on, found as [`locate`] finds it.
 pub fn ip(packet: &Packet) -> Option<&[u8]> {
     match packet.offset(Base::Network) {
         Some(_) => packet.header(Base::Network),
@@ -278,7 +285,7 @@ pub fn ip(packet: &Packet) -> Option<&[u8]> {
     }
 }
 
-/// The headers of a packet for filters, found as [`locate`] finds them.
+/// Returns the headers of a packet for filters, found as [`locate`] finds them.
 pub fn headers(packet: &Packet) -> Headers<'_> {
     let network = ip(packet).unwrap_or_default();
     let l4 = Layers::locate(network, LinkType::RawIp).l4;
@@ -349,7 +356,8 @@ mod tests {
                 assert_eq!(a == b, i == j, "{i} and {j}");
             }
         }
-        // The same flow: another payload, priority bits of the tag, fragments between the same hosts, ESP from elsewhere.
+        // Packets of the same flow: another payload, other priority bits of the tag, fragments between the
+        // same hosts, ESP from another source.
         let same = [
             (0, ether(plain.clone()).build(&[9; 900]).unwrap()),
             (5, built(plain.clone().vlan(7 | 5 << 13))),
@@ -412,7 +420,7 @@ mod tests {
             if marked {
                 packet.set_offset(Base::Network, Some(network));
             }
-            // Whatever has a key is between two hosts.
+            // Each packet with a key also has a pair of hosts.
             prop_assert!(locate(&packet).is_none() || pair(&packet).is_some());
             let _ = headers(&packet);
             pool.free(packet);

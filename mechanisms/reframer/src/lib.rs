@@ -1,18 +1,22 @@
-//! The reframer: holds packets for microseconds so that each flow leaves in bursts, and caches work again behind it.
+//! The reframer: holds packets for microseconds so that each flow leaves in bursts, which makes the caches
+//! of everything downstream effective again.
 //!
-//! Structure: a key (`key`) finds a flow in the table of `crates/flow`; its id is the place of the flow's list in
-//! `lists`, which keep held packets in a ring in the order in which they came: the *flush list*. What leaves goes
-//! through `outgoing`, past the part for TCP (`tcp`).
+//! Structure: a key (`key`) finds a flow in the flow table of `crates/flow`. The id of the flow is the
+//! index of its list in `lists`, which keeps held packets in a ring in order of arrival: the *flush list*.
+//! Packets that leave go through `outgoing`, which calls the part for TCP (`tcp`).
 //!
 //! Invariants:
-//! - Each held packet is in exactly one flow's list and has one place in the ring. A flow is due when the place of its
-//!   first packet is, and that is the first place of the ring whose packet is still there.
-//! - Each packet costs constant time: one look-up, one place in the ring that is written, read, and passed over.
-//!   Ordering those that leave together costs what sorting these few costs, and nothing where they wait in order.
-//! - A packet leaves at most DELAY after it came: exactly under the trace clock, plus the task at hand else.
-//! - The packets of a flow leave in the order in which they came (unless REORDER puts TCP segments back in order).
-//!   A packet that bypasses takes with it what its flow holds, in front of it.
-//! - Nothing is dropped but ACKs that a later one makes superfluous. Where there is no room, packets pass.
+//! - Each held packet is in the list of exactly one flow and has one slot in the ring. A flow is due when
+//!   its oldest packet is due. The flow that is due next owns the first occupied slot of the ring.
+//! - Each packet costs constant time: one look-up, and one slot of the ring that is written, read and
+//!   skipped once. Ordering the flows that leave together costs one sort of these few flows, and nothing if
+//!   they wait in order already.
+//! - A packet leaves at most DELAY after its arrival: exactly under the trace clock, otherwise plus the
+//!   duration of the running task.
+//! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that
+//!   bypasses releases the packets that its flow holds, and leaves after them.
+//! - No packets are dropped except ACKs that a later ACK makes superfluous. Packets for which there is no
+//!   room are forwarded at once.
 
 pub mod batcher;
 pub mod key;
@@ -26,5 +30,5 @@ pub mod tcp;
 
 use element::Class;
 
-/// Every class of this crate.
+/// All classes of this crate.
 pub static CLASSES: &[&Class] = &[&batcher::CLASS, &reframer::CLASS, &sf_maker::CLASS];

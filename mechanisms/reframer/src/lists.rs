@@ -1,57 +1,62 @@
-//! What is held: one list per flow, the flush lists that say when flows are due, and who leaves in which order.
+//! The lists of held values: one list per flow, the flush lists that say when flows are due, and the order
+//! in which flows leave.
 //!
-//! Knows neither packets nor keys: a flow is an index, and what is held is any value, so that tests hold numbers.
+//! The module handles neither packets nor keys: a flow is an index and a held value has any type, so tests
+//! hold numbers.
 //!
-//! What is held lies in a ring in the order in which it came, and that is the flush list as well: a flow is due when
-//! the first of its values is, and that is the first of the ring unless its flow has left already. So nothing is
-//! unlinked when a flow leaves early, memory is read and written in order, and what will be due can be asked
-//! for ahead of time. Places of values that have left are passed over once, so that each value costs constant time.
-//! (Links through the flows and a free list of nodes took more instructions, and waited for the line of each flow.)
+//! Held values lie in a ring in order of arrival. The ring is the flush list as well: a flow is due when
+//! its oldest value is due, and the first value of the ring is the oldest value of its flow unless that
+//! flow has left already. So no value is unlinked when a flow leaves early, memory is read and written in
+//! order, and the flows that will be due soon can be prefetched. Slots of values that have left are skipped
+//! once, so that each value costs constant time. (Links through the flows and a free list of nodes took
+//! more instructions, and waited for the cache line of each flow.)
 
 use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// Most classes of flows with a delay of their own.
+/// The maximum number of classes of flows with a delay of their own.
 pub const LANES: usize = 3;
 
-/// The class of flows that leave when they are due, behind all others that leave together, and not before. So nothing that came
-/// in front of one of their values leaves behind it, provided that no other class has a longer delay.
+/// The class of flows that never leave before they are due, and that leave last among all flows that leave
+/// together. So a value that arrived before a value of this class does not leave after it, provided that no
+/// other class has a longer delay.
 pub const APART: usize = 2;
 
-/// Which of the flows that leave together goes first.
+/// The rule that orders flows which leave together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
-    /// The one that has sent the fewest packets so far.
+    /// The flow that has sent the fewest packets so far is first.
     ShortestFlow,
-    /// The one that was seen first.
+    /// The flow that was seen first is first.
     OldestFlow,
-    /// The one whose oldest packet has waited longest.
+    /// The flow whose oldest packet has waited longest is first.
     #[default]
     LongestWait,
 }
 
-/// Why a flow's packets leave.
+/// The reason why the packets of a flow leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There are MAX_BURST of them.
+    /// The flow holds MAX_BURST packets.
     Full,
-    /// The first one has waited DELAY.
+    /// The oldest packet has waited for DELAY.
     Timeout,
-    /// A packet of the flow that is not to be held takes them with it.
+    /// A packet of the flow bypasses and releases the packets that are held.
     Bypass,
-    /// There is no room for more.
+    /// There is no room: MAX_HELD is reached, a flow found no place in the table, or the ring has become
+    /// too long.
     Capacity,
-    /// The element is emptied: the end of the run, a handler, other arguments.
+    /// The element is emptied: at the end of the run, by a handler, or because of new arguments.
     Drain,
 }
 
 impl Reason {
-    /// All of them, as reports list them.
+    /// All reasons, in the order of reports.
     pub const ALL: [Reason; 5] =
         [Reason::Full, Reason::Timeout, Reason::Bypass, Reason::Capacity, Reason::Drain];
 
-    /// The word in reports.
+    /// Returns the name of the reason in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Full => "full",
@@ -63,64 +68,66 @@ impl Reason {
     }
 }
 
-/// A value, and how it is linked; the value is gone once it has left.
+/// A slot of a ring: a value with its links. `item` is `None` once the value has left.
 struct Slot<T> {
     item: Option<T>,
     came: Timestamp,
     flow: u32,
-    /// Number of the next one of the flow.
+    /// The number of the next value of the flow.
     next: u32,
 }
 
-/// A flow: half a cache line.
+/// A flow, in half a cache line.
 #[derive(Clone)]
 #[repr(align(32))]
 struct Flow {
-    /// Numbers of the oldest value and of the youngest; they mean nothing while there is none.
+    /// The numbers of the oldest and the youngest value; undefined while the flow holds no value.
     head: u32,
     tail: u32,
     length: u32,
-    /// What has left so far.
+    /// The number of values that have left so far.
     sent: u32,
-    /// The how manieth flow it is.
+    /// The number of flows that were opened before this flow.
     seen: u32,
-    /// The owner's, and which ring its values are in.
+    /// The owner's note, which includes the class and with it the ring of the flow's values.
     note: Note,
 }
 
-/// What the owner of the lists wants to know of each flow.
+/// Data that the owner of the lists keeps for each flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// The highest acknowledgment number that left, for the compressor; means something if the next field says so.
+    /// The highest acknowledgment number that left, for merging ACKs; valid if `has_acknowledged` is true.
     pub acknowledged: u32,
-    /// The hash of its key, which names it among flows that have no index too.
+    /// The hash of the flow's key. It identifies flows in statistics, as flows without an index have a hash
+    /// too.
     pub hash: u32,
-    /// Whether there is an acknowledgment number.
+    /// True if `acknowledged` is valid.
     pub has_acknowledged: bool,
-    /// What the flow is; the owner's own code.
+    /// The kind of the flow, in the owner's own code.
     pub kind: u8,
-    /// What it has earned so far. Where a flow that is held in vain is given up: how often in a row it was, less how
-    /// often not. Under an SLO: how surely the next packet comes in time, up with each that does, down with each that
-    /// does not. No element has both.
+    /// A score. With `bypass_after`: the number of bursts of one packet, minus the number of longer bursts.
+    /// Under an SLO: a counter that predicts whether the next packet comes in time, incremented by each
+    /// packet that does and decremented by each packet that does not. No element has both.
     pub score: i8,
-    /// Its class, which only [`Lists::open`] and [`Lists::set_lane`] set.
+    /// The class of the flow, set only by [`Lists::open`] and [`Lists::set_lane`].
     pub lane: u8,
 }
 
 const _: () = assert!(size_of::<Flow>() == 32);
 
-/// A class of flows: what these hold, in the order in which it came, and how long it waits.
+/// A class of flows: the ring of their values, in order of arrival, and their delay.
 struct Lane<T> {
-    /// A power of two; value number `n` has place `n` modulo that.
+    /// The ring, of a length that is a power of two; value number `n` is at index `n` modulo the length.
     slots: Vec<Slot<T>>,
-    /// The first value that is still there, and the next one to come; both wrap.
+    /// The number of the first value that is still present, and the number of the next value to come; both
+    /// wrap.
     front: u32,
     back: u32,
     delay: Timestamp,
 }
 
 impl<T> Lane<T> {
-    /// What a ring has room for before it grows.
+    /// The initial length of a ring.
     const SHORT: usize = if cfg!(test) { 4 } else { 2048 };
 
     fn new(delay: Timestamp) -> Lane<T> {
@@ -147,13 +154,13 @@ impl<T> Lane<T> {
         &mut self.slots[place]
     }
 
-    /// How many places there are between the first and the last value.
+    /// Returns the number of slots from the first value to the last.
     #[inline]
     fn length(&self) -> usize {
         self.back.wrapping_sub(self.front) as usize
     }
 
-    /// Adds a value; its number.
+    /// Adds a value and returns its number.
     #[inline(always)]
     fn push(&mut self, item: T, came: Timestamp, flow: u32) -> u32 {
         if self.length() == self.slots.len() {
@@ -161,15 +168,15 @@ impl<T> Lane<T> {
         }
         let number = self.back;
         self.back = number.wrapping_add(1);
-        // One by one: put together elsewhere first, they would be read in larger pieces than they were written, and
-        // that makes the processor wait.
+        // The fields are written one by one: a slot assembled elsewhere would be read in larger pieces than
+        // it was written in, and the processor would stall (failed store forwarding).
         let slot = self.slot_mut(number);
         slot.item = Some(item);
         (slot.came, slot.flow) = (came, flow);
         number
     }
 
-    /// Gives up the places in front of the first value that is still there.
+    /// Frees the slots ahead of the first value that is still present.
     #[inline]
     fn advance(&mut self) {
         while self.front != self.back && self.slot(self.front).item.is_none() {
@@ -189,23 +196,23 @@ impl<T> Lane<T> {
     }
 }
 
-/// Values in front of the one that is due whose flows are asked for.
+/// The distance, in values, at which the flow of a later value is prefetched.
 const AHEAD: u32 = 8;
 
-/// A list on its way out.
+/// A list of values that is about to leave.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    /// What it is ordered by, and then by the time of its oldest and its turn.
+    /// The first sort key; ties are broken by the arrival time of the oldest value, then by the turn.
     key: i64,
     first: Timestamp,
     turn: u32,
     head: u32,
-    /// The flow.
+    /// The index of the flow.
     pub flow: u32,
-    /// How many values.
+    /// The number of values.
     pub length: u32,
     lane: u8,
-    /// Why.
+    /// The reason for which the values leave.
     pub reason: Reason,
 }
 
@@ -215,13 +222,13 @@ impl Leaving {
     }
 }
 
-/// Takes what leaves.
+/// A receiver of the values that leave.
 pub trait Output<T> {
-    /// A list begins.
+    /// Begins a list.
     fn begin(&mut self, leaving: Leaving, note: &mut Note);
-    /// One of its values, and when it came.
+    /// Takes one value of the list, with its time of arrival.
     fn value(&mut self, item: T, came: Timestamp);
-    /// The list is over; when its last value came.
+    /// Ends the list; `last` is the time of arrival of its last value.
     fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp);
 }
 
@@ -229,24 +236,25 @@ pub trait Output<T> {
 pub struct Lists<T> {
     flows: Vec<Flow>,
     lanes: [Lane<T>; LANES],
-    /// Values that wait in flows.
+    /// The number of values that are held.
     held: usize,
-    /// Flows that hold some.
+    /// The number of flows that hold values.
     active: usize,
-    /// Flows that were opened so far.
+    /// The number of flows that were opened so far, modulo 2^32.
     opened: u32,
-    /// How long a ring may become however little is held.
+    /// The length up to which a ring may grow however few values are held.
     longest: usize,
     leaving: Vec<Leaving>,
-    /// Whether those that leave are in order as they are.
+    /// True if `leaving` is sorted already.
     in_order: bool,
 }
 
 impl<T> Lists<T> {
-    /// For flows with indices below `capacity`, which take up memory as they come.
+    /// Creates lists for flows with indices below `capacity`. Memory for the flows is reserved, and touched
+    /// as flows are opened.
     ///
     /// # Errors
-    /// If there is not that much memory.
+    /// If the memory cannot be allocated.
     pub fn new(capacity: usize, delay: Timestamp) -> Result<Lists<T>, TryReserveError> {
         let mut flows = Vec::new();
         flows.try_reserve_exact(capacity)?;
@@ -262,18 +270,18 @@ impl<T> Lists<T> {
         })
     }
 
-    /// Values that wait in flows.
+    /// Returns the number of values that are held.
     #[inline]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Flows that hold some.
+    /// Returns the number of flows that hold values.
     pub fn active(&self) -> usize {
         self.active
     }
 
-    /// A new flow gets an index; it counts as seen behind all others.
+    /// Opens a flow under an index; it counts as seen after all flows that were opened before.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, lane: u8) {
         let note = Note { lane, ..note };
@@ -281,51 +289,52 @@ impl<T> Lists<T> {
         self.opened = self.opened.wrapping_add(1);
         match self.flows.get_mut(flow as usize) {
             Some(flow) => *flow = new,
-            // Indices are given out one after the other.
+            // Indices are assigned consecutively.
             None => self.flows.resize(flow as usize + 1, new),
         }
     }
 
-    /// Whether a flow holds something.
+    /// True if a flow holds values.
     #[inline]
     pub fn holds(&self, flow: u32) -> bool {
         self.flows.get(flow as usize).is_some_and(|flow| flow.length > 0)
     }
 
-    /// Whether any flow of [`APART`] holds something.
+    /// True if any flow of the class [`APART`] holds values.
     #[inline(always)]
     pub fn waits_apart(&self) -> bool {
         self.lanes[APART].length() > 0
     }
 
-    /// The owner's notes of a flow.
+    /// Returns the owner's note of a flow.
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
         &mut self.flows[flow as usize].note
     }
 
-    /// The owner's notes of all flows.
+    /// Returns the owner's notes of all flows.
     pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
         self.flows.iter_mut().map(|flow| &mut flow.note)
     }
 
-    /// Asks the processor for a flow's line.
+    /// Prefetches the cache line of a flow.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
         packet::prefetch_line(self.flows.as_ptr().wrapping_add(flow as usize).cast());
     }
 
-    /// How long values of a class wait.
+    /// Returns the delay of a class.
     pub fn delay(&self, lane: usize) -> Timestamp {
         self.lanes[lane].delay
     }
 
-    /// Changes how long values of a class wait, those that do so already too.
+    /// Changes the delay of a class, also for values that are held already.
     pub fn set_delay(&mut self, lane: usize, delay: Timestamp) {
         self.lanes[lane].delay = delay;
     }
 
-    /// Puts a value behind those that a flow holds; how many these then are. `now` never goes back.
+    /// Appends a value to the list of a flow, and returns the length of the list. `now` must not decrease
+    /// from call to call.
     #[inline(always)]
     pub fn hold(&mut self, index: u32, item: T, now: Timestamp) -> usize {
         let flow = &mut self.flows[index as usize];
@@ -343,16 +352,16 @@ impl<T> Lists<T> {
         flow.length as usize
     }
 
-    /// The flow whose oldest value has this number, if it has not left yet.
+    /// Returns the flow whose oldest value has this number, if the value has not left yet.
     #[inline(always)]
     fn heads(&self, lane: usize, number: u32) -> Option<u32> {
         let index = self.lanes[lane].slot(number).flow;
         let flow = self.flows.get(index as usize)?;
-        // The same number may stand for a value of the other class.
+        // A value of another class may have the same number.
         (flow.head == number && flow.length > 0 && flow.note.lane as usize == lane).then_some(index)
     }
 
-    /// The first flow of a class, and since when it holds something.
+    /// Returns the arrival time of the oldest value of a class, and the flow that holds it.
     #[inline]
     fn front(&self, lane: usize) -> Option<(Timestamp, u32)> {
         let Lane { front, back, .. } = self.lanes[lane];
@@ -366,7 +375,7 @@ impl<T> Lists<T> {
         None
     }
 
-    /// Takes what a flow holds; it leaves with the next [`let_go`](Self::let_go).
+    /// Releases the values of a flow: they leave with the next [`let_go`](Self::let_go).
     #[inline]
     pub fn release(&mut self, flow: u32, reason: Reason, priority: Priority) {
         let Flow { head, length, note: Note { lane, .. }, .. } = self.flows[flow as usize];
@@ -378,7 +387,7 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Takes what a flow holds that has waited since `first`.
+    /// Takes the values of a flow whose oldest value arrived at `first`.
     #[inline(always)]
     fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
@@ -396,7 +405,7 @@ impl<T> Lists<T> {
         Leaving { key, first, turn: self.leaving.len() as u32, head, flow: index, length, lane, reason }
     }
 
-    /// Moves a flow that holds nothing to another class.
+    /// Moves a flow that holds no values to another class.
     pub fn set_lane(&mut self, flow: u32, lane: u8) {
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
@@ -404,14 +413,15 @@ impl<T> Lists<T> {
         }
     }
 
-    /// When the next flow is due.
+    /// Returns the time at which the next flow is due.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
         let due = |lane: usize| Some(self.front(lane)?.0 + self.lanes[lane].delay);
         (0..LANES).filter_map(due).min()
     }
 
-    /// Lets the flows go that are due, and those for which a ring would become long although little is held.
+    /// Releases the flows that are due, and flows whose values would make a ring long although few values
+    /// are held.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for lane in 0..LANES {
@@ -435,7 +445,8 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Lets the flows go that hold so many values or more, but for those that do not leave before they are due.
+    /// Releases the flows that hold `length` values or more. Flows of [`APART`] are released only if
+    /// `length` is 0.
     pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
         for lane in 0..if length == 0 { LANES } else { APART } {
             let (front, length_of_ring) = (self.lanes[lane].front, self.lanes[lane].length() as u32);
@@ -449,12 +460,12 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Lets all flows go.
+    /// Releases all flows.
     pub fn release_all(&mut self, reason: Reason, priority: Priority) {
         self.release_long(0, reason, priority);
     }
 
-    /// Lets that flow go whose oldest value has waited longest.
+    /// Releases the flow whose oldest value has waited longest.
     pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
         let front = |lane| self.front(lane).map(|(came, flow)| (came, lane == APART, flow));
         if let Some((.., flow)) = (0..LANES).filter_map(front).min() {
@@ -462,25 +473,27 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Hands out what was released and what is due by now: list by list in the order of priority, equal ones as they
-    /// have waited, longest first. Lists of one flow keep their order, because no priority ever decreases for it.
+    /// Hands out the values that were released and the values that are due, list by list in the order of
+    /// `priority`; lists of equal priority leave in the order of their waiting times, longest first. Lists
+    /// of one flow keep their order, because the sort key of a flow never decreases.
     #[inline]
     pub fn let_go_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
-        // Most lists leave like this: all because they are due, and one ring has them in order already.
+        // The most frequent case: all lists leave because they are due, and one ring has them in order
+        // already.
         let is_plain = self.lanes[1..].iter().all(|lane| lane.length() == 0);
         if self.leaving.is_empty() && priority == Priority::LongestWait && is_plain {
             let latest = now - self.lanes[0].delay;
             while self.lanes[0].front != self.lanes[0].back {
                 let number = self.lanes[0].front;
                 let slot = self.lanes[0].slot(number);
-                // Places that are empty are given up here whatever their time: whoever asks next for the first one
-                // would pass over them again and again.
+                // Empty slots are freed here whatever their time. Otherwise each later search for the first
+                // value would skip them again.
                 if slot.came > latest && slot.item.is_some() {
                     break;
                 }
                 self.prefetch(self.lanes[0].slot(number.wrapping_add(AHEAD)).flow);
                 if slot.item.is_some() {
-                    // Nothing in front of it is left, so it is the first of its flow.
+                    // All slots ahead of it are empty, so this value is the oldest of its flow.
                     let leaving = self.take(slot.flow, slot.came, Reason::Timeout, priority);
                     self.hand_out(Leaving { head: number, lane: 0, ..leaving }, out);
                 }
@@ -491,7 +504,7 @@ impl<T> Lists<T> {
         self.let_go(out);
     }
 
-    /// The same without what is due.
+    /// Hands out the values that were released, without the values that are only due.
     #[inline]
     pub fn let_go(&mut self, out: &mut impl Output<T>) {
         if self.leaving.is_empty() {

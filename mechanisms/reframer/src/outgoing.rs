@@ -1,4 +1,4 @@
-//! What becomes of packets that leave: statistics, TCP's part, and batches.
+//! The output path: statistics, the part for TCP, and batches.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use flow::KeyHasher;
@@ -9,36 +9,36 @@ use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::tcp;
 
-/// Where packets go that leave.
+/// The output for packets that leave.
 pub struct Outgoing<'a, 'c> {
-    /// Takes full batches, and packets that are dropped.
+    /// The context, which takes full batches and dropped packets.
     pub cx: &'a mut Cx<'c>,
-    /// What leaves.
+    /// The batch that collects packets that leave.
     pub batch: &'a mut Batch,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// What to do with bursts.
+    /// The settings, which say how bursts are processed.
     pub settings: &'a Settings,
-    /// Counts them.
+    /// The counts.
     pub statistics: &'a mut Statistics,
-    /// Bursts whose packets are looked at, and what sorts them.
+    /// The memory for bursts whose packets are inspected, and their sorter.
     pub sorting: &'a mut Sorting,
-    /// Gives each flow its name.
+    /// The hasher of flow keys.
     pub hasher: &'a KeyHasher,
-    /// Whether packets of the current burst are collected to be looked at.
+    /// True if packets of the current burst are collected to be inspected.
     pub collects: bool,
-    /// Whether they are of several flows.
+    /// True if the packets of the current burst belong to several flows.
     pub mixed: bool,
 }
 
-/// Memory for bursts whose packets are looked at.
+/// The memory for bursts whose packets are inspected.
 pub struct Sorting {
     burst: Vec<Packet>,
     sorter: tcp::Sorter,
 }
 
 impl Sorting {
-    /// For bursts of so many packets; longer ones have it grow.
+    /// Creates memory for bursts of `length` packets; longer bursts make it grow.
     pub fn new(length: usize) -> Sorting {
         Sorting { burst: Vec::with_capacity(length), sorter: tcp::Sorter::new(length) }
     }
@@ -50,7 +50,7 @@ impl Outgoing<'_, '_> {
         send(self.cx, self.batch, self.settings.max_tx_burst, packet);
     }
 
-    /// Puts segments in order, merges ACKs, and sends what is left on.
+    /// Sorts segments, merges ACKs, and sends the remaining packets.
     #[inline(never)]
     fn finish_tcp(&mut self, note: &mut Note) {
         let mut burst = std::mem::take(&mut self.sorting.burst);
@@ -79,7 +79,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
     #[inline(always)]
     fn begin(&mut self, leaving: Leaving, note: &mut Note) {
         if self.settings.bypass_after > 0 {
-            // Held in vain, or not.
+            // A burst of one packet counts as a failure of holding, a longer burst as a success.
             note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
         self.mixed = note.kind == Kind::Pair as u8;
@@ -108,23 +108,23 @@ impl Output<Packet> for Outgoing<'_, '_> {
     }
 }
 
-/// How long ago something was that is never ahead; without a look at what does not fit.
+/// Returns the time from `then` to `now`, without an overflow check, because `then` is never after `now`.
 #[inline(always)]
 fn since(then: Timestamp, now: Timestamp) -> Timestamp {
     Timestamp(now.0.wrapping_sub(then.0))
 }
 
-/// Takes what a successor will send on.
+/// An output that collects the packets which a successor will send.
 pub struct Legacy<'s> {
-    /// In the order in which they would have left, and when they came.
+    /// The packets, in the order in which they would have left, with their arrival times.
     pub packets: Vec<(Packet, Timestamp)>,
-    /// How many each burst has, and when its last one came.
+    /// The length of each burst, and the arrival time of its last packet.
     pub bursts: Vec<(u32, Timestamp)>,
-    /// Counts their runs.
+    /// The counts, for the runs of these packets.
     pub statistics: &'s mut Statistics,
-    /// Gives each flow its name.
+    /// The hasher of flow keys.
     pub hasher: &'s KeyHasher,
-    /// Whether the current burst is of several flows.
+    /// True if the packets of the current burst belong to several flows.
     pub mixed: bool,
 }
 
@@ -148,20 +148,20 @@ impl Output<Packet> for Legacy<'_> {
     }
 }
 
-/// Adds a packet to a batch, and sends the batch on in front of it if that is as large as it may become.
+/// Adds a packet to a batch, and emits the batch first if it has `limit` packets already.
 #[inline(always)]
 pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
     if batch.len() >= limit {
         let next = cx.batch();
         cx.emit(0, std::mem::replace(batch, next));
     }
-    // There is room: the limit is at most a batch's capacity.
+    // The push cannot fail: the limit is at most a batch's capacity.
     if let Err(packet) = batch.push(packet) {
         cx.drop(packet, DropReason::NoBuffer);
     }
 }
 
-/// Counts a packet that leaves with those of other flows.
+/// Counts a packet that leaves in a burst of several flows.
 #[inline(never)]
 fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
     if let Some(located) = key::locate(packet).filter(|located| counts(located.kind as u8)) {
@@ -169,7 +169,7 @@ fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
     }
 }
 
-/// Whether runs of a kind of flow count for the spatial locality factor.
+/// True if runs of a kind of flow count for the spatial locality factor.
 fn counts(kind: u8) -> bool {
     [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
 }

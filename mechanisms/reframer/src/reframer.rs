@@ -1,63 +1,71 @@
 //! # Reframer
 //! Holds packets for microseconds so that each flow leaves in bursts.
 //!
-//! Packets wait in a list of their flow until there are MAX_BURST of them or the first one has waited DELAY. What
-//! leaves together leaves in the order of PRIORITY. Flows are TCP, UDP and SCTP by addresses and ports over IPv4 and
-//! IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs; other packets pass at once. The order of packets
-//! within a flow is kept, and at the end of a run nothing is lost. Where there is no room for a flow or a packet, it
-//! passes.
+//! Packets wait in a list of their flow until the list holds MAX_BURST packets or the first packet has
+//! waited for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are TCP, UDP and SCTP
+//! by addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs;
+//! other packets pass at once. The order of packets within a flow is kept, and at the end of a run no
+//! packet is lost. Where there is no room for a flow or a packet, the packet passes.
 //!
-//! Of two kinds of packets the flow is not known: fragments, and IPv6 packets with more than 16 extension headers or 256
-//! bytes of them. Such a packet waits for DELAY, and all packets that come between the same two addresses in the same
-//! VLANs wait with it and leave with it, in the order in which they came: also those that MAX_BURST, BYPASS, ELEPHANTS or
-//! SLO would let go sooner. So fragments keep their place in their flow, in whatever order they come, and packets
-//! overtake none. Other hosts' packets are not concerned. An IPv6 fragment that is the whole packet (RFC 6946) is a
-//! packet of its flow as any other.
+//! The flow of two kinds of packets is not known: fragments, and IPv6 packets with more than 16 extension
+//! headers or 256 bytes of them. Such a packet waits for DELAY. All packets that arrive between the same
+//! two addresses in the same VLANs wait with it and leave with it, in order of arrival, even packets that
+//! MAX_BURST, BYPASS, ELEPHANTS or SLO would release sooner. So fragments keep their place in their flow,
+//! in any order of arrival, and no packet overtakes a fragment. Packets of other hosts are not affected. An
+//! IPv6 fragment that is the whole packet (RFC 6946) counts as an unfragmented packet of its flow.
 //!
-//! Flows that have not been seen for ten seconds are forgotten, sooner where there is no room for new ones.
+//! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
 //! ## Usage
 //! `Reframer([DELAY, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DELAY`: how long packets wait at most; a bare number is microseconds.
-//! - `MAX_BURST`: packets of a flow that leave together at most.
-//! - `MAX_TX_BURST`: packets per batch that leaves, of one or several flows, up to 256.
-//! - `PRIORITY`: which of the flows that leave together goes first: SHORTEST_FLOW (it has sent the fewest packets so
-//!   far), OLDEST_FLOW (it was seen first) or LONGEST_WAIT (its first packet has waited longest).
-//! - `REORDER`: whether to put TCP segments that leave together into the order in which they were sent.
-//! - `COMPRESS`: whether to drop ACKs without data that the next one of their burst makes superfluous.
-//! - `BYPASS`: packets that are not held, as a filter in the language of IPFilter, or `none`. Where the flow holds
-//!   some, they leave in front.
-//! - `ELEPHANTS`: packets after which a flow is held; those of smaller flows pass. Packets weigh half as much after
-//!   each second. A sketch of fixed size counts them: it misses no heavy flow and takes few others for one. `off`
-//!   holds packets of all flows.
-//! - `SLO`: steers the delay of each flow in place of DELAY, so that waiting adds less than this: packets wait up to
-//!   seven eighths of it if the flow's packets have come that close to each other so far, and else not at all. `off`
-//!   holds all for DELAY.
-//! - `CAPACITY`: flows that are known at a time, in about 110 bytes each. Packets of further ones pass at once, and are
-//!   counted as `overflows`.
-//! - `MAX_HELD`: packets that are held at a time, each in its slot of the packet memory. A flow leaves early, too, when
-//!   65,536 packets and four times as many as are held have come since its first one.
+//! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
+//! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
+//! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves, of one or several flows, up to
+//!   256.
+//! - `PRIORITY`: the flow that goes first of the flows that leave together: SHORTEST_FLOW (the flow that
+//!   has sent the fewest packets so far), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the
+//!   flow whose first packet has waited longest).
+//! - `REORDER`: true to sort TCP segments that leave together into the order in which they were sent.
+//! - `COMPRESS`: true to drop ACKs without data that the next ACK of their burst makes superfluous.
+//! - `BYPASS`: packets that are not held, as a filter in the language of IPFilter, or `none`. Packets that
+//!   the flow holds leave before them.
+//! - `ELEPHANTS`: the number of packets after which a flow is held; packets of smaller flows pass. The
+//!   weight of packets is halved each second. A sketch of fixed size counts them: it misses no heavy flow
+//!   and mistakes few other flows for heavy flows. `off` holds packets of all flows.
+//! - `SLO`: the upper bound of the delay that waiting adds. It replaces DELAY by a delay for each flow:
+//!   packets wait up to seven eighths of this time if the packets of the flow have followed each other that
+//!   closely so far, and otherwise not at all. `off` holds all packets for DELAY.
+//! - `CAPACITY`: the maximum number of flows at a time, in about 110 bytes each. Packets of further flows
+//!   pass at once, and are counted as `overflows`.
+//! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet
+//!   pool. A flow also leaves early when 65,536 packets, and four times as many packets as are held, have
+//!   arrived since its first packet.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
 //! - `elephants`, `slo`, `max_held`: the arguments.
-//! - `capacity`: the argument. Writing it lets everything go first.
-//! - `slf_in`, `slf_out`: TCP and UDP packets per run of packets of one flow, among those that came and that left.
-//! - `mean_batch`: packets per burst of a flow.
-//! - `hold_times`: how long packets were held: lines with an upper bound, a power of two, and the number below it.
-//! - `releases`: bursts by the reason for which they left.
-//! - `waited_in_vain`: mean time that bursts waited behind their last packet.
-//! - `flows`: flows that are known.
-//! - `active`: flows that hold packets.
-//! - `held`: packets that are held.
-//! - `passed`: packets that were not held because they belong to no flow or there was no room.
-//! - `overflows`: those of them for which there was no room, and packets that left at once for that reason.
-//! - `reordered`: bursts in which REORDER moved segments.
-//! - `mended`: segments that came behind later ones of their burst, and left in front of them.
-//! - `coalesced`: ACKs that COMPRESS dropped.
-//! - `flush`: lets everything go.
+//! - `capacity`: the argument. Writing it releases all packets first.
+//! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
+//!   left: TCP and UDP packets per run of packets of one flow.
+//! - `mean_batch`: the mean number of packets per burst of a flow.
+//! - `hold_times`: the distribution of the times for which packets were held: lines with an upper bound, a
+//!   power of two, and the number of packets below it.
+//! - `releases`: the number of bursts for each reason to leave.
+//! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
+//! - `flows`: the number of flows in the table.
+//! - `active`: the number of flows that hold packets.
+//! - `held`: the number of packets that are held.
+//! - `passed`: the number of packets that were not held because they belong to no flow, there was no room,
+//!   or they bypass and their flow is not in the table.
+//! - `overflows`: the number of these packets for which there was no room, plus the packets that left at
+//!   once because MAX_HELD was reached.
+//! - `reordered`: the number of bursts in which REORDER moved segments.
+//! - `mended`: the number of segments that arrived after later segments of their burst, and left before
+//!   them.
+//! - `coalesced`: the number of ACKs that COMPRESS dropped.
+//! - `flush`: releases all packets.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example
@@ -165,7 +173,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes an element; both classes use this.
+/// Makes an element from its settings; both classes use this function.
 pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     match Reframer::new(settings) {
@@ -177,12 +185,12 @@ pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn E
     }
 }
 
-/// How long a flow is remembered that is not seen.
+/// The time after which a flow without packets expires, in addition to the delays.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
-/// Flows that are looked at to find one to forget, where there is no room for a new one.
+/// The number of flows that are examined for expired flows when there is no room for a new flow.
 const SEARCH: usize = 64;
 
-/// What is known of the packets of a batch, one after the other.
+/// The flows of the packets of a batch, in the order of the packets.
 struct Scratch {
     located: [Option<Brief>; BATCH_CAPACITY],
     keys: [FlowKey; BATCH_CAPACITY],
@@ -201,7 +209,7 @@ impl Scratch {
     }
 }
 
-/// What is known of one of them.
+/// The flow of one packet.
 struct Known<'k> {
     brief: Brief,
     key: &'k FlowKey,
@@ -209,30 +217,31 @@ struct Known<'k> {
     id: Option<FlowId>,
 }
 
-/// The element, under both of its names.
+/// The element, for both class names.
 pub struct Reframer {
     settings: Settings,
     table: FlowTable<FlowKey>,
     hasher: KeyHasher,
     lists: Lists<Packet>,
-    /// Missing only while a batch is looked at.
+    /// Absent only while a batch is processed.
     scratch: Option<Box<Scratch>>,
     sorting: Sorting,
     statistics: Statistics,
-    /// Whether more than flags decides which packets are held.
+    /// True if more than TCP flags decides which packets are held.
     asks: bool,
-    /// TCP flags of packets that are not held.
+    /// The TCP flags of packets that are not held.
     bypassed_flags: u8,
-    /// Counts packets of all flows, where only heavy ones are held, and when its counts were halved.
+    /// The counts of packets of all flows, present if only heavy flows are held; `halved` is the time of
+    /// the last halving of the counts.
     sketch: Option<Box<Sketch>>,
     halved: Timestamp,
-    /// When the timer will run.
+    /// The time for which the timer is set.
     armed: Option<Timestamp>,
 }
 
-/// After this time packets weigh half as much in the sketch.
+/// The interval after which packets count half as much in the sketch.
 const HALF_LIFE: Timestamp = Timestamp::from_secs(1);
-/// Cache lines of the sketch: 256 KiB.
+/// The number of cache lines of the sketch: 256 KiB.
 const SKETCH: usize = 4096;
 
 fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
@@ -245,7 +254,8 @@ fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
     Ok(lists)
 }
 
-/// How sure the guess about a flow can become; it takes twice as many packets to change it from there.
+/// The bound of the counter that predicts whether the next packet comes in time: a two-bit saturating
+/// counter from -2 to 1. From a bound it takes two packets to change the prediction.
 const SURE: i8 = 2;
 
 impl Reframer {
@@ -270,7 +280,7 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// Finds the flows of all packets of a batch, so that waits for memory overlap.
+    /// Finds the flows of all packets of a batch, so that cache misses overlap.
     #[inline]
     fn look_up(&mut self, batch: &Batch, scratch: &mut Scratch) {
         let Scratch { located, keys, hashes, ids } = scratch;
@@ -291,7 +301,7 @@ impl Reframer {
         }
     }
 
-    /// Holds a packet, or lets it pass.
+    /// Holds a packet, or forwards it.
     #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
@@ -313,7 +323,8 @@ impl Reframer {
         };
         bypasses |= self.asks && self.has_failed(flow);
         let overflows = self.lists.held() >= self.settings.max_held;
-        // Even where it bypasses, and the flow holds nothing: some of it may be about to leave.
+        // Bypassing packets are held first too, even if the flow holds nothing: earlier packets may have
+        // been released without having left yet.
         let length = self.lists.hold(flow, packet, now);
         let reason = match () {
             () if bypasses => Reason::Bypass,
@@ -327,8 +338,8 @@ impl Reframer {
         self.lists.release(flow, reason, self.settings.priority);
     }
 
-    /// Holds a packet whose flow is not known, or one between the same hosts as one that is held, so that neither overtakes the
-    /// other. All others are handed back.
+    /// Holds a packet whose flow is not known, or a packet between the same hosts as such a packet that is
+    /// held, so that neither overtakes the other. Returns all other packets.
     #[inline(never)]
     fn take_apart(
         &mut self,
@@ -344,7 +355,7 @@ impl Reframer {
         let found = self.table.lookup(&key, hash);
         let flow = match found {
             Some(id) if is_hidden || self.lists.holds(id.index()) => {
-                // Else it could be forgotten with what it holds.
+                // The entry must not expire while it holds packets.
                 self.table.touch(id, now);
                 Some(id.index())
             }
@@ -363,7 +374,7 @@ impl Reframer {
             None => Some(packet),
         };
         if overflows {
-            // It may leave now if all that came in front of it does.
+            // The packet may leave now if all packets that arrived before it do.
             self.statistics.overflows += u64::from(flow.is_some());
             self.lists.release_all(Reason::Capacity, self.settings.priority);
             self.let_go(cx, out);
@@ -375,7 +386,7 @@ impl Reframer {
         None
     }
 
-    /// Whether a packet is not to be held, for reasons that most configurations do not have.
+    /// True if a packet is not to be held, for reasons that most configurations do not use.
     #[inline(never)]
     fn asks_about(&mut self, packet: &Packet, (hash, id): (u32, Option<FlowId>), now: Timestamp) -> bool {
         if self.settings.slo.is_set() {
@@ -386,21 +397,22 @@ impl Reframer {
         is_small || self.settings.bypass.applies_to(packet)
     }
 
-    /// Whether a flow was held in vain too often.
+    /// True if too many bursts of a flow had only one packet.
     #[inline(never)]
     fn has_failed(&mut self, flow: u32) -> bool {
         let fails = self.settings.bypass_after;
         fails > 0 && self.lists.note(flow).score >= fails
     }
 
-    /// What the settings say that has to be known for each packet.
+    /// Derives from the settings the values that are needed for each packet.
     fn note_settings(&mut self) {
         let Settings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
     }
 
-    /// Guesses, as branch predictors do, whether a flow's next packet comes in time.
+    /// Predicts, as a branch predictor does, whether the next packet of a flow comes in time, and sets the
+    /// class of the flow.
     fn guess(&mut self, id: Option<FlowId>, now: Timestamp) {
         if let Some(id) = id
             && let Some(before) = self.table.last_seen(id)
@@ -413,7 +425,8 @@ impl Reframer {
         }
     }
 
-    /// The place of a flow that the look-up did not find; `None` where there is no room, or nothing to hold.
+    /// Returns the index of a flow that the look-up did not find; `None` if there is no room or the packet
+    /// is not to be held.
     #[inline(never)]
     fn find_or_open(
         &mut self,
@@ -425,15 +438,15 @@ impl Reframer {
     ) -> Option<u32> {
         let Known { brief, key, hash, .. } = known;
         if *bypasses {
-            // It may have come up in this very batch. Packets that are not held open no flow: it would take up
-            // room until it is forgotten.
+            // An earlier packet of this batch may have opened the flow. Packets that are not held open no
+            // flow, because the entry would take up room until it expires.
             return self.table.lookup(key, hash).map(FlowId::index);
         }
         let mut inserted = self.table.insert(key, hash, now);
-        // Where one bucket is full, no flow of the others is in the way.
+        // If only one bucket is full, removing flows of other buckets does not help.
         if inserted == Err(InsertError::Full) {
-            // What has not been seen for DELAY holds nothing once what is due has left. That has to be out before
-            // any packet of a flow that is forgotten now can pass.
+            // A flow without packets for the longest delay holds nothing once the packets that are due have
+            // left. These have to leave before a packet of a flow that expires now can pass.
             self.let_go(cx, out);
             let longest = (0..LANES).map(|lane| self.lists.delay(lane)).max().unwrap_or_default();
             self.table.expire(now, longest, SEARCH, |_, _| ());
@@ -442,7 +455,7 @@ impl Reframer {
         match inserted {
             Ok(Inserted::New(id)) => {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
-                // Under an SLO there is hope for each new flow.
+                // Under an SLO, each new flow is expected to send its next packet in time.
                 let lane = match self.settings.slo.is_set() {
                     _ if brief.kind == Kind::Pair => APART,
                     true => HOPEFUL,
@@ -460,7 +473,8 @@ impl Reframer {
         }
     }
 
-    /// Lets a packet through that belongs to no flow, unless one between its hosts waits of which that is not known.
+    /// Forwards a packet that belongs to no flow, unless a packet whose flow is unknown waits between the
+    /// same hosts.
     #[inline]
     fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
         let left = match self.lists.waits_apart() {
@@ -472,7 +486,8 @@ impl Reframer {
         }
     }
 
-    /// Lets a packet through of which the element knows no flow, so that there is nothing that it could overtake.
+    /// Forwards a packet whose flow is not in the table, so that there are no packets that it could
+    /// overtake.
     #[inline(never)]
     fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, hash: Option<u32>) {
         self.statistics.passed += 1;
@@ -482,7 +497,7 @@ impl Reframer {
         send(cx, out, self.settings.max_tx_burst, packet);
     }
 
-    /// Lets everything go that was released, and with it what is due.
+    /// Sends the packets that were released and the packets that are due.
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
@@ -495,13 +510,13 @@ impl Reframer {
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
 
-    /// Lets everything go.
+    /// Releases and sends all packets.
     fn flush(&mut self, cx: &mut Cx<'_>) {
         self.lists.release_all(Reason::Drain, self.settings.priority);
         self.finish_round(cx);
     }
 
-    /// Emits what was released outside of a push.
+    /// Sends the packets that were released outside of a push.
     fn finish_round(&mut self, cx: &mut Cx<'_>) {
         let mut out = cx.batch();
         self.let_go(cx, &mut out);
@@ -509,7 +524,8 @@ impl Reframer {
         self.arm(cx);
     }
 
-    /// Has the timer run when the next flow is due. An earlier setting stays: when it comes, it sets the next one.
+    /// Sets the timer for the time at which the next flow is due. A timer that is set for an earlier time
+    /// stays: when it runs, it sets the next timer.
     #[inline]
     fn arm(&mut self, cx: &mut Cx<'_>) {
         if let Some(due) = self.lists.next_due()
@@ -520,7 +536,7 @@ impl Reframer {
         }
     }
 
-    /// Sets one of the arguments.
+    /// Sets an argument.
     fn set(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         fn parsed<T: Arg>(value: &str, place: &Place<'_>) -> Result<T, String> {
             T::parse(value, place)
@@ -547,7 +563,8 @@ impl Reframer {
             "reorder" => self.settings.reorder = parsed(value, &place)?,
             "compress" => {
                 self.settings.compress = parsed(value, &place)?;
-                // Nobody looks at ACKs while it is off, so that later ones could repeat one unnoticed.
+                // ACKs are not tracked while merging is off, so a later ACK may repeat a number that is not
+                // known here.
                 self.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
             }
             "bypass" => self.settings.bypass = parsed(value, &place)?,
@@ -580,7 +597,7 @@ impl Reframer {
         Ok(())
     }
 
-    /// Values of SFMaker's handlers, which speak of what waited only.
+    /// Returns the values of SFMaker's handlers, which count only packets that waited.
     fn read_as_fastclick(&self, name: &str) -> Result<String, String> {
         let statistics = &self.statistics;
         let sent = statistics.released + statistics.passed;
@@ -600,7 +617,7 @@ impl Reframer {
         }
     }
 
-    /// What the flow of a packet is found from.
+    /// Returns the fields from which the flow of a packet is determined.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads = vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length];
@@ -612,10 +629,10 @@ impl Reframer {
     }
 }
 
-/// What a new element goes on with: packets that leave now, and counts.
+/// The state that a successor takes over: packets, which leave at once, and counts.
 struct Inherited {
     packets: Vec<(Packet, Timestamp)>,
-    /// How many each burst has, and when its last one came.
+    /// The length of each burst, and the arrival time of its last packet.
     bursts: Vec<(u32, Timestamp)>,
     statistics: Statistics,
 }
@@ -648,7 +665,8 @@ impl Element for Reframer {
         if let Some(sketch) = &mut self.sketch {
             let seconds = (cx.now() - self.halved).0 / HALF_LIFE.0;
             if seconds > 0 {
-                // However long nothing came: what was counted before that shall weigh as little as it should.
+                // All elapsed seconds count, so that old packets lose their weight after a pause of any
+                // length.
                 sketch.halve(seconds.try_into().unwrap_or(u32::MAX));
                 self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
             }
@@ -666,7 +684,7 @@ impl Element for Reframer {
         self.scratch = Some(scratch);
         cx.recycle(batch);
         self.let_go(cx, &mut out);
-        // Whoever was not seen for that long holds nothing.
+        // A flow without packets for that long holds none.
         self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
         self.arm(cx);
         Some(out)
@@ -747,7 +765,7 @@ impl Element for Reframer {
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Reframer")?;
         self.statistics = state.statistics;
-        // It leaves now: only here is it known when that is.
+        // The packets leave now, and only the new element knows the time.
         let now = cx.now();
         for (length, last) in state.bursts {
             self.statistics.release(Reason::Drain, length, now - last);

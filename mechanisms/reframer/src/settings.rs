@@ -1,4 +1,4 @@
-//! Arguments of the reframer, and the values that handlers take for them.
+//! The arguments of the reframer, and the values that handlers accept for them.
 
 use classify::filter::Matcher;
 pub use element::args::Micros;
@@ -26,7 +26,7 @@ impl Arg for Priority {
 }
 
 impl Priority {
-    /// The word that it is configured with.
+    /// Returns the name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Priority::ShortestFlow => "SHORTEST_FLOW",
@@ -36,7 +36,7 @@ impl Priority {
     }
 }
 
-/// A number of at least one.
+/// A number of at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub usize);
 
@@ -53,7 +53,7 @@ impl Arg for Count {
     }
 }
 
-/// Packets after which a flow counts as heavy; 0, or `off`, for not asking.
+/// The number of packets after which a flow counts as heavy; 0, or `off`, if flows are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elephants(pub u32);
 
@@ -68,13 +68,13 @@ impl Arg for Elephants {
 }
 
 impl Elephants {
-    /// As a user would write it.
+    /// Returns the value as a user would write it.
     pub fn show(self) -> String {
         if self.0 == 0 { "off".into() } else { self.0.to_string() }
     }
 }
 
-/// A span of time as [`Micros`], or `off`.
+/// A time span as [`Micros`], or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo(pub Timestamp);
 
@@ -93,16 +93,17 @@ impl Arg for Slo {
 }
 
 impl Slo {
-    /// As a user would write it.
+    /// Returns the value as a user would write it.
     pub fn show(self) -> String {
         if self.0 == Timestamp::ZERO { "off".into() } else { self.0.as_interval() }
     }
 }
 
 impl Settings {
-    /// How long flows of a class wait: under an SLO those of which no packet is expected in time, and the others.
-    /// An eighth of the SLO is left for the round in which they leave. Flows of [`crate::lists::APART`] wait as long as the others
-    /// do at most.
+    /// Returns the delay of a class. Under an SLO, flows of which no packet is expected in time do not
+    /// wait, and all other flows wait for seven eighths of the SLO; the last eighth is left for the round
+    /// in which they leave. Flows of [`crate::lists::APART`] wait as long as the longest delay of the other
+    /// classes.
     pub fn delay_of(&self, lane: usize) -> Timestamp {
         match (self.slo.0, lane) {
             (0, _) => self.delay,
@@ -112,12 +113,13 @@ impl Settings {
     }
 }
 
-/// The class of flows that are not expected to send more in time; all flows are in it where nothing is steered.
+/// The class of flows that are not expected to send their next packet in time; without an SLO, the class of
+/// all flows.
 pub const HOPELESS: usize = 0;
-/// The class of flows that are.
+/// The class of flows that are expected to send their next packet in time.
 pub const HOPEFUL: usize = 1;
 
-/// Which packets are never held.
+/// The rule that says which packets are never held.
 pub struct Bypass {
     text: String,
     rule: Rule,
@@ -125,18 +127,18 @@ pub struct Bypass {
 
 enum Rule {
     None,
-    /// TCP SYN, without asking a filter.
+    /// TCP SYN, decided without a filter.
     Syn,
     Filter(Box<Matcher>),
 }
 
 impl Bypass {
-    /// TCP SYN: nothing of the flow follows it before an answer has come back.
+    /// Returns the rule for TCP SYN: no packet of the flow follows a SYN before the answer has come back.
     pub fn syn() -> Bypass {
         Bypass { text: Bypass::SYN.into(), rule: Rule::Syn }
     }
 
-    /// No packets.
+    /// Returns the rule for no packets.
     pub fn none() -> Bypass {
         Bypass { text: "none".into(), rule: Rule::None }
     }
@@ -144,22 +146,22 @@ impl Bypass {
     /// The default as a user would write it.
     pub const SYN: &'static str = "tcp opt syn";
 
-    /// As it was configured.
+    /// Returns the rule as it was configured.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a filter decides, which may look at any byte.
+    /// True if a filter decides, which may read any byte.
     pub fn looks_anywhere(&self) -> bool {
         matches!(self.rule, Rule::Filter(_))
     }
 
-    /// TCP flags of which packets have one that are not held.
+    /// Returns TCP flags; packets with any of these flags are not held.
     pub fn flags(&self) -> u8 {
         if matches!(self.rule, Rule::Syn) { tcp::flags::SYN } else { 0 }
     }
 
-    /// Whether a filter says that a packet is not held.
+    /// True if a filter says that a packet is not held.
     pub fn applies_to(&self, packet: &Packet) -> bool {
         match &self.rule {
             Rule::Filter(matcher) => matcher.first(&key::headers(packet)).is_some(),
@@ -188,35 +190,36 @@ impl Arg for Bypass {
     }
 }
 
-/// Everything that can be set and changed.
+/// The settings, all of which can be changed.
 pub struct Settings {
-    /// How long packets wait.
+    /// The time that packets wait.
     pub delay: Timestamp,
-    /// Packets per burst of a flow.
+    /// The maximum number of packets per burst of a flow.
     pub max_burst: usize,
-    /// Packets per batch.
+    /// The maximum number of packets per batch.
     pub max_tx_burst: usize,
-    /// Which flow leaves first.
+    /// The rule for the flow that leaves first.
     pub priority: Priority,
-    /// Whether to put TCP segments in order.
+    /// True to sort TCP segments.
     pub reorder: bool,
-    /// Whether to merge ACKs.
+    /// True to merge ACKs.
     pub compress: bool,
-    /// Who is not held.
+    /// The rule for packets that are not held.
     pub bypass: Bypass,
-    /// Packets after which a flow is held; 0 for all flows.
+    /// The number of packets after which a flow is held; 0 for all flows.
     pub elephants: u32,
-    /// Most that waiting may add; zero for not steering.
+    /// The upper bound of the delay that waiting adds; zero for no SLO.
     pub slo: Timestamp,
-    /// Flows.
+    /// The maximum number of flows.
     pub capacity: usize,
-    /// Packets held.
+    /// The maximum number of packets that are held.
     pub max_held: usize,
-    /// Whether the first packet of each flow passes.
+    /// True if the first packet of each flow passes.
     pub first_passes: bool,
-    /// Whether nothing waits any more once a handler has let everything go.
+    /// True if no packets wait any more once a handler has released all packets.
     pub flush_ends: bool,
-    /// Bursts of one packet, less others, after which a flow is not held any more; 0 for never.
+    /// The number of bursts of one packet, minus the number of longer bursts, after which a flow is not
+    /// held any more; 0 for never.
     pub bypass_after: i8,
 }
 
@@ -241,7 +244,7 @@ impl Default for Settings {
     }
 }
 
-/// Packets per batch, as far as batches go.
+/// Limits a number of packets per batch to the capacity of a batch.
 pub fn batch_length(given: usize) -> usize {
     given.min(BATCH_CAPACITY)
 }

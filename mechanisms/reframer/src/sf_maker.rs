@@ -1,45 +1,51 @@
 //! # SFMaker
-//! Reframer with the arguments, units and defaults of FastClick's element of this name.
+//! Holds packets like Reframer, with the arguments, units and defaults of FastClick's element of this name.
 //!
-//! It does what Reframer does, on any number of threads, for IPv6 too, and without losing packets: what a flow holds
-//! leaves in front of a packet that is not held, and everything leaves at the end of a run.
+//! The element does what Reframer does, on any number of threads, for IPv6 too, and without losing packets:
+//! packets that a flow holds leave before a packet that is not held, and all packets leave at the end of a
+//! run.
 //!
 //! ## Usage
 //! `SFMaker([DELAY, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DELAY`: how long packets wait at most, in microseconds.
+//! - `DELAY`: the maximum time that a packet waits, in microseconds.
 //! - `DELAY_LAST`, `DELAY_HARD`: must be 0, as in FastClick.
-//! - `VERBOSE`, `TAKE_ALL`, `ALWAYSUP`: accepted for FastClick's sake, without effect.
-//! - `PROTO_COMPRESS`: whether to drop ACKs without data that a later one makes superfluous: COMPRESS of Reframer.
-//! - `REORDER`: whether to put TCP segments that leave together in order, with and without PROTO_COMPRESS.
-//! - `PRIO`: SENT (the flow that has sent the fewest packets is first), DELAY (the one that has waited longest) or
-//!   FIRST (the one that was seen first).
-//! - `PASSTHROUGH`: under MODEL SECOND, whether the first packet of each flow is not held.
+//! - `VERBOSE`, `TAKE_ALL`, `ALWAYSUP`: accepted for compatibility with FastClick, without effect.
+//! - `PROTO_COMPRESS`: true to drop ACKs without data that a later ACK makes superfluous: COMPRESS of
+//!   Reframer.
+//! - `REORDER`: true to sort TCP segments that leave together, with and without PROTO_COMPRESS.
+//! - `PRIO`: the flow that goes first: SENT (the flow that has sent the fewest packets), DELAY (the flow
+//!   that has waited longest) or FIRST (the flow that was seen first).
+//! - `PASSTHROUGH`: if true, under MODEL SECOND the first packet of each flow is not held.
 //! - `MODEL`: SECOND or NONE.
-//! - `BYPASS_SYN`: whether TCP SYN packets are not held.
-//! - `BYPASS_AFTER_FAIL`: bursts of one packet, less bursts of more, after which a flow is not held any more; 0 for
-//!   never.
-//! - `MAX_BURST`: packets of a flow that leave together at most.
-//! - `MAX_TX_BURST`: packets per batch that leaves.
-//! - `MIN_TX_BURST`, `MAX_TX_DELAY`: accepted for FastClick's sake, without effect: what leaves does not wait again.
-//! - `MAX_CAP`: packets that are held at a time; beyond that they pass. -1 for no limit.
+//! - `BYPASS_SYN`: if true, TCP SYN packets are not held.
+//! - `BYPASS_AFTER_FAIL`: the number of bursts of one packet, minus the number of longer bursts, after
+//!   which a flow is not held any more; 0 for never.
+//! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
+//! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves.
+//! - `MIN_TX_BURST`, `MAX_TX_DELAY`: accepted for compatibility with FastClick, without effect: packets
+//!   that leave do not wait again.
+//! - `MAX_CAP`: the maximum number of packets that are held at a time; further packets pass. -1 for no
+//!   limit.
 //!
 //! ## Handlers
-//! - `queued`: packets that are held.
-//! - `pushed`: packets that came.
-//! - `sent`: packets that left, those that PROTO_COMPRESS dropped included.
-//! - `dropped`: ACKs that PROTO_COMPRESS dropped.
-//! - `reordered`: bursts in which REORDER moved segments.
-//! - `active`: flows that hold packets.
-//! - `count`: packets that waited, and have left.
-//! - `superframes`: rounds in which bursts left that had waited; `count` and the means are about these, too.
-//! - `superframe_size_avg`, `superframe_flows_avg`: packets and bursts per round.
-//! - `packets_avg`: packets per burst of a flow.
-//! - `bursts_avg`: the same; each packet that comes counts as a burst.
-//! - `compress_avg`: ACKs dropped per burst.
-//! - `useless_wait_avg`: microseconds that a burst waited behind its last packet.
-//! - `flush`: lets everything go, and holds nothing any more: DELAY becomes 0.
+//! - `queued`: the number of packets that are held.
+//! - `pushed`: the number of packets that arrived.
+//! - `sent`: the number of packets that left, including packets that PROTO_COMPRESS dropped.
+//! - `dropped`: the number of ACKs that PROTO_COMPRESS dropped.
+//! - `reordered`: the number of bursts in which REORDER moved segments.
+//! - `active`: the number of flows that hold packets.
+//! - `count`: the number of packets that waited, and have left.
+//! - `superframes`: the number of rounds in which bursts left that had waited; `count` and the means refer
+//!   to these bursts, too.
+//! - `superframe_size_avg`, `superframe_flows_avg`: the mean numbers of packets and bursts per round.
+//! - `packets_avg`: the mean number of packets per burst of a flow.
+//! - `bursts_avg`: the value of `packets_avg`, because each packet that arrives counts as a burst.
+//! - `compress_avg`: the mean number of ACKs dropped per burst.
+//! - `useless_wait_avg`: the mean time in microseconds that a burst waited after its last packet had
+//!   arrived.
+//! - `flush`: releases all packets and stops holding: DELAY becomes 0.
 //!
 //! ## Example
 //! ```click
@@ -125,7 +131,7 @@ pub static CLASS: Class = Class {
         let most: i32 = args.or("MAX_CAP", -1);
         let settings = Settings {
             delay,
-            // None at all lets each packet leave by itself.
+            // With 0, each packet leaves alone.
             max_burst: args.or("MAX_BURST", 1024u32).max(1) as usize,
             max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(32)).0),
             priority: args.or("PRIO", Prio(Priority::ShortestFlow)).0,
@@ -143,7 +149,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// FastClick's words for priorities.
+/// A priority, in FastClick's words.
 struct Prio(Priority);
 
 impl Arg for Prio {
@@ -161,7 +167,8 @@ impl Arg for Prio {
     }
 }
 
-/// Whether the second packet of a flow is the first one that counts.
+/// The argument MODEL; true for SECOND, by which the first packet of a flow may pass and its second packet
+/// is the first to be held.
 struct Model(bool);
 
 impl Arg for Model {

@@ -1,11 +1,12 @@
-//! What the element knows about its own work.
+//! The statistics of the element.
 
 use element::Timestamp;
 use element::histogram::Histogram;
 
 use crate::lists::Reason;
 
-/// Packets and runs of packets of one flow: their quotient is the spatial locality factor.
+/// The numbers of packets and of runs of packets of one flow. Their quotient is the spatial locality
+/// factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locality {
     packets: u64,
@@ -13,7 +14,7 @@ pub struct Locality {
     last: u64,
 }
 
-/// The name of no flow.
+/// The value of `last` before the first packet.
 const NO_FLOW: u64 = u64::MAX;
 
 impl Default for Locality {
@@ -23,7 +24,7 @@ impl Default for Locality {
 }
 
 impl Locality {
-    /// Counts `n` packets of a flow, whose name is any number but the largest.
+    /// Counts `n` packets of a flow. `flow` is any number except `u64::MAX`.
     #[inline]
     pub fn see(&mut self, flow: u64, n: u64) {
         self.packets += n;
@@ -31,40 +32,40 @@ impl Locality {
         self.last = flow;
     }
 
-    /// Packets per run; 0 before the first.
+    /// Returns the number of packets per run; 0 before the first packet.
     pub fn factor(&self) -> f64 {
         if self.runs == 0 { 0.0 } else { self.packets as f64 / self.runs as f64 }
     }
 }
 
-/// Counts of one element.
+/// The counts of one element.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Runs among the packets that come.
+    /// Runs of the packets that arrive.
     pub locality_in: Locality,
-    /// Runs among those that leave.
+    /// Runs of the packets that leave.
     pub locality_out: Locality,
-    /// How long packets were held.
+    /// The times for which packets were held.
     pub holds: Histogram,
-    /// Bursts by the reason for which they left.
+    /// The number of bursts that left, by reason.
     pub releases: [u64; Reason::ALL.len()],
-    /// Packets in these bursts.
+    /// The number of packets in these bursts.
     pub released: u64,
-    /// Nanoseconds that bursts waited behind their last packet.
+    /// The sum of the times, in nanoseconds, that bursts waited after their last packet had arrived.
     pub waited: u64,
-    /// Packets that passed without being held.
+    /// The number of packets that passed without being held.
     pub passed: u64,
-    /// ... because there was no room for their flow or for themselves.
+    /// The number of packets for which there was no room in the flow table or among the held packets.
     pub overflows: u64,
-    /// Bursts in which segments were put in order.
+    /// The number of bursts in which segments were sorted.
     pub reordered: u64,
-    /// Segments in them that came behind one that belongs behind them.
+    /// The number of segments that arrived after a later segment of their burst.
     pub mended: u64,
-    /// ACKs merged into later ones.
+    /// The number of ACKs that were merged into later ACKs.
     pub coalesced: u64,
-    /// Packets among them that did not wait: each is a burst of its own.
+    /// The number of packets that left at once as a burst of their own.
     pub at_once: u64,
-    /// Rounds in which bursts left that had waited: FastClick's *superframes*.
+    /// The number of rounds in which bursts left that had waited: the *superframes* of FastClick.
     pub rounds: u64,
 }
 
@@ -75,22 +76,22 @@ impl Statistics {
         self.releases[reason as usize] += 1;
         self.released += u64::from(packets);
         self.at_once += u64::from(reason == Reason::Bypass && packets == 1);
-        // What bypasses and full bursts wait behind their last packet is nothing.
+        // Full bursts and bursts that bypass leave with their last packet and add nothing.
         self.waited = self.waited.wrapping_add(waited.0 as u64);
     }
 
-    /// Bursts in all.
+    /// Returns the number of all bursts.
     pub fn bursts(&self) -> u64 {
         self.releases.iter().sum()
     }
 
-    /// Packets that waited, and their bursts.
+    /// Returns the number of packets that waited, and the number of their bursts.
     pub fn waiting(&self) -> (u64, u64) {
         (self.released - self.at_once, self.bursts() - self.at_once)
     }
 }
 
-/// A quotient, 0 where there is nothing to divide by.
+/// Returns the quotient; 0 if `count` is 0.
 pub fn mean(sum: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum as f64 / count as f64 }
 }

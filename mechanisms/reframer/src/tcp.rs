@@ -1,17 +1,18 @@
-//! TCP inside a burst: segments put back in order, ACKs merged.
+//! TCP within a burst: sorts segments and merges ACKs.
 //!
-//! Both change only what TCP cannot miss.
+//! Neither changes anything that a TCP receiver or sender depends on.
 //!
-//! **Order.** Segments that carry data or a FIN are put in the order in which they were sent: that of their time
-//! stamps, and of sequence numbers where these are equal or there are none (a retransmission has an older sequence
-//! number and a newer time stamp; in front of what was sent before it, it would make the receiver drop that,
-//! RFC 7323, section 5.3). Nothing moves over a segment without data, because ACKs have an order of their own:
-//! duplicates are counted.
+//! **Order.** Segments that carry data or a FIN are put in the order in which they were sent: by time
+//! stamp, and by sequence number if time stamps are equal or absent. (A retransmission has an older
+//! sequence number and a newer time stamp. Ahead of segments that were sent before it, it would make the
+//! receiver drop them, RFC 7323, section 5.3.) No segment moves past a segment without data, because the
+//! order of ACKs has a meaning: duplicates are counted.
 //!
-//! **ACKs.** An ACK goes only where the next one of the burst says all that it said, and more: both without data and
-//! with the same flags, sequence number, TOS and options, the later one with a higher acknowledgment number and time
-//! stamps not older. So duplicate ACKs and window updates stay, which repeat a number; so does whatever has SACK
-//! blocks. Both checksums have to be right: a later one that is damaged would not replace anything.
+//! **ACKs.** An ACK is dropped only if the next ACK of the burst carries all of its information and more:
+//! both are without data and have the same flags, sequence number, TOS and options, and the later ACK has a
+//! higher acknowledgment number and time stamps that are not older. So duplicate ACKs and window updates,
+//! which repeat a number, are kept, and so are ACKs with SACK blocks. Both checksums must be right, because
+//! a damaged ACK replaces nothing.
 
 use element::Packet;
 use wire::checksum::tcp_packet_valid;
@@ -20,7 +21,7 @@ use wire::{Layers, LinkType, ip_protocol};
 
 use crate::key;
 
-/// Whether `a` lies behind `b`, in numbers that wrap.
+/// True if `a` is after `b`, in numbers that wrap.
 fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > 0
 }
@@ -29,7 +30,7 @@ fn is_after(a: u32, b: u32) -> bool {
 struct View<'p> {
     /// The IP packet from its header to its end.
     ip: &'p [u8],
-    /// Where TCP starts in it.
+    /// The offset of the TCP header in `ip`.
     l4: usize,
     segment: wire::tcp::Segment<'p>,
 }
@@ -43,7 +44,7 @@ fn view(packet: &Packet) -> Option<View<'_>> {
     Some(View { ip, l4, segment: parse(&ip[l4..]).ok()? })
 }
 
-/// The sender's time stamp; an error where options are malformed.
+/// Returns the sender's time stamp, or an error if the options are malformed.
 fn time_stamp(option_bytes: &[u8]) -> Result<Option<u32>, ()> {
     let mut found = None;
     for option in options(option_bytes) {
@@ -54,14 +55,14 @@ fn time_stamp(option_bytes: &[u8]) -> Result<Option<u32>, ()> {
     Ok(found)
 }
 
-/// What a segment is sorted by.
+/// The sort key of a segment.
 #[derive(Clone, Copy)]
 struct Place {
     sequence: u32,
     time_stamp: Option<u32>,
 }
 
-/// The place of a segment that may be moved.
+/// Returns the sort key of a segment that may be moved.
 fn place(packet: &Packet) -> Option<Place> {
     let View { segment, .. } = view(packet)?;
     let header = segment.header;
@@ -71,7 +72,7 @@ fn place(packet: &Packet) -> Option<Place> {
     moves.then_some(Place { sequence: header.sequence.get(), time_stamp })
 }
 
-/// Puts bursts in order; keeps its memory from one to the next.
+/// A sorter of bursts, which reuses its memory from burst to burst.
 pub struct Sorter {
     places: Vec<Option<Place>>,
     order: Vec<(i32, i32, u32)>,
@@ -79,7 +80,7 @@ pub struct Sorter {
 }
 
 impl Sorter {
-    /// For bursts of so many packets; longer ones have it grow.
+    /// Creates a sorter for bursts of `length` packets; longer bursts make its memory grow.
     pub fn new(length: usize) -> Sorter {
         Sorter {
             places: Vec::with_capacity(length),
@@ -88,7 +89,8 @@ impl Sorter {
         }
     }
 
-    /// Puts the segments of one flow in order; how many of them had one in front that belongs behind.
+    /// Sorts the segments of one flow, and returns the number of segments that arrived after a later
+    /// segment.
     pub fn sort(&mut self, packets: &mut Vec<Packet>) -> u64 {
         self.places.clear();
         self.places.extend(packets.iter().map(place));
@@ -99,7 +101,8 @@ impl Sorter {
                 start += 1;
                 continue;
             };
-            // A time stamp option is on all segments of a connection or on none (RFC 7323, section 3.2).
+            // Either all segments of a connection or none have the time stamp option (RFC 7323, section
+            // 3.2).
             let belongs = |place: &Option<Place>| {
                 place.is_some_and(|place| place.time_stamp.is_some() == first.time_stamp.is_some())
             };
@@ -137,7 +140,8 @@ impl Sorter {
     }
 }
 
-/// An ACK that carries nothing else, whose checksums are right.
+/// Returns the view of a packet that is an ACK without data, with no other flags than ECE and CWR and with
+/// correct checksums.
 fn pure_ack(packet: &Packet) -> Option<View<'_>> {
     let view = view(packet)?;
     let header = view.segment.header;
@@ -146,7 +150,8 @@ fn pure_ack(packet: &Packet) -> Option<View<'_>> {
     (is_pure && tcp_packet_valid(view.ip, view.l4)).then_some(view)
 }
 
-/// Whether the options of `b` say all that those of `a` do, with time stamps that are not older.
+/// True if the options of `b` carry all information of the options of `a`, with time stamps that are not
+/// older.
 fn options_replace(a: &[u8], b: &[u8]) -> bool {
     let (mut before, mut after) = (options(a), options(b));
     loop {
@@ -167,10 +172,11 @@ fn options_replace(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Whether `b`, which comes right behind `a`, makes it superfluous.
+/// True if `b`, the packet that follows `a`, makes `a` superfluous.
 fn replaces(a: &View<'_>, b: &View<'_>) -> bool {
     let (x, y) = (a.segment.header, b.segment.header);
-    // Version, header length, TOS and flow label; the length is that of headers alone.
+    // Compares version, header length, TOS and flow label. The packets have headers only, so their lengths
+    // are equal if the headers' lengths are.
     let same_ip = a.l4 == b.l4 && a.ip.len() == b.ip.len() && same_network(a.ip, b.ip);
     same_ip
         && x.sequence == y.sequence
@@ -179,7 +185,8 @@ fn replaces(a: &View<'_>, b: &View<'_>) -> bool {
         && options_replace(a.segment.options, b.segment.options)
 }
 
-/// Whether two IP headers ask for the same treatment; ones with options or extension headers never do.
+/// True if two IP headers ask for the same treatment; always false for headers with options or extension
+/// headers.
 fn same_network(a: &[u8], b: &[u8]) -> bool {
     match a[0] >> 4 {
         4 => a[0] == 0x45 && a[..2] == b[..2] && a[6..8] == b[6..8],
@@ -187,9 +194,9 @@ fn same_network(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Takes superfluous ACKs out of a burst of one flow and hands them to `drop`. `acknowledged` is the highest
-/// acknowledgment number of the flow so far, `None` if there was none: without it nothing says whether the
-/// first ACK is a duplicate, so that it stays.
+/// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. `acknowledged` is the
+/// highest acknowledgment number of the flow so far, or `None` before the first ACK. Without it the first
+/// ACK of the burst may be a duplicate, so it is kept.
 pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop: impl FnMut(Packet)) {
     let mut kept = 0;
     for place in 0..packets.len() {
@@ -199,7 +206,8 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
             acknowledged.is_some_and(|last| is_after(number, last)) && replaces(&a, &b)
         });
         if !superfluous {
-            // The highest so far: one that comes late must not make its successors look new.
+            // Keeps the highest number so far: a late ACK with a lower number must not make its successors
+            // look new.
             if opens(&packets[place]) {
                 *acknowledged = None;
             }
@@ -213,12 +221,12 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
     packets.drain(kept..).for_each(drop);
 }
 
-/// Whether a segment opens a connection, whose numbers have nothing to do with those before.
+/// True if a segment opens a connection, whose numbers are unrelated to the numbers before.
 fn opens(packet: &Packet) -> bool {
     view(packet).is_some_and(|view| view.segment.header.has(flags::SYN))
 }
 
-/// What a segment acknowledges.
+/// Returns the acknowledgment number of a segment that has the ACK flag.
 fn acknowledgment(packet: &Packet) -> Option<u32> {
     let header = view(packet)?.segment.header;
     header.has(flags::ACK).then_some(header.acknowledgment.get())

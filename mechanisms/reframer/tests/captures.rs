@@ -1,5 +1,6 @@
-//! The reframer on real captures and on made ones: nothing is lost, late or out of order, and locality rises. The real
-//! ones lie beside the repository (or where `TIDEGATE_DATA` says) and are skipped where they are absent.
+//! The reframer on real and on made captures: no packet is lost, late or out of order, and locality rises.
+//! The real captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if
+//! absent.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,11 +12,11 @@ use wire::build::Builder;
 use wire::layers::Network;
 use wire::{Layers, LinkType, ip_protocol};
 
-/// Captures small enough to look at all their packets again and again.
+/// The maximum size of a capture, in bytes, so that all its packets can be compared several times.
 const LARGEST: u64 = 16_000_000;
 
-/// Packets of flows whose sizes follow Zipf's law: TCP and UDP over both versions of IP, each in a train of eight that
-/// is mixed with those of others, 300 ns from packet to packet.
+/// Returns packets of flows whose sizes follow Zipf's law: TCP and UDP over both versions of IP, in trains
+/// of eight packets that are mixed with trains of other flows, 300 ns from packet to packet.
 fn zipf(flows: usize) -> Vec<(i64, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(flows as u64);
     let mut waiting: Vec<(usize, u32)> = Vec::new();
@@ -61,11 +62,12 @@ fn captures() -> Vec<PathBuf> {
     files
 }
 
-/// When packets came and left, in nanoseconds, and their bytes.
+/// The times of arrival and departure of packets, in nanoseconds, and their bytes.
 type Packets = Vec<(i64, i64, Vec<u8>)>;
 
-/// Runs a chain with `IN` at its start, keeping the time at which each packet came in its first time stamp, and
-/// SLF in and out as the element counts them. Without STOP time goes on until everything has left.
+/// Runs `element` on a capture. Returns the packets, whose arrival times are kept in their first time
+/// stamps, and the SLF in and out as the element counts them. Without STOP, time goes on until all packets
+/// have left.
 fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
     let number = offer(Vec::<Vec<Input>>::new());
     let text = format!(
@@ -74,7 +76,7 @@ fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
         capture.display()
     );
     let handlers = if element.starts_with("Reframer") { vec!["e.slf_in", "e.slf_out"] } else { vec![] };
-    // What cannot be opened is not what this is about.
+    // Captures that cannot be opened are skipped.
     let outcome = Run::trace().text(&text, &handlers).ok()?;
     assert!(outcome.report.balances(), "{}", capture.display());
     let seen = collect(number).into_iter().map(|seen| {
@@ -85,7 +87,8 @@ fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
     Some((seen.collect(), values.collect()))
 }
 
-/// What flows are told apart by, written down anew: VLANs, addresses, and ports or what stands for them.
+/// Returns the identity of a packet's flow, written independently of the element: VLANs, addresses, and
+/// ports or SPI or identifier.
 fn flow(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     let layers = Layers::locate(bytes, LinkType::Ethernet);
     let l3 = layers.l3?;
@@ -113,7 +116,7 @@ fn flow(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     Some((name, u64::from(if is_icmp { word >> 16 } else { word })))
 }
 
-/// Packets per run among TCP and UDP.
+/// Returns the number of packets per run of TCP and UDP packets.
 fn locality<'p>(packets: impl Iterator<Item = &'p Vec<u8>>) -> f64 {
     let (mut count, mut runs, mut last) = (0u32, 0u32, None);
     for bytes in packets {
@@ -169,7 +172,7 @@ fn captures_stay_whole_and_become_local() {
             };
             assert!(sorted(&before) == sorted(&after), "{name}: other packets");
             let [a, b] = [&before, &after].map(|packets| locality(packets.iter().map(|packet| &packet.2)));
-            // The element counts to three digits.
+            // The element reports three digits.
             for (own, independent) in counted.iter().zip([a, b]) {
                 assert!((own - independent).abs() < 0.00051, "{name}: {own} and {independent}");
             }

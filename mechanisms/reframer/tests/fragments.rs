@@ -1,4 +1,5 @@
-//! Packets whose ports are not known keep their place in their flow: fragments, and what has too many extension headers.
+//! Packets whose ports are not known keep their place in their flow: fragments, and packets with too many
+//! extension headers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -7,21 +8,21 @@ use testkit::timed::{frame, through};
 use wire::build::Builder;
 use wire::ip_protocol;
 
-/// Where IPv6 extension headers start in Ethernet.
+/// The offset of IPv6 extension headers in an Ethernet frame.
 const BEHIND: usize = 14 + 40;
 
-/// Two hosts of either version, and ports of one of them.
+/// Returns two hosts of either version, with ports.
 fn ends(flow: u8) -> (SocketAddr, SocketAddr) {
     let host = |last: u8| match flow % 2 {
         0 => IpAddr::from([10, 0, 0, last]),
         _ => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into()]),
     };
-    // Flows 0 and 4, 1 and 5 have hosts in common.
+    // Flows 0 and 4 have their hosts in common, and so have flows 1 and 5.
     let other = 2 + flow % 4 / 2;
     (SocketAddr::new(host(1), 1000 + u16::from(flow)), SocketAddr::new(host(other), 53))
 }
 
-/// An extension header of IPv6 in front of all others.
+/// Inserts an IPv6 extension header ahead of all others.
 fn extended(mut bytes: Vec<u8>, kind: u8, body: &[u8]) -> Vec<u8> {
     let next = std::mem::replace(&mut bytes[20], kind);
     bytes.splice(BEHIND..BEHIND, [&[next][..], body].concat());
@@ -30,11 +31,12 @@ fn extended(mut bytes: Vec<u8>, kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A fragment: place in units of eight bytes, and whether there is more.
+/// Returns a fragment; `place` is its offset in units of eight bytes, and `more` is true if further
+/// fragments follow.
 fn fragment(flow: u8, id: u16, place: u16, more: bool, number: u32) -> Vec<u8> {
     let (a, b) = ends(flow);
     let payload = [&number.to_be_bytes()[..], &[7; 12]].concat();
-    // Only the first one has a header of UDP.
+    // Only the first fragment has a UDP header.
     let builder = match place {
         0 => Builder::udp(a, b),
         _ => Builder::ip(a.ip(), b.ip(), ip_protocol::UDP),
@@ -52,7 +54,7 @@ fn whole(flow: u8, number: u32) -> Vec<u8> {
     frame(Builder::udp(a, b), &number.to_be_bytes())
 }
 
-/// So many destination options of eight bytes in front.
+/// Returns a packet with `headers` destination options headers of eight bytes each.
 fn chained(flow: u8, number: u32, headers: usize) -> Vec<u8> {
     (0..headers).fold(whole(flow, number), |bytes, _| extended(bytes, 60, &[0, 1, 4, 0, 0, 0, 0]))
 }
@@ -60,7 +62,8 @@ fn chained(flow: u8, number: u32, headers: usize) -> Vec<u8> {
 /// Packets with their times and flows.
 type Arrivals = Vec<(i64, u8, Vec<u8>)>;
 
-/// Asserts that each flow leaves in its order, nothing is lost and nothing waits for more than `delay` microseconds.
+/// Asserts that each flow leaves in its order, no packet is lost and no packet waits for more than `delay`
+/// microseconds.
 fn in_order(element: &str, arrivals: &Arrivals, delay: i64) -> Vec<(i64, Vec<u8>)> {
     let packets: Vec<_> = arrivals.iter().map(|(time, _, bytes)| (*time, bytes.clone())).collect();
     let (outcome, seen) = through(element, &packets, &[]);
@@ -76,7 +79,7 @@ fn in_order(element: &str, arrivals: &Arrivals, delay: i64) -> Vec<(i64, Vec<u8>
     }
     let last = arrivals.last().map_or(0, |last| last.0);
     for (time, bytes) in &seen {
-        // At the end of the run what is held leaves at once.
+        // At the end of the run, held packets leave at once.
         let waited = time - about[&bytes[..]].0;
         assert!((0..=delay * 1000).contains(&waited) || *time >= last, "{element}: {waited} ns");
     }
@@ -85,7 +88,7 @@ fn in_order(element: &str, arrivals: &Arrivals, delay: i64) -> Vec<(i64, Vec<u8>
 
 #[test]
 fn long_datagrams_of_one_flow_do_not_overtake_each_other() {
-    // 44 fragments each, half a microsecond apart.
+    // 44 fragments per datagram, half a microsecond apart.
     let mut arrivals = Arrivals::new();
     for flow in [0, 1] {
         for number in 0..880u32 {
@@ -125,7 +128,7 @@ fn atomic_fragments_are_held_as_whole_packets() {
         .map(|number| {
             let bytes = match number % 2 {
                 0 => whole(1, number),
-                // Identifications of their own.
+                // Each packet has an identification of its own.
                 _ => extended(whole(1, number), ip_protocol::FRAGMENT, &[0, 0, 0, 0, 0, 0, number as u8]),
             };
             (i64::from(number) * 1000, 1, bytes)
@@ -152,7 +155,7 @@ fn however_long_the_chain_of_extension_headers_the_order_stays() {
 
 #[test]
 fn only_the_packets_of_two_hosts_wait_for_a_fragment() {
-    // Flows 0 and 4 are of the same hosts, 2 is not.
+    // Flows 0 and 4 are between the same hosts, flow 2 is not.
     let mut arrivals: Arrivals = vec![(0, 0, fragment(0, 1, 0, true, 0))];
     for number in 1..9u32 {
         for flow in [2, 4] {
@@ -171,7 +174,7 @@ fn only_the_packets_of_two_hosts_wait_for_a_fragment() {
 
 #[test]
 fn two_hosts_are_not_forgotten_while_a_fragment_waits() {
-    // Longer than flows are remembered, and then flows that need a place.
+    // The pause is longer than the expiry time of flows. After it, flows arrive that need an entry.
     let late = 11_000_000_000;
     let mut arrivals: Arrivals =
         vec![(0, 0, fragment(0, 1, 0, true, 0)), (late, 0, fragment(0, 2, 0, true, 1))];
@@ -179,7 +182,7 @@ fn two_hosts_are_not_forgotten_while_a_fragment_waits() {
     in_order("Reframer(64us, CAPACITY 4)", &arrivals, 64);
 }
 
-/// Anything that there is, in any order.
+/// Returns packets of all kinds, in random order.
 fn random(seed: u64) -> Arrivals {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut time, mut arrivals) = (0, Arrivals::new());
@@ -196,7 +199,8 @@ fn random(seed: u64) -> Arrivals {
                 frame(Builder::tcp(a, b, if random.bool() { 2 } else { 16 }).sequence(number, 1), &[1; 9])
             }
             4 => {
-                // No flow that could be told apart, and one that is told apart by its destination.
+                // A packet of no flow that could be identified (GRE), or of a flow identified by its
+                // destination (ESP).
                 let (a, b) = ends(flow);
                 let protocol = if random.bool() { ip_protocol::GRE } else { ip_protocol::ESP };
                 flow += if protocol == ip_protocol::GRE { 16 } else { 24 };

@@ -1,4 +1,4 @@
-//! Holding and letting go, in whole configurations.
+//! Holding and releasing packets, in whole configurations.
 
 use proptest::prelude::*;
 use testkit::Run;
@@ -24,7 +24,7 @@ fn figure_10() {
         (4, udp(BROWN, 1)),
         (5, udp(BLUE, 3)),
         (7, udp(BLUE, 4)),
-        // Long enough for brown to be due.
+        // The time is long enough for brown to be due.
         (20, udp(BROWN, 2)),
     ];
     let leaves = [
@@ -43,17 +43,18 @@ fn figure_10() {
         assert_eq!(seen[..7], us(&leaves)[..], "{priority}");
         assert_eq!(seen[7].1, udp(BROWN, 2));
         let values: Vec<_> = outcome.values.iter().map(|v| v.as_deref().unwrap()).collect();
-        // Eight packets come in five runs; by now seven have left in three.
+        // Eight packets arrive in five runs; seven packets have left in three runs so far.
         let releases = "full 1\ntimeout 2\nbypass 0\ncapacity 0\ndrain 0\n";
         assert_eq!(values[..2], ["1.600", "2.333"], "{values:?}");
-        // Green waited 5 us behind its second packet, brown 6.
+        // Green waited 5 us after its second packet had arrived, brown 6 us.
         assert_eq!(values[2..], [releases, "2.333", "3667ns"]);
     }
 }
 
 #[test]
 fn arrivals_let_due_flows_go_where_no_timer_runs() {
-    // All packets of the source come at one time of the simulated clock, so only numbers and the end decide.
+    // All packets of the source arrive at one time of the simulated clock, so only MAX_BURST and the end of
+    // the run release packets.
     let inputs = [(GREEN, 1), (BLUE, 1), (GREEN, 2), (BLUE, 2), (GREEN, 3)]
         .map(|(flow, number)| Input {
             bytes: udp(flow, number),
@@ -81,7 +82,7 @@ fn a_batcher_holds_whatever_comes() {
     let arrivals: Vec<_> = [0, 1, 2, 9, 10, 30].map(|t| (t, udp(t as u16 + 1, 0))).to_vec();
     let (outcome, seen) = through("Batcher(5, 3)", &us(&arrivals), &["e.mean_batch", "e.held"]);
     let times: Vec<i64> = seen.iter().map(|(time, _)| time / 1000).collect();
-    // Three at once when the third comes, two after 5 us, one at the end.
+    // Three packets leave when the third arrives, two after 5 us, one at the end.
     assert_eq!(times[..5], [2, 2, 2, 14, 14]);
     assert_eq!(seen.len(), 6);
     assert_eq!(outcome.values[0].as_deref(), Ok("2.500"));
@@ -103,7 +104,7 @@ fn packets_that_bypass() {
         let (_, seen) = through(element, &arrivals, &[]);
         seen.iter().map(|(time, bytes)| (time / 1000, bytes.clone())).collect::<Vec<_>>()
     };
-    // What a flow holds leaves in front of a SYN; what has no flow passes.
+    // Packets that a flow holds leave before a SYN; packets of no flow pass.
     let expected =
         [(2, data(1)), (2, data(2)), (2, syn.clone()), (4, vec![0; 60]), (13, data(3)), (40, syn.clone())];
     assert_eq!(times("Reframer(10)"), expected);
@@ -119,7 +120,8 @@ fn packets_that_bypass() {
 
 #[test]
 fn runs_stay_whole_where_packets_without_an_entry_pass() {
-    // Of each flow a SYN, which opens no entry, and data behind it, which does; nothing is held, nothing moves.
+    // Each flow has a SYN, which opens no entry, and then data, which opens an entry. No packet is held and
+    // no order changes.
     let arrivals: Vec<_> = (0..100u16)
         .flat_map(|n| {
             let syn = frame(tcp(1 + n, 2, 1, 0), &[]);
@@ -132,7 +134,7 @@ fn runs_stay_whole_where_packets_without_an_entry_pass() {
         let (outcome, _) = through(&element, &us(&arrivals), &["e.slf_in", "e.slf_out"]);
         assert_eq!(outcome.values, ["2.000", "2.000"].map(|v| Ok(v.to_string())), "{bypass}");
     }
-    // The first packets of a flow pass, and the others are held, but not beyond the next one.
+    // The first packets of a flow pass, and later packets are held, but leave before the next packet.
     let arrivals: Vec<_> = (0..40).map(|n| (100 * n, udp(1 + n as u16 / 4, 0))).collect();
     let (outcome, _) = through("Reframer(0, ELEPHANTS 3)", &us(&arrivals), &["e.slf_in", "e.slf_out"]);
     assert_eq!(outcome.values, ["4.000", "4.000"].map(|v| Ok(v.to_string())));
@@ -149,7 +151,7 @@ fn what_there_is_no_room_for_passes() {
     let order: Vec<_> = seen.iter().map(|(_, bytes)| bytes[42]).collect();
     assert_eq!(order, [3, 4, 5, 6, 1, 2]);
     assert_eq!(outcome.values, ["4", "2"].map(|v| Ok(v.to_string())));
-    // A flow that holds nothing any more makes room for another one.
+    // A flow that holds no packets any more makes room for another flow.
     let arrivals: Vec<_> = (0..50).map(|t| (t * 30, udp(t as u16 % 5 + 1, t as u8))).collect();
     let (outcome, _) = through("Reframer(50, CAPACITY 4)", &us(&arrivals), &["e.overflows"]);
     assert_eq!(outcome.values, [Ok("0".to_string())]);
@@ -161,31 +163,32 @@ fn only_heavy_flows_are_held() {
         (0..6).map(|t| (t, udp(1, t as u8))).chain([(6, udp(2, 0)), (60, udp(3, 0))]).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 4)", &us(&arrivals), &[]);
     let times: Vec<_> = seen.iter().map(|(time, bytes)| (time / 1000, bytes[42], bytes[43])).collect();
-    // From the fourth packet on the flow is held; the small ones pass.
+    // The flow is held from its fourth packet on; packets of small flows pass.
     let expected =
         [(0, 1, 0), (1, 1, 1), (2, 1, 2), (6, 2, 0), (13, 1, 3), (13, 1, 4), (13, 1, 5), (60, 3, 0)];
     assert_eq!(times, expected);
-    // What was seen long ago hardly counts: the counts are halved with each second in which packets come.
+    // Old packets hardly count: the counts are halved with each second in which packets arrive.
     let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 2)", &us(&arrivals), &[]);
     assert!(seen.iter().all(|(time, _)| time % 1_000_000_000 == 0), "{seen:?}");
-    // Also where none came for many seconds: five make one half a minute later.
+    // Seconds without packets count too: five packets count as half a packet half a minute later.
     let arrivals: Vec<_> =
         [0, 1, 2, 3, 4, 30_000_000, 60_000_000].iter().map(|&t| (1000 * t, udp(1, t as u8))).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 3)", &arrivals, &[]);
     assert_eq!(seen[5].0, 30_000_000_000);
     let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
-    // The switch from small to heavy keeps the order, and so does the way back.
+    // The change from small to heavy keeps the order, and so does the change back.
     let (outcome, _) = through("Reframer(10, ELEPHANTS 1)", &us(&arrivals), &["e.elephants", "e.passed"]);
     assert_eq!(outcome.values, ["1", "0"].map(|v| Ok(v.to_string())));
 }
 
-/// Packets that leave behind one of their flow, nanoseconds that all waited together, and the longest wait.
+/// Returns the number of packets that leave directly after a packet of their flow, the sum of all waiting
+/// times in nanoseconds, and the longest wait.
 fn gain_and_wait(element: &str, arrivals: &[(i64, Vec<u8>)]) -> (f64, f64, i64) {
     let (_, seen) = through(element, arrivals, &[]);
     let (mut wait, mut longest) = (0, 0);
     for (left, bytes) in &seen {
-        // Each packet has its time in it.
+        // The payload of each packet is its arrival time.
         let came = i64::from_be_bytes(bytes[42..50].try_into().unwrap());
         wait += left - came;
         longest = longest.max(left - came);
@@ -216,7 +219,8 @@ fn an_slo_is_kept_and_waits_pay() {
     for delay in [8, 16, 32, 64, 100, 128, 175] {
         let (fixed, fixed_wait, _) = gain_and_wait(&format!("Reframer({delay})"), &arrivals);
         println!("{delay} us: {fixed}, {fixed_wait} ns");
-        // No fixed delay that keeps the SLO gains more than a twentieth more; those that gain as much wait longer.
+        // No fixed delay that keeps the SLO gains more than 5 % more; fixed delays that gain as much wait
+        // longer.
         assert!(gain >= 0.95 * fixed, "{delay}: {gain} and {fixed}");
         assert!(fixed < 0.99 * gain || wait < 0.8 * fixed_wait, "{delay}: {wait} and {fixed_wait}");
     }
@@ -229,7 +233,7 @@ fn arguments_change_while_it_runs() {
         let (outcome, seen) = through_while("Reframer(1000)", &arrivals, &format!("wait 5us, {writes}"), &[]);
         (outcome.messages, seen.iter().map(|(time, _)| time / 1000).collect::<Vec<_>>())
     };
-    // A Script starts at the time of the first packet. What is full or too much by the new bound leaves at once.
+    // A Script starts at the time of the first packet. Packets that exceed a new bound leave at once.
     assert_eq!(run("write e.max_burst 2").1[..4], [5, 5, 10, 10]);
     assert_eq!(run("write e.max_burst 3").1[..4], [1000, 1000, 1002, 1002]);
     assert_eq!(run("write e.max_held 1").1[..4], [5, 5, 10, 10]);
@@ -256,7 +260,7 @@ fn what_is_sent_at_the_end_does_not_stay_either() {
             })
             .collect();
         let number = offer(vec![inputs]);
-        // What is declared first is drained first.
+        // The element that is declared first is drained first.
         let text = format!(
             "second :: {element}; first :: {element}; TestSource({number}, 0) -> first -> second
                 -> TestSink({number}, 0); Script(wait 1ms, stop)"
@@ -283,7 +287,7 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// A packet of some flow: number of the flow and of the packet within all.
+/// Returns a packet of a flow, with its number among all packets as payload.
 fn numbered(flow: usize, number: usize) -> Vec<u8> {
     let payload = (number as u32).to_be_bytes();
     let six = |host: u8, port| {
@@ -302,7 +306,8 @@ fn numbered(flow: usize, number: usize) -> Vec<u8> {
     }
 }
 
-/// Packets of these flows, so many microseconds behind each other, and the flow of each.
+/// Returns packets of these flows, each the given number of microseconds after the packet before, and the
+/// flow of each.
 fn arrivals(packets: &[(usize, i64)]) -> (Packets, Vec<usize>) {
     let mut time = 0;
     let arrivals = packets.iter().enumerate().map(|(number, &(flow, passes))| {
@@ -314,7 +319,8 @@ fn arrivals(packets: &[(usize, i64)]) -> (Packets, Vec<usize>) {
 
 type Packets = Vec<(i64, Vec<u8>)>;
 
-/// What is wrong with what has left: lost, doubled, out of order within its flow, or held for too long.
+/// Returns an error in the packets that have left: a packet was lost, doubled, out of order within its
+/// flow, or held for too long.
 fn wrong(arrivals: &Packets, flows: &[usize], seen: &Packets, longest: i64) -> Option<String> {
     let mut last = [None; 7];
     for (left, bytes) in seen {
@@ -333,7 +339,7 @@ fn wrong(arrivals: &Packets, flows: &[usize], seen: &Packets, longest: i64) -> O
     (seen.len() != arrivals.len()).then(|| format!("{} of {} packets leave", seen.len(), arrivals.len()))
 }
 
-/// What may change while packets are held, with delays of up to 30 microseconds.
+/// The handler writes that happen while packets are held, with delays of up to 30 microseconds.
 const WRITES: [&str; 24] = [
     "delay 0",
     "delay 5",
@@ -371,7 +377,7 @@ proptest! {
         let (arrivals, flows) = arrivals(&packets);
         let script: Vec<_> =
             writes.iter().map(|&(passes, which)| format!("wait {passes}us, write e.{}", WRITES[which])).collect();
-        // A Script stops at a wait of nothing.
+        // A Script stops at a wait of zero.
         let script = script.join(", ").replace("wait 0us, ", "");
         let (_, seen) = through_while("Reframer(10, BYPASS none)", &arrivals, &script, &[]);
         prop_assert_eq!(wrong(&arrivals, &flows, &seen, 30_000), None);

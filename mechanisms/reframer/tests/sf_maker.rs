@@ -1,4 +1,4 @@
-//! SFMaker's arguments, and one test for each defect of FastClick's element that must not come back.
+//! The arguments of SFMaker, and one test for each defect of FastClick's element that must not occur here.
 
 use element::Timestamp;
 use testkit::elements::{Input, collect, offer};
@@ -12,7 +12,7 @@ fn us(packets: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
     packets.iter().map(|(time, bytes)| (time * 1000, bytes.clone())).collect()
 }
 
-/// When packets leave, in microseconds, and which.
+/// Returns the packets that leave, with their times in microseconds.
 fn leaves(element: &str, arrivals: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
     let (_, seen) = through(element, &us(arrivals), &[]);
     seen.into_iter().map(|(time, bytes)| (time / 1000, bytes)).collect()
@@ -22,7 +22,7 @@ fn times(element: &str, arrivals: &[(i64, Vec<u8>)]) -> Vec<i64> {
     leaves(element, arrivals).iter().map(|(time, _)| *time).collect()
 }
 
-/// A last packet, so long afterwards that everything else has left.
+/// Returns a last packet, late enough that all other packets have left.
 fn end() -> (i64, Vec<u8>) {
     (1_000_000, udp(999, 0))
 }
@@ -30,7 +30,7 @@ fn end() -> (i64, Vec<u8>) {
 #[test]
 fn units_defaults_and_models() {
     let one = [(0, udp(1, 0)), (1, udp(1, 1)), (2, udp(1, 2)), end()];
-    // 100 microseconds; the first packet of a flow passes.
+    // The default is 100 microseconds, and the first packet of a flow passes.
     assert_eq!(times("SFMaker", &one)[..3], [0, 101, 101]);
     assert_eq!(times("SFMaker(50)", &one)[..3], [0, 51, 51]);
     assert_eq!(times("SFMaker(DELAY 50, MODEL NONE)", &one)[..3], [50, 50, 50]);
@@ -52,7 +52,7 @@ fn units_defaults_and_models() {
 
 #[test]
 fn priorities() {
-    // Flow 1 was seen first and has sent most, flow 2 waits longest of those that are held.
+    // Flow 1 was seen first and has sent the most packets; flow 2 waits longest of the flows that are held.
     let arrivals = [
         (0, udp(1, 0)),
         (1, udp(2, 0)),
@@ -67,7 +67,7 @@ fn priorities() {
         let (_, seen) = through_while(&element, &us(&arrivals), "wait 120us, write e.flush", &[]);
         seen[3..6].iter().map(|(_, bytes)| (bytes[42], bytes[43])).collect::<Vec<_>>()
     };
-    // By then flow 1 has sent two packets, flow 2 one, flow 3 none.
+    // At the flush, flow 1 has sent two packets, flow 2 one, flow 3 none.
     assert_eq!(order("DELAY"), [(2, 1), (1, 2), (3, 0)]);
     assert_eq!(order("FIRST"), [(1, 2), (2, 1), (3, 0)]);
     assert_eq!(order("SENT"), [(3, 0), (2, 1), (1, 2)]);
@@ -107,16 +107,16 @@ fn handlers() {
     let handlers = handlers.each_ref().map(String::as_str);
     let (outcome, _) = through(&format!("SFMaker(10, {NONE})"), &us(&arrivals), &handlers);
     let values: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap()).collect();
-    // Flow 1 leaves at 10 with two packets, 8 us behind the second; flow 2 at 11 with one.
+    // Flow 1 leaves at 10 with two packets, 8 us after the second; flow 2 leaves at 11 with one packet.
     assert_eq!(values, ["1", "4", "3", "0", "1", "3", "2", "1.5", "1", "1.5", "9"]);
-    // What passes is no superframe, and means have twelve digits as Click's have.
+    // Packets that pass are no superframe, and means have twelve digits, as in Click.
     let arrivals = [(0, udp(1, 0)), (1, udp(2, 0)), (2, udp(1, 1)), (3, udp(1, 2)), (9, udp(2, 1)), end()];
     let (outcome, _) = through("SFMaker(10)", &us(&arrivals), &handlers);
     let values: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap()).collect();
     assert_eq!(values, ["0", "6", "6", "0", "0", "3", "2", "1.5", "1", "1.5", "9.5"]);
 }
 
-/// "It refuses to run on more than one thread."
+/// Defect: "It refuses to run on more than one thread."
 #[test]
 fn every_worker_has_one_of_its_own() {
     let run = |flow| {
@@ -148,7 +148,7 @@ fn every_worker_has_one_of_its_own() {
     }
 }
 
-/// "Sorts TCP only when compression is on."
+/// Defect: "Sorts TCP only when compression is on."
 #[test]
 fn segments_are_sorted_without_compression() {
     let segment = |sequence: u32| frame(tcp(1, 16, sequence, 5), &[1; 10]);
@@ -161,7 +161,7 @@ fn segments_are_sorted_without_compression() {
     assert_eq!(order("SFMaker(50, MODEL NONE, REORDER false)")[1], segment(30));
 }
 
-/// "Coalesces ACKs blind to SACK and time stamps."
+/// Defect: "Coalesces ACKs blind to SACK and time stamps."
 #[test]
 fn sack_blocks_and_time_stamps_survive() {
     let ack = |number: u32, options: &[u8]| frame(tcp(1, 16, 7, number).options(options), &[]);
@@ -175,17 +175,17 @@ fn sack_blocks_and_time_stamps_survive() {
             .map(|(_, b)| acks.iter().position(|a| a == b).unwrap())
             .collect::<Vec<_>>()
     };
-    // The first of all stays, because it may be a duplicate of one that nobody here has seen.
+    // The first ACK is kept, because it may be a duplicate of an ACK that the element has not seen.
     assert_eq!(kept([ack(10, &[]), ack(20, &[]), ack(30, &[])]), [0, 2]);
     assert_eq!(kept([ack(10, &[]), ack(20, &sack), ack(30, &[])]), [0, 1, 2]);
     assert_eq!(kept([ack(10, &sack), ack(20, &sack), ack(30, &sack)]), [0, 1, 2]);
     assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(2, 2)), ack(30, &stamps(3, 2))]), [0, 2]);
-    // A time stamp that goes back, or is there once only.
+    // A time stamp that decreases, or that is only in one of the ACKs.
     assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(3, 2)), ack(30, &stamps(2, 2))]), [0, 1, 2]);
     assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(2, 2)), ack(30, &[])]), [0, 1, 2]);
 }
 
-/// "Knows no IPv6."
+/// Defect: "Knows no IPv6."
 #[test]
 fn ipv6_is_reframed() {
     let six = |port: u16, number: u8| {
@@ -198,7 +198,8 @@ fn ipv6_is_reframed() {
     assert_eq!(order[..3], [six(1, 0), six(1, 2), six(2, 1)]);
 }
 
-/// "When a flow that already holds packets takes a bypass, the held ones are overtaken and later killed."
+/// Defect: "When a flow that already holds packets takes a bypass, the held ones are overtaken and later
+/// killed."
 #[test]
 fn nothing_overtakes_what_is_held() {
     let data = |sequence| frame(tcp(1, 16, sequence, 0), &[1; 10]);
@@ -209,7 +210,7 @@ fn nothing_overtakes_what_is_held() {
     assert_eq!(seen.len(), 5);
 }
 
-/// "It loses what it holds at exit."
+/// Defect: "It loses what it holds at exit."
 #[test]
 fn everything_leaves_at_the_end() {
     let arrivals: Vec<_> = (0..500).map(|n| (n, udp(n as u16 % 50 + 1, n as u8))).collect();
@@ -220,10 +221,11 @@ fn everything_leaves_at_the_end() {
     }
 }
 
-/// "19 keywords of which 6 are documented": the generic tests of the manual want a word for each.
+/// Defect: "19 keywords of which 6 are documented". The generic tests of the manual require an entry for
+/// each keyword.
 #[test]
 fn every_keyword_is_in_the_manual() {
-    // All that FastClick's element parses.
+    // All keywords that FastClick's element parses.
     let expected =
         "DELAY DELAY_LAST DELAY_HARD VERBOSE TAKE_ALL PROTO_COMPRESS REORDER PRIO PASSTHROUGH MODEL
         BYPASS_SYN BYPASS_AFTER_FAIL MAX_BURST MAX_TX_BURST MIN_TX_BURST MAX_TX_DELAY ALWAYSUP MAX_CAP";

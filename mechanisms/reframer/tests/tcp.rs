@@ -1,4 +1,5 @@
-//! What sorting and merging must not change, held against a receiver and a sender written from the RFCs.
+//! Checks that sorting and merging change nothing that matters to TCP, with a receiver and a sender written
+//! from the RFCs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use testkit::timed::{frame, tcp, through, through_while};
 use wire::tcp::{Opt, Segment, flags, options, parse};
 use wire::{Layers, LinkType};
 
-/// Far enough behind 2^31 and in front of 2^32 that both kinds of numbers wrap.
+/// A base far above 2^31 and just below 2^32, so that sequence and acknowledgment numbers wrap.
 const BASE: u32 = 0xffff_ff00;
 
 fn segment(bytes: &[u8]) -> Segment<'_> {
@@ -33,15 +34,15 @@ fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// The half of TCP that takes data (RFC 9293, section 3.10.7.4; RFC 7323, section 5.3).
+/// The receiving half of TCP (RFC 9293, section 3.10.7.4; RFC 7323, section 5.3).
 struct Receiver {
     next: u32,
     recent: Option<u32>,
-    /// Bytes that came early.
+    /// Bytes that arrived early, by offset in the stream.
     early: BTreeMap<u32, u8>,
     stream: Vec<u8>,
     refused: usize,
-    /// Segments that came before one that they follow: each makes a duplicate ACK.
+    /// The number of segments that arrived before a segment which they follow; each causes a duplicate ACK.
     gaps: usize,
 }
 
@@ -81,15 +82,15 @@ fn received(frames: &[Vec<u8>]) -> Receiver {
     receiver
 }
 
-/// The half of TCP that hears what arrived: what RFC 5681 and RFC 2018 tell it to remember.
+/// The sending half of TCP: the state that RFC 5681 and RFC 2018 derive from ACKs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sender {
     acknowledged: Option<u32>,
     window: u16,
     echo: u32,
-    /// For each number at which some came, duplicate ACKs.
+    /// The number of duplicate ACKs for each acknowledgment number that has any.
     duplicates: Vec<(u32, usize)>,
-    /// Window updates: same number, another window.
+    /// Window updates: an equal number with another window.
     updates: Vec<(u32, u16)>,
     sacked: Vec<(u32, u32)>,
     congestion: Vec<u8>,
@@ -133,7 +134,7 @@ fn heard(frames: &[Vec<u8>]) -> Sender {
     sender
 }
 
-/// What leaves, without times, and whether the packets of the element add up.
+/// Returns the packets that leave, without times, and the number of packets that the element dropped.
 fn leaves(element: &str, frames: &[Vec<u8>], bursts: &[i64]) -> (Vec<Vec<u8>>, u64) {
     let mut time = 0;
     let arrivals: Vec<_> = frames
@@ -153,7 +154,8 @@ fn leaves(element: &str, frames: &[Vec<u8>], bursts: &[i64]) -> (Vec<Vec<u8>>, u
     (seen.into_iter().map(|(_, bytes)| bytes).collect(), drops.sum())
 }
 
-/// Segments of ten bytes as they were sent: in order, some of them once more later, with later time stamps.
+/// Returns segments of ten bytes as they were sent: in order, and then some of them again with later time
+/// stamps.
 fn sent(again: &[bool], stamped: bool) -> Vec<Vec<u8>> {
     let data = |number: u32, time: u32| {
         let sequence = BASE.wrapping_add(10 * number);
@@ -176,7 +178,7 @@ proptest! {
         stamped: bool, bursts in proptest::collection::vec(0i64..8, 1..6),
     ) {
         let mut frames = sent(&again, stamped);
-        // A retransmission does not come before the receiver has said that something is missing.
+        // A retransmission does not arrive before the receiver has reported a missing segment.
         let movable = if stamped { again.len() } else { frames.len() };
         for (at, by) in swaps {
             if at + by < movable {
@@ -186,11 +188,11 @@ proptest! {
         let (sorted, dropped) = leaves("Reframer(20, REORDER true, BYPASS none)", &frames, &bursts);
         let (before, after) = (received(&frames), received(&sorted));
         prop_assert_eq!(dropped, 0);
-        // Of segments that are refused, the receiver sees no gaps.
+        // Segments that the receiver refuses make no gaps.
         prop_assert!(stamped || after.gaps <= before.gaps, "{} gaps become {}", before.gaps, after.gaps);
         prop_assert!(after.refused <= before.refused, "{} refused become {}", before.refused, after.refused);
         prop_assert!(after.stream.starts_with(&before.stream));
-        // In one burst everything is in order.
+        // In one burst all segments are in order.
         let (sorted, _) = leaves("Reframer(1s, MAX_BURST 100, REORDER true, BYPASS none)", &frames, &[0]);
         let all = received(&sorted);
         let expected: Vec<u8> = (0..again.len() as u8).flat_map(|number| [number; 10]).collect();
@@ -218,13 +220,13 @@ proptest! {
                 6 => back = 150,
                 _ => {}
             }
-            // The identification tells equal ones apart.
+            // The identification distinguishes equal segments.
             let builder = tcp(1, bits, 9, number.wrapping_sub(back)).window(window).options(&option);
             frame(builder.id(place.into()), &payload)
         }).collect();
         let (kept, dropped) = leaves("Reframer(20, COMPRESS true, BYPASS none)", &frames, &bursts);
         prop_assert_eq!(kept.len() + dropped as usize, frames.len());
-        // What is left is what came, in order and to the letter, so that checksums are right as well.
+        // The remaining packets are unchanged and in order, so their checksums are right as well.
         let mut rest = frames.iter();
         for bytes in &kept {
             prop_assert!(rest.any(|frame| frame == bytes));
@@ -244,11 +246,11 @@ fn plain_acks_are_merged_and_others_are_not() {
         kept.iter().map(|bytes| segment(bytes).header.acknowledgment.get()).collect::<Vec<_>>()
     };
     assert_eq!(kept(&[1, 2, 3, 4, 5].map(ack)), [1, 5]);
-    // Three duplicates have TCP send again what is missing (RFC 5681, section 3.2).
+    // Three duplicates make TCP retransmit (RFC 5681, section 3.2).
     assert_eq!(kept(&[1, 2, 2, 2, 2, 3, 4].map(ack)), [1, 2, 2, 2, 2, 4]);
     // A window that opens.
     assert_eq!(kept(&[ack(1), ack(2), ack(2).window(900), ack(3)]), [1, 2, 2, 3]);
-    // Another kind of service, an echo of congestion, urgent data, another sequence number.
+    // Another type of service, an echo of congestion, urgent data, another sequence number.
     assert_eq!(kept(&[ack(1), ack(2).tos(8), ack(3)]), [1, 2, 3]);
     assert_eq!(kept(&[ack(1), tcp(1, 0x50, 9, 2).window(500), ack(3)]), [1, 2, 3]);
     assert_eq!(kept(&[ack(1), tcp(1, 0x30, 9, 2).window(500), ack(3)]), [1, 2, 3]);
@@ -260,7 +262,8 @@ fn plain_acks_are_merged_and_others_are_not() {
 #[test]
 fn merging_can_be_switched_off_and_on() {
     let ack = |number: u32| frame(tcp(1, 16, 9, number).window(500), &[]);
-    // Each burst leaves within the millisecond; nobody here counts the second one, which the third repeats.
+    // Each burst leaves within the millisecond. The element does not track the second ACK, whose number the
+    // third ACK repeats.
     let arrivals: Vec<_> = [(0, 1), (1000, 2), (2000, 2), (2000, 3), (2000, 4)]
         .map(|(time, number)| (time * 1000, ack(number)))
         .to_vec();
@@ -276,7 +279,7 @@ fn a_new_connection_has_numbers_of_its_own() {
     let frames = segments.map(|(bits, number)| frame(tcp(1, bits, 9, number).window(500), &[]));
     let (kept, _) = leaves("Reframer(20, COMPRESS true, BYPASS none)", &frames, &[0]);
     let kept: Vec<_> = kept.iter().map(|bytes| segment(bytes).header.acknowledgment.get()).collect();
-    // The first one stays, as in every connection; after it they are merged again.
+    // The first ACK is kept, as in every connection; later ACKs are merged again.
     assert_eq!(kept, [5000, 0, 100, 300]);
 }
 
@@ -310,6 +313,6 @@ fn segments_that_came_late_are_counted() {
         outcome.values.iter().map(|value| value.as_deref().unwrap().parse().unwrap()).collect::<Vec<u64>>()
     };
     assert_eq!(count(&[1, 2, 3, 4]), [0, 0]);
-    // Behind 3 come 1 and 2; behind 5, which is early, 4.
+    // After 3 come 1 and 2; after 5, which is early, comes 4.
     assert_eq!(count(&[3, 1, 2, 5, 4, 6]), [3, 1]);
 }

@@ -1,7 +1,8 @@
 //! Sliced packets that a network function has put into tunnels.
 //!
-//! What is inside is found on the way back, where the outermost packet has no token, and on the way to the network function, where
-//! nothing from outside may look like it. The payload takes the token's place inside, and all headers around it say so.
+//! Inner packets are inspected on the way back, if the outermost packet has no token, and on the way to the
+//! network function, where no packet from outside may look like a sliced packet. The payload replaces the
+//! token inside, and all headers around it are adapted.
 
 use element::{Base, DropReason, Packet};
 use packet::Pool;
@@ -16,36 +17,36 @@ use crate::table::Parked;
 use crate::token::{Place, TOKEN};
 use crate::tunnel::{Outer, Walk, may_be_fragmented};
 
-/// The least bytes that a datagram with a marked packet inside has behind its header: IP and UDP.
+/// The minimum number of bytes after the header of a datagram that contains a marked packet: IP and UDP.
 pub(crate) const LEAST: usize = 20 + 8;
-/// The most bytes of a packet whose end may be a token without anything in it being known: a sliced packet, and what may be
-/// around it.
+/// The maximum length of a packet whose end is tried as a token without knowledge of its contents: a sliced
+/// packet, and headers around it.
 const MOST: usize = 512;
-/// How many marks are taken from a packet.
+/// The maximum number of marks that are removed from a packet.
 const MARKS: usize = 8;
 
-/// What is inside of a packet.
+/// The contents of a packet.
 pub(crate) enum Inside {
-    /// Nothing of ours.
+    /// No sliced packet.
     Nothing,
-    /// A packet with the mark and without a token.
+    /// A packet with the mark and without a valid token.
     Marked,
     /// A sliced packet.
     Sliced(Headers, Place, Outer),
 }
 
-/// Where a walk over a packet starts, with where its outermost IP header is if that is known.
+/// Starts a walk over a packet. `l3` is the offset of its outermost IP header, if known.
 fn walk(packet: &Packet, l3: Option<usize>) -> Option<Walk<'_>> {
     let (data, length) = (packet.data(), packet.len());
     match (l3, packet.offset(Base::Network)) {
-        // Without a link header.
+        // A packet without a link header.
         (Some(0), _) => Some(Walk::ip(data, length, 0)),
         (None, Some(stripped)) if stripped < 0 => None,
         _ => Walk::frame(data, length, LinkType::from_number(packet.link())),
     }
 }
 
-/// Looks for sliced packets inside of a packet, whose outermost IP header, if it is known, leads to no token.
+/// Searches a packet for sliced packets. The headers at `l3`, if known, have no valid token.
 #[cold]
 pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize>) -> Inside {
     let data = packet.data();
@@ -67,7 +68,8 @@ pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize
     if is_marked { Inside::Marked } else { Inside::Nothing }
 }
 
-/// Takes marks from a packet and from those inside of it, as far as these start in what slicing writes.
+/// Removes marks from a packet and from inner packets, as far as these start in the bytes that slicing may
+/// write.
 #[cold]
 pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     let (mut places, mut found) = ([0; MARKS], 0);
@@ -87,7 +89,7 @@ pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     outer.resum(packet, &before);
 }
 
-/// What becomes of a packet from the network function that has no token where one would be.
+/// Handles a packet from the network function that has no token in the expected place.
 #[cold]
 pub(crate) fn splice(
     pool: &mut Pool,
@@ -129,7 +131,7 @@ pub(crate) fn splice(
     }
 }
 
-/// What a token says with which a packet ends, as a sliced packet does in tunnels that nobody here knows.
+/// Decodes a token at the end of a packet, where it is when a sliced packet is in an unknown tunnel.
 fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place> {
     if packet.len() > MOST && !state.leaves_rest {
         return None;
@@ -144,7 +146,7 @@ fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place
     })
 }
 
-/// Puts a payload back behind headers that are inside of others.
+/// Joins a payload to headers that are inside of other headers.
 fn join(
     pool: &mut Pool,
     state: &mut State,
@@ -165,7 +167,7 @@ fn join(
     let is_long = mtu > 0 && end - outer.link_header() > mtu as usize;
     if is_long && !outer.may_be_fragmented(front.data()) {
         if !may_be_fragmented(parked.packet.data(), parked.l3.into()) {
-            // Whoever has sent it can send shorter ones.
+            // The sender can send shorter packets.
             parked.packet.set_flow_mark(None);
             return Fate::Back(front, parked.packet);
         }

@@ -1,13 +1,15 @@
-//! The headers of a packet whose payload is taken out: where they are, how they say that it is shorter, and how that is
-//! taken back.
+//! The headers of a packet whose payload is taken out: their offsets, the changes that make the packet
+//! shorter, and the reversal of these changes.
 //!
-//! A sliced packet is a valid packet. IP's and UDP's lengths say how long it is, and all checksums are right, as if the sender
-//! had sent the token. A segment of TCP is presented as its own last bytes: its sequence number is larger by as much as its
-//! payload is shorter, so that it ends where it ended before. Who follows the connection (conntrack of the Linux kernel)
-//! then knows how far the sender has got, and finds the receiver's ACKs inside the window.
+//! A sliced packet is a valid packet. The lengths of IP and UDP are the new lengths, and all checksums are
+//! right, as if the sender had sent the token. A TCP segment is presented as its own last bytes: its
+//! sequence number is larger by the number of bytes that its payload is shorter, so that the segment ends
+//! at the same number as before. Observers of the connection (conntrack of the Linux kernel) then know how
+//! far the sender has got, and find the receiver's ACKs inside the window.
 //!
-//! What a network function changes stays: lengths and sequence number are restored by their differences, and checksums
-//! by the difference between what came in and what was written, so that one that came in wrong is as wrong afterwards.
+//! Changes by a network function are kept: lengths and sequence number are restored by their differences,
+//! and checksums by the difference between the sender's checksum and the checksum that was written, so that
+//! a wrong checksum is as wrong afterwards.
 
 use wire::checksum::{Delta, PseudoHeader, Sum, fill_tcp, fill_udp};
 use wire::tcp::flags;
@@ -16,48 +18,52 @@ use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
 use crate::token::TOKEN;
 use crate::tunnel::carries_others;
 
-/// How far the headers of sliced packets may reach: with a token, they are the first 128 bytes.
+/// The maximum length of the headers of sliced packets: with a token, they are the first 128 bytes.
 pub const HEADERS: usize = 128 - TOKEN;
 /// The DSCP that marks sliced packets; a value for local use (RFC 2474, section 6).
 pub const MARKER: u8 = 0b11_1111;
 
-/// Where the headers of a whole TCP segment or UDP datagram in an IP packet are, from the first byte of the packet.
+/// The headers of a complete TCP segment or UDP datagram in an IP packet, as offsets from the first byte of
+/// the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Where IP starts.
+    /// The offset of the IP header.
     pub l3: u16,
-    /// Where TCP or UDP starts.
+    /// The offset of the TCP or UDP header.
     pub l4: u16,
-    /// Where its payload starts.
+    /// The offset of the payload.
     pub payload: u16,
-    /// Where the IP packet ends, and the payload with it.
+    /// The offset after the IP packet and its payload.
     pub end: u32,
-    /// Whether it is IPv6.
+    /// True for IPv6.
     pub is_ipv6: bool,
-    /// Whether it is TCP.
+    /// True for TCP.
     pub is_tcp: bool,
 }
 
-/// What a sliced packet's headers do not say any more.
+/// The original values that the headers of a sliced packet no longer have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Original {
-    /// How many bytes less of payload there are; less than nothing where the token is longer than what it stands for.
+    /// The number of bytes by which the payload is shorter; negative if the token is longer than the bytes
+    /// that it replaces.
     pub less: i32,
-    /// By how much its sequence number is larger.
+    /// The number that was added to the sequence number.
     pub shift: i32,
-    /// The DSCP, where the packet carries the marker instead.
+    /// The original DSCP, if the packet carries the marker instead.
     pub dscp: Option<u8>,
-    /// IPv4's checksum as it was, and as it was written.
+    /// The checksum of the IPv4 header: the original, and the value that was written.
     pub header_checksum: [u16; 2],
-    /// TCP's or UDP's.
+    /// The checksum of TCP or UDP: the original, and the value that was written.
     pub checksum: [u16; 2],
 }
 
 impl Headers {
-    /// Finds them in the first bytes of a packet, behind the link header. `length` is the whole packet's.
+    /// Finds the headers in the first bytes of a packet, after the link header. `length` is the length of
+    /// the whole packet.
     ///
-    /// `None` for what cannot be sliced: fragments, other protocols, segments that open or reset a connection or have urgent
-    /// data, source routes, headers that contradict each other or say that there is more than `length`.
+    /// Returns `None` for packets that cannot be sliced: fragments, other protocols, segments that open or
+    /// reset a connection or have urgent data, source routes, and headers that contradict each other or
+    /// claim more than `length` bytes.
     #[inline]
     pub fn find(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
         let ip = data.get(l3..)?;
@@ -111,8 +117,9 @@ impl Headers {
         })
     }
 
-    /// Whether a packet that has no headers like this bears the mark and could have been one of ours: a fragment of TCP or UDP, one
-    /// that says that it is longer than it is, or one with something inside that cannot be seen.
+    /// True if a packet without such headers has the mark and may be a sliced packet: a fragment of TCP or
+    /// UDP, a packet that claims to be longer than it is, or a packet that may contain a packet which
+    /// cannot be seen.
     #[cold]
     pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();
@@ -135,7 +142,7 @@ impl Headers {
         }
     }
 
-    /// Whether an IP header bears the mark.
+    /// True if an IP header has the mark.
     pub fn bears_mark(data: &[u8], l3: usize) -> bool {
         match data.get(l3..).and_then(|ip| ip.first_chunk::<2>()) {
             Some([first, second]) if first >> 4 == 4 => second >> 2 == MARKER,
@@ -144,7 +151,7 @@ impl Headers {
         }
     }
 
-    /// Takes the mark from an IP header that bears it.
+    /// Removes the mark from an IP header that has it.
     #[cold]
     pub fn clear_mark(data: &mut [u8], l3: usize) {
         let is_ipv6 = data.get(l3).is_some_and(|byte| byte >> 4 == 6);
@@ -152,21 +159,22 @@ impl Headers {
         headers.network(data, 0, Some(0));
     }
 
-    /// Bytes of payload.
+    /// Returns the length of the payload in bytes.
     #[inline]
     pub fn payload_length(&self) -> usize {
         self.end as usize - usize::from(self.payload)
     }
 
-    /// The DSCP.
+    /// Returns the DSCP.
     #[inline]
     pub fn dscp(&self, data: &[u8]) -> u8 {
         let ip = &data[self.l3.into()..];
         if self.is_ipv6 { (ip[0] & 0xf) << 2 | ip[1] >> 6 } else { ip[1] >> 2 }
     }
 
-    /// Lets a packet say that its payload is `less` bytes shorter, which it is, with or without a mark, and as the tail of what it
-    /// was or as its start. What it said before can be restored. `more` is the sum of what comes behind `data`, if there is more.
+    /// Changes the headers of a packet whose payload has been shortened by `less` bytes: with or without a
+    /// mark, and as the last bytes of the original or as its first bytes. Returns the original values.
+    /// `more` is the checksum of the bytes after `data`, if there are any.
     #[inline]
     pub fn shorten(
         &self,
@@ -184,7 +192,7 @@ impl Headers {
         let shift = if self.is_tcp && is_tail { less } else { 0 };
         self.transport(segment, less, shift);
         let old = self.checksum(segment);
-        // Where there was none there is none.
+        // A datagram without a checksum stays without one.
         if self.is_tcp || old != 0 {
             match more {
                 Some(more) => self.fill(&pseudo, segment, (self.end as i32 - less) as usize, more),
@@ -195,15 +203,16 @@ impl Headers {
         Original { less, shift, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
     }
 
-    /// Whether a network function has filled in the checksum of a datagram that had none.
+    /// True if a network function has filled in the checksum of a datagram that had none.
     #[inline]
     pub fn has_filled_in(&self, data: &[u8], original: &Original) -> bool {
         let segment = || data.get(self.l4.into()..).unwrap_or_default();
         !self.is_tcp && original.checksum[0] == 0 && self.checksum(segment()) != 0
     }
 
-    /// Takes it back, in a packet with these headers, as far as they are there. Whether the DSCP was what it had been set
-    /// to; another one stays. `payload` is the sum of the whole payload, for a checksum that has been filled in.
+    /// Reverts the changes of [`shorten`](Self::shorten) in a packet with these headers, as far as they are
+    /// present. Returns false if another DSCP has replaced the mark; that DSCP is kept. `payload` is the
+    /// checksum of the whole payload, for a checksum that has been filled in.
     #[inline]
     pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;
@@ -223,7 +232,7 @@ impl Headers {
         let came = self.checksum(segment);
         let checksum = match came == written {
             true => old,
-            // None, or the difference that the payload makes.
+            // The checksum is absent, or it is corrected by the difference that the payload makes.
             false if self.is_tcp => Delta::u16(!written, !old).apply(came),
             false if old == 0 => 0,
             false => Delta::u16(!written, !old).apply_udp(came),
@@ -232,7 +241,7 @@ impl Headers {
         original.dscp.is_none() || is_marked
     }
 
-    /// Writes the length of a datagram and its checksum, which it had not.
+    /// Writes the length of a datagram and its checksum, which the original lacked.
     #[cold]
     fn fill_in(&self, data: &mut [u8], original: &Original, payload: Sum) {
         let pseudo = self.pseudo(data);
@@ -242,7 +251,8 @@ impl Headers {
         self.fill(&pseudo, header, (self.end as i32 + original.less) as usize, payload);
     }
 
-    /// Writes the checksum of a segment of which this is the first part, up to where it ends; with the sum of what is behind that.
+    /// Writes the checksum of a segment of which `segment` is the first part and `end` the end offset;
+    /// `more` is the checksum of the rest.
     #[cold]
     fn fill(&self, pseudo: &PseudoHeader, segment: &mut [u8], end: usize, more: Sum) {
         put(segment, self.checksum_offset(), [0; 2]);
@@ -255,7 +265,7 @@ impl Headers {
         put(segment, self.checksum_offset(), checksum.to_be_bytes());
     }
 
-    /// Changes length and DSCP of the IP header. What IPv4's checksum was before.
+    /// Changes length and DSCP of the IP header. Returns the previous IPv4 header checksum.
     #[inline]
     fn network(&self, data: &mut [u8], less: i32, dscp: Option<u8>) -> u16 {
         let ip = data.get_mut(self.l3.into()..).unwrap_or_default();
@@ -282,7 +292,7 @@ impl Headers {
         checksum
     }
 
-    /// Changes TCP's sequence number or UDP's length.
+    /// Changes the sequence number of TCP or the length of UDP.
     #[inline]
     fn transport(&self, segment: &mut [u8], less: i32, shift: i32) {
         if self.is_tcp {
@@ -326,17 +336,18 @@ fn put(bytes: &mut [u8], at: usize, word: [u8; 2]) {
     }
 }
 
-/// Whether a packet has a source route, by which checksums cover another destination than the one in its header.
+/// True if a packet has a source route, with which checksums cover another destination than the address in
+/// its header.
 #[cold]
 fn has_route(options: &[u8]) -> bool {
     use ipv4::option::{LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};
-    // What cannot be read may be one.
+    // Unreadable options may be a source route.
     ipv4::options(options)
         .any(|option| option.map_or(true, |o| matches!(o.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE)))
 }
 
-/// The protocol behind extension headers, and how many bytes those are; `None` where one of them changes what checksums
-/// cover, or hides what follows.
+/// Returns the protocol after the extension headers, and their length in bytes; `None` if an extension
+/// header changes the data that checksums cover, or hides the rest.
 #[cold]
 pub(crate) fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     /// Home address (RFC 6275): checksums cover it in place of the source.
@@ -344,7 +355,7 @@ pub(crate) fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {
         ip_protocol::HOP_BY_HOP => true,
         ip_protocol::DESTINATION => !extension.bytes.contains(&HOME_ADDRESS),
-        // One that holds the whole packet.
+        // A fragment header that holds the whole packet is harmless.
         ip_protocol::FRAGMENT => extension.fragment().is_some_and(ipv6::FragmentHeader::is_atomic),
         _ => false,
     };
@@ -367,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    /// A network function that writes another source address, a time to live and a mark of congestion.
+    /// A network function that writes another source address, the time to live and a congestion mark.
     fn translate(ip: &mut [u8], headers: &Headers, address: u32) {
         let checksum = usize::from(headers.l4) + headers.checksum_offset();
         let at = if headers.is_ipv6 { 20 } else { 12 };
@@ -409,7 +420,7 @@ mod tests {
             let mut whole = builder.tos(tos).build(&payload).unwrap();
             let headers = Headers::find(&whole, 0, whole.len()).unwrap();
             prop_assert_eq!(&whole[headers.payload.into()..headers.end as usize], &payload);
-            // A checksum that is wrong, or none.
+            // A wrong checksum, or none.
             let place = usize::from(headers.l4) + headers.checksum_offset();
             let checksum = get(&whole, place) ^ damage;
             put(&mut whole, place, checksum.to_be_bytes());

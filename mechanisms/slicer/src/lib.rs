@@ -1,17 +1,25 @@
-//! The slicer: network functions see headers only; payloads wait aside and come back bit for bit.
+//! The slicer: network functions receive headers only; payloads are parked and joined to their headers
+//! again, bit for bit.
 //!
-//! Structure: `headers` knows how a packet says that it is shorter and how that is taken back, `token` what stands in place of
-//! the payload, `table` where payloads wait. `slicing` and `splicing` are the two operations, which `Slice`, `Splice` and
-//! `Slicer` do on packets that come in; `payloads` is what these share on one worker. `quoted` restores what ICMP errors
-//! quote. `tunnel` walks over the headers that a network function may put around packets, and `encapsulated` finds sliced packets
-//! behind them and joins them there.
+//! Structure: `headers` changes headers so that a packet is shorter, and reverts the change. `token`
+//! defines the token that replaces the payload, and `table` parks payloads. `slicing` and `splicing` are
+//! the two operations, which `Slice`, `Splice` and `Slicer` apply to packets; `payloads` is the state that
+//! these share on one worker. `quoted` restores the packets that ICMP errors quote. `tunnel` walks over the
+//! headers that a network function may put around packets, and `encapsulated` finds sliced packets inside
+//! of them and joins them there.
+//!
+//! A *valid* token is a token of this run: it decrypts with the key of this run.
 //!
 //! Invariants:
-//! - A sliced packet is a valid packet. Joined, it is what the network function would have made of the whole one.
-//! - A payload leaves at most once, behind the headers that it came with: a token is ours, of this run, and used once.
-//! - What cannot be parked passes whole, but for what comes from outside with a token of ours.
-//! - What carries the mark on the way back and has no token of ours does not leave, neither as it is nor inside of a tunnel.
-//! - A token that can be seen does not leave: its payload takes its place, or the packet is dropped and counted.
+//! - A sliced packet is a valid packet. Joined, it equals the packet that the network function would have
+//!   made of the whole packet.
+//! - A payload leaves at most once, and only after the headers that it came with: a token is valid in one
+//!   run, and is used once.
+//! - Packets that cannot be parked pass whole, except packets that come from outside with a valid token.
+//! - A packet that returns with the mark but without a valid token does not leave, neither plain nor inside
+//!   of a tunnel.
+//! - A token that can be seen does not leave: its payload replaces it, or the packet is dropped and
+//!   counted.
 
 mod encapsulated;
 pub mod headers;
@@ -29,5 +37,5 @@ pub mod tunnel;
 
 use element::Class;
 
-/// Every class of this crate.
+/// All classes of this crate.
 pub static CLASSES: &[&Class] = &[&payload_table::CLASS, &slice::CLASS, &slicer::CLASS, &splice::CLASS];

@@ -1,65 +1,83 @@
 //! # PayloadTable
-//! Keeps the payloads of sliced packets until their headers come back.
+//! Keeps the payloads of sliced packets until their headers return.
 //!
-//! Slice parks the payloads of packets here, and Splice puts them back; all of them that name one table belong together. Each
-//! worker has a table of its own, and a token says which; where a network function brings a packet back to another worker, it
-//! is handed over to the one that has its payload.
+//! Slice parks the payloads of packets here, and Splice joins them again; all elements that name one table
+//! belong together. Each worker has a table of its own, and a token identifies the worker. If a network
+//! function brings a packet back to another worker, the packet is handed over to the worker that has its
+//! payload.
 //!
-//! Entries are given out one after the other, round and round. One that is still in use when its turn comes again loses one of
-//! TTL turns, and the packet that it was to take passes whole; when all are lost, the payload goes, because the network
-//! function has dropped what it belongs to. So nothing is dropped where the table is full, and what a network function drops
-//! takes up an entry for TTL rounds. Where it drops much, few packets are sliced; a small TTL helps, or more entries. A payload
-//! also goes when it has waited for TIMEOUT, so that none stays where no more packets come.
+//! Entries are assigned in a circle. An entry that is still in use when its turn comes again loses one of
+//! TTL turns, and the packet that was to take it passes whole. When all turns are lost, the payload
+//! expires, because the network function has probably dropped its packet. So no packets are dropped while
+//! the table is full, and each packet that a network function drops takes up an entry for TTL rounds. If it
+//! drops many packets, few packets are sliced; a small TTL helps, or more entries. A payload also expires
+//! when it has waited for TIMEOUT, so that no payload stays after the last packet.
 //!
-//! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use again, and 48 zeros,
-//! which nobody who does not have the key can make up. The key is new at each start; where packets come from captures alone it is
-//! always the same, so that results are.
+//! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use
+//! again, and 48 zeros. It cannot be forged without the key. The key is generated at each start; if all
+//! packets come from captures it is always the same, so that results are repeatable.
 //!
 //! ## Usage
 //! `PayloadTable([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `ENTRIES`: payloads that wait at a time, per worker; where less than an eighth of the packet memory is free, packets pass whole. `auto` is as
-//!   many as packets of 500 bytes can come at the line rate within the service time.
-//! - `TTL`: how many times an entry's turn may come before its payload goes.
-//! - `TIMEOUT`: how long a payload waits before it goes, if it has turns left; it goes up to a third of that later. 0 is for as
-//!   long as it has turns. It has to be longer than any packet takes through the network function.
-//! - `MARKER`: `dscp` gives sliced packets the DSCP 63, so that none gets lost unnoticed; packets that come with it from outside
-//!   are sliced whatever their size, so that they are not mistaken for others. `none` leaves the DSCP alone: for network
-//!   functions that read or write it. The token alone then tells sliced packets.
-//! - `LINE_RATE`: how fast packets come.
-//! - `SERVICE_TIME`: how long the network function takes for one, and the ways to it and back; a bare number is microseconds.
+//! - `ENTRIES`: the maximum number of payloads that wait at a time, per worker; if less than an eighth of
+//!   the packet pool is free, packets pass whole. `auto` is the number of packets of 500 bytes that can
+//!   arrive at the line rate within the service time.
+//! - `TTL`: the number of times that an entry's turn may come before its payload expires.
+//! - `TIMEOUT`: the time that a payload waits before it expires if it has turns left; it expires up to a
+//!   third of that later. With 0, a payload waits as long as it has turns. The time has to be longer than
+//!   any packet takes through the network function.
+//! - `MARKER`: `dscp` gives sliced packets the DSCP 63, so that no loss of a sliced packet goes unnoticed;
+//!   packets that arrive with this DSCP from outside are sliced at any size, so that they are not mistaken
+//!   for sliced packets. `none` leaves the DSCP unchanged, for network functions that read or write it.
+//!   Sliced packets are then identified by the token alone.
+//! - `LINE_RATE`: the rate at which packets arrive.
+//! - `SERVICE_TIME`: the time that the network function takes for a packet, including the ways to it and
+//!   back; a number without a unit is microseconds.
 //!
 //! ## Handlers
 //! - `entries`, `ttl`, `timeout`, `marker`: the arguments.
-//! - `waiting`: payloads that wait.
-//! - `occupancy`: how many waited when batches came: lines with an upper bound, and how often it was below.
-//! - `sliced`, `spliced`: packets.
-//! - `tunnelled`: those of `spliced` that came back inside of a tunnel and were joined there.
-//! - `missing`: sliced packets of which nothing has come back: their payloads went by TTL or TIMEOUT, and no header of theirs has
-//!   come since. The network function has dropped them, or their tokens cannot be seen any more. If it grows by more than the network
-//!   function drops, data are lost: see docs/slicer.md. A message says so where more are missing than come back.
-//! - `bytes_in`, `bytes_crossed`: bytes that came to be sliced, and that went on to the network function.
-//! - `ratio`: how many times fewer these are.
-//! - `small`: packets that passed whole because slicing is not worth it.
-//! - `long`: the same because they are longer than LONGEST.
-//! - `unsuitable`: the same because they are no whole segment of TCP and no whole datagram of UDP, open or reset a connection,
-//!   have urgent data, go to a group of hosts, or have headers of more than 112 bytes.
-//! - `occupied`: the same because the entry was in use.
-//! - `no_buffer`: the same because there was no packet memory.
-//! - `remarked`: packets from outside with the DSCP of the mark, or with a packet inside that has it, that had to pass whole, and have lost it.
-//! - `foreign`: packets from outside with a token that somebody has seen, which could not be parked; they were dropped.
-//! - `expired`: payloads that went because nobody fetched them.
-//! - `late`: sliced packets that came back after that; they were dropped.
-//! - `repeated`: sliced packets that came back once more; they were dropped.
-//! - `no_token`: marked packets with no token of ours, or with a part of one, also in tunnels; they were dropped.
-//! - `hidden`: sliced packets inside of others where they cannot be joined: in a tunnel that is not known, fragmented, cut, or
-//!   protected by a checksum that nobody here can make (AH, MACsec); they were dropped.
-//! - `changed`: sliced packets to which bytes have been added, or that lack some; they were dropped.
-//! - `unmarked`: sliced packets that came back with another DSCP than that of the mark, which they keep: the network function
-//!   writes it. With `MARKER none`, nothing is lost by that. A message says so at the first of them.
-//! - `quoted`: ICMP errors of the network function in which the original packet was put in place of the sliced one.
-//! - `unrestored`: ICMP errors that quote too little of a sliced packet for that.
+//! - `waiting`: the number of payloads that wait.
+//! - `occupancy`: the distribution of the number of payloads that waited when batches arrived: lines with
+//!   an upper bound, and the number of batches below it.
+//! - `sliced`, `spliced`: the number of packets that were sliced and that were joined.
+//! - `tunnelled`: the number of packets among `spliced` that returned inside of a tunnel and were joined
+//!   there.
+//! - `missing`: the number of sliced packets of which nothing has returned: their payloads expired by TTL
+//!   or TIMEOUT, and their headers have not arrived since. The network function has dropped them, or their
+//!   tokens cannot be seen any more. If it grows by more than the network function drops, data is lost: see
+//!   docs/slicer.md. A message reports it if more packets are missing than return.
+//! - `bytes_in`, `bytes_crossed`: the number of bytes that arrived to be sliced, and that were forwarded to
+//!   the network function.
+//! - `ratio`: `bytes_in` divided by `bytes_crossed`.
+//! - `small`: the number of packets that passed whole because slicing is not worthwhile.
+//! - `long`: the number of packets that passed whole because they are longer than LONGEST.
+//! - `unsuitable`: the number of packets that passed whole because they are neither a complete TCP segment
+//!   nor a complete UDP datagram, open or reset a connection, have urgent data, go to a group of hosts, or
+//!   have headers of more than 112 bytes.
+//! - `occupied`: the number of packets that passed whole because the entry was in use.
+//! - `no_buffer`: the number of packets that passed whole because the packet pool was exhausted.
+//! - `remarked`: the number of packets from outside with the DSCP of the mark, or with such a packet
+//!   inside, that had to pass whole, and have lost the mark.
+//! - `foreign`: the number of packets from outside with a valid token, which could not be parked; they were
+//!   dropped.
+//! - `expired`: the number of payloads that expired.
+//! - `late`: the number of sliced packets that returned after their payload had expired; they were dropped.
+//! - `repeated`: the number of sliced packets that returned a second time; they were dropped.
+//! - `no_token`: the number of marked packets without a valid token, or with a part of one, also in
+//!   tunnels; they were dropped.
+//! - `hidden`: the number of sliced packets inside of other packets where they cannot be joined: in an
+//!   unknown tunnel, fragmented, cut, or protected by a checksum that cannot be computed here (AH, MACsec);
+//!   they were dropped.
+//! - `changed`: the number of sliced packets to which bytes have been added, or from which bytes have been
+//!   removed; they were dropped.
+//! - `unmarked`: the number of sliced packets that returned with another DSCP than the mark, which they
+//!   keep: the network function writes the DSCP. With `MARKER none`, the mark is not needed. A message
+//!   reports the first of these packets.
+//! - `quoted`: the number of ICMP errors of the network function in which the sliced packet was replaced by
+//!   the original packet.
+//! - `unrestored`: the number of ICMP errors that quote too little of a sliced packet for that.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example
@@ -100,7 +118,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Arguments of everybody who has a table.
+/// The arguments of all elements that have a table.
 pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("ENTRIES", "unsigned", "auto"),
     ArgInfo::keyword("TTL", "unsigned", "10"),
@@ -110,7 +128,7 @@ pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("SERVICE_TIME", "microseconds", "1ms"),
 ];
 
-/// Handlers of everybody who has a table.
+/// The handlers of all elements that have a table.
 pub(crate) const HANDLERS: [HandlerInfo; 30] = [
     HandlerInfo::read("entries"),
     HandlerInfo::read("ttl"),
@@ -160,7 +178,7 @@ impl Arg for Auto {
     }
 }
 
-/// How sliced packets are told from others.
+/// The argument MARKER; true if sliced packets are marked by their DSCP.
 struct Marker(bool);
 
 impl Arg for Marker {
@@ -190,7 +208,7 @@ pub(crate) fn read_settings(args: &mut Args<'_>) -> Settings {
     }
 }
 
-/// Answers a read handler.
+/// Returns the value of a read handler.
 pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
     let state = payloads.open();
     let counts = &state.counts;
@@ -231,7 +249,7 @@ pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
     count.to_string()
 }
 
-/// Does what a write handler says.
+/// Executes a write handler.
 pub(crate) fn write(payloads: &Payloads, _name: &str) {
     payloads.open().counts = Default::default();
 }
@@ -242,7 +260,7 @@ struct PayloadTable {
 
 impl Element for PayloadTable {
     fn effects(&self) -> Effects {
-        // Each worker has one.
+        // Each worker has a table.
         Effects { state: vec![table_state()], ..Effects::none() }
     }
 

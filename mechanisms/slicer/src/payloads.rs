@@ -1,4 +1,5 @@
-//! What elements that slice and elements that splice share: a worker's payloads, the key of tokens, and counts.
+//! The state that slicing and splicing elements share: the payloads of a worker, the key of tokens, and
+//! counts.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,18 +12,18 @@ use crate::headers::Headers;
 use crate::table::{MOST, SWEEP, Table};
 use crate::token::{Place, Seal, TOGETHER, TOKEN};
 
-/// Bytes from which packets are worth slicing (NFSlicer paper, section III-C).
+/// The minimum length in bytes of packets that are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;
 
-/// What a table is asked for.
+/// The settings of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// Unless it follows from the two below.
+    /// The number of entries; `None` if it follows from line rate and service time.
     pub(crate) entries: Option<u32>,
     pub(crate) turns: u32,
-    /// How long a payload waits at least before it goes; 0 for as long as its turns last.
+    /// The minimum time that a payload waits before it expires; 0 for as long as its turns last.
     pub(crate) timeout: Timestamp,
-    /// Whether sliced packets are marked.
+    /// True if sliced packets are marked.
     pub(crate) marks: bool,
     pub(crate) line_rate: Bandwidth,
     pub(crate) service_time: Timestamp,
@@ -38,7 +39,8 @@ impl Settings {
         service_time: Timestamp(1_000_000),
     };
 
-    /// As many packets as are worth slicing can come while one is served.
+    /// Returns the number of entries: by default, the number of packets worth slicing that can arrive while
+    /// a packet is served.
     pub(crate) fn entries(&self) -> usize {
         let Bandwidth(rate) = self.line_rate;
         let packets = u128::from(rate / u64::from(THRESHOLD)) * self.service_time.0.max(0) as u128;
@@ -46,28 +48,28 @@ impl Settings {
         entries.clamp(1, MOST as u128) as usize
     }
 
-    /// A time in parts of the time-out.
+    /// Returns a time in units of a part of the time-out.
     pub(crate) fn stamp(&self, time: Timestamp) -> u32 {
         (time.0 / (self.timeout.0 / PARTS).max(1)) as u32
     }
 
-    /// How often the table is looked at for payloads that have waited for too long, a part of it at a time.
+    /// Returns the interval at which the table is checked for expired payloads, a part of it at a time.
     fn interval(&self, entries: usize) -> Timestamp {
         let parts = 4 * entries.div_ceil(SWEEP).max(1) as i64;
         Timestamp((self.timeout.0 / parts).max(1_000))
     }
 }
 
-/// Into how many parts the time-out is divided, by which the age of payloads is told.
+/// The number of parts of the time-out, the units in which the age of payloads is measured.
 const PARTS: i64 = 16;
-/// When the table is first looked at after it was empty; later it is less often, up to [`Settings::interval`]. A run whose
-/// packets have all come back does not go on for the sake of this.
+/// The time of the first check after the table was empty. The interval grows later, up to
+/// [`Settings::interval`]. A run whose packets have all returned does not continue because of this timer.
 const FIRST_LOOK: Timestamp = Timestamp(1_000_000);
-/// How much later than it should a timer may run before it is taken to belong to an element that is gone.
+/// The delay beyond which a timer is taken to belong to an element that no longer exists.
 const LATE: Timestamp = Timestamp(1_000_000_000);
-/// No time at which the table is to be looked at.
+/// The value of a time at which no check is due.
 const NEVER: Timestamp = Timestamp(i64::MIN);
-/// Sliced packets that have not come back, before it is said that few do.
+/// The number of missing packets from which on a message may report that few return.
 const MANY: u64 = 1_000;
 
 /// The service: the payloads of one worker.
@@ -77,23 +79,23 @@ pub(crate) struct Payloads {
     state: Mutex<State>,
 }
 
-/// What the workers have in common.
+/// The state that all workers share.
 #[derive(Default)]
 struct Common {
     seal: OnceLock<Seal>,
 }
 
-/// What elements of one worker work on, one after the other.
+/// The state that the elements of one worker use, one after the other.
 pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) counts: Counts,
-    /// Missing until the run begins.
+    /// The cipher of tokens; absent until the run begins.
     pub(crate) seal: Option<Seal>,
-    /// Whether sliced packets may have kept a part of their payload.
+    /// True if sliced packets may have kept a part of their payload.
     pub(crate) leaves_rest: bool,
-    /// The time of the batch, as [`Settings::stamp`] has it.
+    /// The time of the current batch, in the units of [`Settings::stamp`].
     pub(crate) stamp: u32,
-    /// When the table is looked at for payloads that have waited for too long, and how long that is after the last time.
+    /// The time of the next check for expired payloads, and the interval since the last check.
     due: Timestamp,
     interval: Timestamp,
     ahead: Ahead,
@@ -113,7 +115,7 @@ impl State {
         }
     }
 
-    /// What stands where a packet would have its token, if there can be one of ours.
+    /// Returns the bytes at the place of a token, if the packet may have one.
     #[inline]
     pub(crate) fn token_in(&self, data: &[u8], headers: &Headers) -> Option<[u8; TOKEN]> {
         let payload = headers.payload_length();
@@ -123,13 +125,13 @@ impl State {
         data.get(headers.payload.into()..)?.first_chunk().copied()
     }
 
-    /// What it says.
+    /// Decodes the token of a packet; `None` if it has no valid token.
     #[inline]
     pub(crate) fn opens(&self, data: &[u8], headers: &Headers) -> Option<Place> {
         self.seal.as_ref()?.open(self.token_in(data, headers)?)
     }
 
-    /// The token of the next payload in an entry.
+    /// Returns the token of the next payload in an entry.
     #[inline]
     pub(crate) fn token_of(&mut self, worker: u8, index: u32) -> Option<[u8; TOKEN]> {
         let Ahead { first, used, count, tokens } = &mut self.ahead;
@@ -144,13 +146,13 @@ impl State {
             *tokens = self.seal.as_ref()?.close(places);
             (*first, at) = (index, 0);
         }
-        // In the next round it is another one.
+        // A token is used once: in the next round the entry has another one.
         *used = at + 1;
         tokens.get(at).copied()
     }
 }
 
-/// Tokens that are made ahead, of neighbouring entries.
+/// Tokens of adjacent entries that are computed in advance.
 #[derive(Default)]
 struct Ahead {
     first: u32,
@@ -159,7 +161,7 @@ struct Ahead {
     tokens: [[u8; TOKEN]; TOGETHER],
 }
 
-/// What became of packets.
+/// The counts of packets by fate.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) sliced: u64,
@@ -188,24 +190,26 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Sliced packets of which nothing has come back while their payloads waited, or later.
+    /// Returns the number of sliced packets of which nothing has returned, neither while their payloads
+    /// waited nor later.
     pub(crate) fn missing(&self) -> u64 {
         self.expired.saturating_sub(self.late)
     }
 }
 
 impl Payloads {
-    /// Those of the element that is being built.
+    /// Creates the payloads of the element that is being built.
     pub(crate) fn new(args: &Args<'_>, settings: Settings) -> Arc<Payloads> {
         let common = args.setup.common.get_or_make(args.id(), Common::default);
         let state = Mutex::new(State::new(Table::new(settings.entries(), settings.turns)));
         Arc::new(Payloads { settings, common, state })
     }
 
-    /// Gets the key of tokens: one that nobody knows, or the same one in all runs that are repeatable.
+    /// Sets the key of tokens: an unpredictable key, or a fixed key in runs that are repeatable.
     ///
     /// # Errors
-    /// If the operating system has no random numbers; or the table would take too much memory.
+    /// If the operating system has no random numbers, there are more than 256 workers, or the table would
+    /// take too much memory.
     pub(crate) fn start(&self, cx: &mut Cx<'_>) -> Result<(), String> {
         if cx.worker().1 > 1 << 8 {
             return Err("tokens have room for 256 workers".into());
@@ -224,19 +228,20 @@ impl Payloads {
             if !cx.is_repeatable() {
                 getrandom::fill(&mut key).map_err(|error| format!("no random numbers: {error}"))?;
             }
-            // Whoever comes first: all workers read each other's tokens.
+            // The first worker sets the key: all workers read each other's tokens.
             state.seal = Some(self.common.seal.get_or_init(|| Seal::new(key)).clone());
         }
         Ok(())
     }
 
-    /// For the work on one batch. Only elements of one worker do that, so nobody waits.
+    /// Locks the state for the work on one batch. Only elements of one worker do so, so there is no
+    /// contention.
     pub(crate) fn open(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the time of a batch. Where time is that of captures, payloads that have waited for too long go: it passes with
-    /// packets then, and not because something waits for it.
+    /// Updates the time of the batch. Under the trace clock, payloads that have waited for too long expire
+    /// here: time then passes with packets, not by timers.
     #[inline]
     pub(crate) fn pass_time(&self, state: &mut State, cx: &mut Cx<'_>) {
         let stamp = self.settings.stamp(cx.now());
@@ -248,7 +253,8 @@ impl Payloads {
         }
     }
 
-    /// Otherwise has the table looked at by a timer of this element, while payloads wait.
+    /// Starts the timer of this element, which checks for expired payloads, if payloads wait and no timer
+    /// runs. Not needed under the trace clock.
     #[inline]
     pub(crate) fn watch(&self, state: &mut State, cx: &mut Cx<'_>) {
         let is_watched = state.table.waiting() == 0 || state.due + LATE >= cx.now();
@@ -264,7 +270,7 @@ impl Payloads {
         cx.set_timer(0, state.due);
     }
 
-    /// Lets payloads go that have waited for too long.
+    /// Removes payloads that have waited for too long, and restarts the timer.
     pub(crate) fn look(&self, cx: &mut Cx<'_>) {
         let mut state = self.open();
         let state = &mut *state;
@@ -297,29 +303,29 @@ impl Payloads {
         });
     }
 
-    /// At the end: payloads that nobody fetches any more.
+    /// Frees all payloads at the end of a run.
     pub(crate) fn close(&self, pool: &mut Pool) {
         self.open().table.clear().for_each(|parked| pool.free(parked.packet));
     }
 
-    /// For whoever goes on in place of this element.
+    /// Returns the state for a successor of this element.
     pub(crate) fn take_state(&self) -> State {
         std::mem::replace(&mut *self.open(), State::new(Table::new(1, 1)))
     }
 
-    /// For whoever cannot go on with them.
+    /// Frees the payloads of a predecessor whose state cannot be used.
     pub(crate) fn give_up(pool: &mut Pool, mut state: State) {
         state.table.clear().for_each(|parked| pool.free(parked.packet));
     }
 
-    /// Goes on with the payloads of another one; those that there is no entry for any more go.
+    /// Takes over the payloads of a predecessor; payloads for which there is no entry any more are freed.
     pub(crate) fn put_state(&self, cx: &mut Cx<'_>, mut before: State) {
         let mut state = self.open();
         let gone = before.table.resize(self.settings.entries(), self.settings.turns);
         gone.into_iter().for_each(|parked| cx.pool().free(parked.packet));
         before.leaves_rest |= state.leaves_rest;
         before.ahead = Ahead::default();
-        // The time-out may be another one now, and who looked is gone.
+        // The time-out may have changed, and the timer of the predecessor no longer exists.
         let now = self.settings.stamp(cx.now());
         before.table.all_mut().for_each(|parked| parked.stamp = now);
         before.due = NEVER;

@@ -1,8 +1,10 @@
-//! ICMP errors that a network function makes: they quote the sliced packet, and are to quote the original.
+//! ICMP errors that a network function makes: they quote the sliced packet, and must quote the original.
 //!
-//! The quoted headers are restored, and the payload that they had stands behind them again, as far as an error quotes: up to
-//! 576 bytes of IPv4 in all (RFC 1812, section 4.3.2.3), 1280 of IPv6 (RFC 4443, section 2.4). Then the payload is free: no
-//! joined packet will come. What the error has of the mark, it has of the original's DSCP. An error that quotes less than the token says so by its mark alone, and passes as it is.
+//! The quoted headers are restored, and the original payload follows them again, up to the maximum length
+//! of an error: 576 bytes of IPv4 in all (RFC 1812, section 4.3.2.3), 1280 of IPv6 (RFC 4443, section 2.4).
+//! Then the payload is freed, because its packet will not return. If the error carries the mark in its own
+//! DSCP, it gets the original's DSCP. An error that quotes too little to include the token is recognized by
+//! the mark alone, and passes unchanged.
 
 use element::{DropReason, Packet};
 use packet::Pool;
@@ -15,27 +17,27 @@ use crate::splicing::{Fate, count};
 use crate::table::Gone;
 use crate::token::{Place, TOKEN};
 
-/// Bytes of an error of ICMP and of ICMPv6, IP header and all.
+/// The maximum length in bytes of an ICMP and an ICMPv6 error, IP header included.
 const LONGEST: [usize; 2] = [576, 1280];
-/// Bytes in front of what is quoted; the same for both.
+/// The length in bytes of the header ahead of the quoted packet, equal for both versions.
 const HEAD: usize = icmp::Header::LEN;
 
-/// Where an error's parts are, from the first byte of the packet.
+/// The parts of an error, as offsets from the first byte of the packet.
 struct Error {
     is_ipv6: bool,
-    /// Where IP starts, the message, and what is quoted.
+    /// The offsets of the IP header, the message and the quoted packet.
     l3: usize,
     message: usize,
     quoted: usize,
     end: usize,
-    /// Whether the packet that it is about has been forwarded all the same.
+    /// True if the quoted packet has been forwarded nevertheless.
     goes_on: bool,
-    /// Whether something stands behind what is quoted.
+    /// True if data follows the quoted packet.
     has_extensions: bool,
 }
 
 impl Error {
-    /// Finds them.
+    /// Finds the parts of an error.
     fn find(data: &[u8], l3: usize) -> Option<Error> {
         let ip = data.get(l3..)?;
         let (is_ipv6, header, total) = match ip.first()? >> 4 {
@@ -62,10 +64,10 @@ impl Error {
             }
         };
         let goes_on = !is_ipv6 && matches!(kind, icmp::kind::REDIRECT | icmp::kind::SOURCE_QUENCH);
-        // How much is quoted, in words (RFC 4884, section 4).
+        // The length of the quotation, in words (RFC 4884, section 4).
         let has_extensions =
             !goes_on && data.get(message + if is_ipv6 { 4 } else { 5 }).is_some_and(|&n| n > 0);
-        // A parameter problem and one of size have numbers of their own there.
+        // Errors about parameters or sizes use this field for other numbers.
         let has_extensions = has_extensions && (kind == 1 && is_ipv6 || matches!(kind, 3 | 11));
         (is_error && quoted < end && end <= data.len()).then_some(Error {
             is_ipv6,
@@ -79,13 +81,14 @@ impl Error {
     }
 }
 
-/// Whether a packet is an error that quotes another one.
+/// True if a packet is an error that quotes another packet.
 #[cold]
 pub(crate) fn is_error(data: &[u8], l3: usize) -> bool {
     Error::find(data, l3).is_some()
 }
 
-/// Whether a packet is an error that quotes a packet with a token of ours: from outside, where nobody has one.
+/// True if a packet is an error that quotes a packet with a valid token. From outside, such an error is an
+/// attack.
 #[cold]
 pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
     let Some(error) = Error::find(data, l3) else { return false };
@@ -94,13 +97,14 @@ pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
     token_of(state, message, &headers).is_some()
 }
 
-/// What the token says that is quoted behind these headers.
+/// Decodes the quoted token after these headers.
 fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<Place> {
     let token = message.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
     state.seal.as_ref()?.open(*token)
 }
 
-/// Restores what an error quotes, if it is one and quotes a packet of ours; anything else passes.
+/// Restores the packet that an error quotes, if the packet is an error that quotes a sliced packet; other
+/// packets are forwarded.
 #[cold]
 pub(crate) fn restore(
     pool: &mut Pool,
@@ -111,7 +115,7 @@ pub(crate) fn restore(
 ) -> Fate {
     let data = packet.data();
     let Some(error) = Error::find(data, l3).filter(|_| !packet.is_large()) else { return Fate::Out(packet) };
-    // The lengths inside are the sliced packet's, also where less than all of it is quoted.
+    // The quoted lengths are the lengths of the sliced packet, even if the quotation is shorter.
     let message = &data[..error.end];
     let headers = Headers::find(message, error.quoted, usize::MAX);
     let found = headers.and_then(|headers| Some((headers, token_of(state, message, &headers)?)));
@@ -123,7 +127,7 @@ pub(crate) fn restore(
         return Fate::Over(home.into(), packet);
     }
     if error.has_extensions {
-        // They stand behind what is quoted, at a place that is written in the message (RFC 4884).
+        // Extensions follow the quoted packet, at an offset that is written in the message (RFC 4884).
         state.counts.unrestored += 1;
         return Fate::Out(packet);
     }
@@ -152,7 +156,8 @@ pub(crate) fn restore(
     Fate::Out(packet)
 }
 
-/// Lets the error itself say how long it is, with right checksums, and have nothing of the mark, which stood for `dscp`.
+/// Corrects the length and the checksums of the error itself, and replaces the mark, which was copied to
+/// it, by `dscp`.
 fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
     let length = data.len() - error.l3;
     let (front, message) = data.split_at_mut(error.message);
@@ -173,8 +178,9 @@ fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
     }
 }
 
-/// The DSCP of an error about a packet whose own one the mark stood for. Errors have the type of service of what they are
-/// about, with a precedence of their own (RFC 1812, section 4.3.2.5) or all of it; others have nothing of the mark.
+/// Returns the DSCP of an error about a packet whose original DSCP is `dscp`. Errors copy the type of
+/// service of the packet, with a precedence of their own (RFC 1812, section 4.3.2.5) or completely; the
+/// DSCP of other errors is not affected by the mark.
 fn unmarked(own: u8, dscp: Option<u8>) -> u8 {
     const SERVICE: u8 = 0b111;
     match dscp {

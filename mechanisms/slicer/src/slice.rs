@@ -1,34 +1,40 @@
 //! # Slice
-//! Parks the payloads of packets in a PayloadTable and lets short packets with their headers go on.
+//! Parks the payloads of packets in a PayloadTable and forwards short packets with their headers.
 //!
-//! For network functions that read headers only, where packets cross something that copies them: an interface to a namespace,
-//! a container, a virtual machine or another program. Splice puts the payloads back behind it, wherever that is. Packets with
-//! at least THRESHOLD bytes lose the payload of TCP or UDP; its bytes stay where they are and are not touched. In its place
-//! stands a token of 16 bytes. What is left is a valid packet: lengths are right, and checksums as far as they were. A segment of TCP is presented as its
-//! own last bytes (its sequence number is larger), so that those who follow the connection see how far it has got.
+//! For network functions that read headers only, where packets cross a boundary at which they are copied:
+//! an interface to a namespace, a container, a virtual machine or another program. Splice joins the
+//! payloads again after the boundary. Packets of at least THRESHOLD bytes lose the payload of TCP or UDP;
+//! its bytes stay where they are and are not touched. A token of 16 bytes takes the place of the payload.
+//! The result is a valid packet: lengths are right, and checksums as far as they were. A TCP segment is
+//! presented as its own last bytes (its sequence number is larger), so that observers of the connection see
+//! its progress.
 //!
-//! Packets over IPv4 and IPv6 are sliced, behind VLAN tags or without a link header. Fragments, other protocols, segments with
-//! SYN, RST or urgent data, source routes and headers of more than 112 bytes pass whole, and so does everything when the table is
-//! full. A sender's wrong checksum is right in the sliced packet, and as wrong as before when it is joined: whoever is in between
-//! cannot find out.
+//! Packets over IPv4 and IPv6 are sliced, after VLAN tags or without a link header. Fragments, other
+//! protocols, segments with SYN, RST or urgent data, packets with source routes and packets with headers of
+//! more than 112 bytes pass whole, and so do all packets while the table is full. A wrong checksum of the
+//! sender is right in the sliced packet, and as wrong as before in the joined packet: the network function
+//! in between cannot detect it.
 //!
-//! Elements between Slice and Splice must not look at payloads. Those that show or record packets may: they see what crosses.
-//! Those that read a packet's length get the original one by the extra length annotation; those that do not know it, and
-//! with `MARKER dscp` those that look at the DSCP, must not stand there either.
+//! Elements between Slice and Splice must not read payloads. Elements that show or record packets may be
+//! there: they see the sliced packets. Elements that read the length of a packet get the original length by
+//! the extra length annotation. Elements that do not support this annotation must not be there, and with
+//! `MARKER dscp` neither must elements that read the DSCP.
 //!
 //! ## Usage
 //! `Slice(TABLE [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
-//! - `THRESHOLD`: the length from which on packets are sliced, in bytes, link header included.
-//! - `LONGEST`: the length up to which they are, in bytes from the IP header on; 0 for any. Longer ones pass whole, so that the
-//!   network function sees that they do not fit into its next network, or into its tunnel, and fragments them or says so to whoever
-//!   has sent them.
-//! - `BYTES`: how many bytes of a payload are parked at most, from its start; the rest goes on behind the token.
+//! - `THRESHOLD`: the minimum length of packets that are sliced, in bytes, link header included.
+//! - `LONGEST`: the maximum length of packets that are sliced, in bytes from the IP header on; 0 for any.
+//!   Longer packets pass whole, so that the network function sees that they do not fit into its next
+//!   network, or into its tunnel, and fragments them or reports the error to the sender.
+//! - `BYTES`: the maximum number of bytes of a payload that are parked, from its start; the rest follows
+//!   the token.
 //! - `FRACTION`: the part of a payload that is parked.
-//! - `TAIL`: whether a segment of TCP is presented as its own last bytes. As its first ones, who follows the connection takes the
-//!   receiver's ACKs for wrong: they are for bytes that it has not seen.
+//! - `TAIL`: if true, a TCP segment is presented as its own last bytes. If false, as its first bytes;
+//!   observers of the connection then take the receiver's ACKs for invalid, because these acknowledge bytes
+//!   that were not seen.
 //!
 //! ## Handlers
 //! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: the arguments.
@@ -72,7 +78,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Arguments of everybody who slices.
+/// The arguments of all elements that slice.
 pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("THRESHOLD", "unsigned", "500"),
     ArgInfo::keyword("LONGEST", "unsigned", "0"),
@@ -81,7 +87,7 @@ pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("TAIL", "bool", "true"),
 ];
 
-/// Handlers of everybody who slices.
+/// The handlers of all elements that slice.
 pub(crate) const HANDLERS: [HandlerInfo; 5] = [
     HandlerInfo::read("threshold"),
     HandlerInfo::read("longest"),
@@ -99,13 +105,13 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(Slice { table: id, payloads, slicing }))
 }
 
-/// The table that TABLE names.
+/// Returns the table that TABLE names.
 pub(crate) fn named_table(args: &mut Args<'_>) -> Option<(ElementId, Arc<Payloads>)> {
     let ElementRef(element) = args.get("TABLE")?;
     table_of(args, element)
 }
 
-/// The table of an element that has been named.
+/// Returns the table of an element that has been named.
 pub(crate) fn table_of(args: &mut Args<'_>, element: ElementId) -> Option<(ElementId, Arc<Payloads>)> {
     let found = args.setup.service::<Payloads>(element);
     if found.is_none() {
@@ -114,7 +120,7 @@ pub(crate) fn table_of(args: &mut Args<'_>, element: ElementId) -> Option<(Eleme
     found.map(|payloads| (element, payloads))
 }
 
-/// Reads the arguments that say what is sliced.
+/// Reads the arguments that control slicing.
 pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
     let fraction = args.or("FRACTION", 1.0f64);
     if !(0.0..=1.0).contains(&fraction) {
@@ -133,7 +139,7 @@ pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
     }
 }
 
-/// Answers a read handler.
+/// Returns the value of a read handler.
 pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
     match name {
         "threshold" => slicing.threshold.to_string(),
@@ -145,12 +151,13 @@ pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
     }
 }
 
-/// The table, for declarations: one per worker, and whoever needs another worker's is handed over to it.
+/// Declares the table. Each worker has a table; packets whose payload is in another worker's table are
+/// handed over to that worker.
 pub(crate) fn table_state() -> State {
     State { table: "payloads", key: Vec::new(), both_directions: false, access: Access::Shared }
 }
 
-/// What slicing or splicing does to packets that come in by an input and leave by an output.
+/// Returns the effects of slicing or splicing on packets of an input that leave at an output.
 pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bool) -> Case {
     let reads = vec![Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
     let length = (HEADERS + TOKEN) as u16;
@@ -161,7 +168,7 @@ pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bo
         .with(Action::Set(front, change()))
         .with(Action::Set(EXTRA_LENGTH, change()))
         .with(Action::Resize(reads.clone()));
-    // A part of a payload moves; otherwise its bytes stay where they are.
+    // A part of a payload moves; otherwise the bytes of the payload stay where they are.
     match is_whole {
         true => case,
         false => case.with(Action::Set(Field::Payload, change())),

@@ -1,27 +1,31 @@
 //! # Slicer
-//! Stands between clients and a network function, and lets it see headers only.
+//! Connects clients and a network function, which receives headers only.
 //!
-//! Input and output 0 are the clients' side, input and output 1 that of the network function: packets that come from clients
-//! leave to the network function sliced, as by Slice, and those that come back leave to the clients joined, as by Splice. A
-//! network function with several interfaces has a Slicer at each, with one PayloadTable for all: what comes in at one may leave
-//! at another one. Without TABLE, it has a table of its own, for one interface.
+//! Input and output 0 face the clients, input and output 1 the network function. Packets from clients leave
+//! to the network function sliced, as by Slice, and packets that return leave to the clients joined, as by
+//! Splice. A network function with several interfaces has a Slicer at each interface, with one PayloadTable
+//! for all: packets that enter at one Slicer may leave at another. Without TABLE, the element has a table
+//! of its own, for one interface.
 //!
 //! ## Usage
 //! `Slicer([TABLE, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TABLE`: the PayloadTable; the arguments from ENTRIES on are then its own.
-//! - `THRESHOLD`, `LONGEST`, `BYTES`, `FRACTION`, `TAIL`: as Slice has them.
-//! - `MTU`: as Splice has it; outputs 2 and 3 are its outputs 1 and 2.
-//! - `ENTRIES`, `TTL`, `TIMEOUT`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as PayloadTable has them.
+//! - `TABLE`: the PayloadTable; the arguments from ENTRIES on are then ignored.
+//! - `THRESHOLD`, `LONGEST`, `BYTES`, `FRACTION`, `TAIL`: as for Slice.
+//! - `MTU`: as for Splice; outputs 2 and 3 correspond to its outputs 1 and 2.
+//! - `ENTRIES`, `TTL`, `TIMEOUT`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as for PayloadTable.
 //!
 //! ## Handlers
-//! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: as Slice has them.
-//! - `entries`, `ttl`, `timeout`, `marker`: as PayloadTable has them; with TABLE, they are that table's, and so are the counts.
-//! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`, `bytes_in`, `bytes_crossed`, `ratio`: the same.
-//! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: the same for packets that passed whole.
-//! - `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`, `unrestored`: the same for what did not come back as
-//!   it left.
+//! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: as for Slice.
+//! - `entries`, `ttl`, `timeout`, `marker`: as for PayloadTable; with TABLE, the values of that table, and
+//!   so are the counts.
+//! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`: as for PayloadTable.
+//! - `bytes_in`, `bytes_crossed`, `ratio`: as for PayloadTable.
+//! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: as for PayloadTable,
+//!   about packets that passed whole.
+//! - `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`, `unrestored`: as
+//!   for PayloadTable, about packets that did not return as they left.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example
@@ -71,7 +75,7 @@ const ARGS: [ArgInfo; 13] = {
     [table, threshold, longest, bytes, fraction, tail, MTU, entries, ttl, timeout, marker, rate, time]
 };
 
-/// Handlers that are not the table's.
+/// The number of handlers that do not belong to the table.
 const OWN: usize = slice::HANDLERS.len();
 
 const HANDLERS: [HandlerInfo; OWN + payload_table::HANDLERS.len()] = {
@@ -84,7 +88,7 @@ const HANDLERS: [HandlerInfo; OWN + payload_table::HANDLERS.len()] = {
     all
 };
 
-/// The sides.
+/// The ports of the two sides.
 const CLIENTS: usize = 0;
 const FUNCTION: usize = 1;
 

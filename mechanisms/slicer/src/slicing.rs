@@ -1,4 +1,4 @@
-//! Taking payloads out of packets.
+//! The slice operation: takes payloads out of packets.
 
 use element::{Base, Batch, Cx, DropReason, Packet};
 use packet::{Annotations, Pool};
@@ -12,36 +12,37 @@ use crate::table::{Occupied, Parked};
 use crate::token::TOKEN;
 use crate::tunnel::sum_between;
 
-/// An Ethernet header.
+/// The length of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// Which packets are sliced, and how much of them.
+/// The rules that say which packets are sliced, and how much of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slicing {
-    /// Bytes from which on packets are.
+    /// The minimum length of packets that are sliced, in bytes.
     pub(crate) threshold: u32,
-    /// Bytes up to which IP packets are.
+    /// The maximum length of IP packets that are sliced, in bytes.
     pub(crate) longest: u32,
     /// The part of the payload that is taken out.
     pub(crate) fraction: f64,
-    /// And at most so many bytes.
+    /// The maximum number of bytes that are taken out.
     pub(crate) bytes: u32,
-    /// Whether segments are presented as their last bytes.
+    /// True if TCP segments are presented as their last bytes.
     pub(crate) is_tail: bool,
 }
 
 impl Slicing {
-    /// Whether sliced packets have no payload left.
+    /// True if sliced packets have no payload left.
     pub(crate) fn is_whole(&self) -> bool {
         self.fraction >= 1.0 && self.bytes >= u32::from(u16::MAX)
     }
 
-    /// Tells whoever has the other end of a table what is left in packets.
+    /// Notes in the shared state whether a part of the payload is left in packets, for the elements that
+    /// splice.
     pub(crate) fn tell(&self, payloads: &Payloads) {
         payloads.open().leaves_rest |= !self.is_whole();
     }
 
-    /// Slices those packets of a batch that are worth it.
+    /// Slices the packets of a batch for which this is worthwhile.
     #[inline]
     pub(crate) fn slice_all(&self, cx: &mut Cx<'_>, payloads: &Payloads, batch: &mut Batch) {
         let worker = cx.worker().0 as u8;
@@ -63,10 +64,11 @@ impl Slicing {
         payloads.watch(state, cx);
     }
 
-    /// What goes on in place of a packet.
+    /// Returns the packet that is forwarded in place of `packet`.
     ///
     /// # Errors
-    /// The packet, which must not: it carries a token of ours from outside, and that cannot be parked.
+    /// The packet, which must not be forwarded: it carries a valid token from outside, and cannot be
+    /// parked.
     #[inline]
     fn slice(
         &self,
@@ -88,8 +90,8 @@ impl Slicing {
         let is_long = headers.end - u32::from(headers.l3) > self.longest;
         let removed = if is_short || is_long { 0 } else { self.part(payload) };
         let is_worth = removed > TOKEN;
-        // Nobody could tell what comes with the mark, or with a token that somebody has seen, from what has got it here. So
-        // whatever can be sliced is.
+        // Packets that arrive with the mark, or with a token that an attacker has seen, could not be
+        // distinguished from sliced packets. So they are sliced at any size.
         if !is_worth && !must_be_sliced(state, marks, &headers, &packet) {
             let count = if is_long { &mut state.counts.long } else { &mut state.counts.small };
             *count += 1;
@@ -106,17 +108,17 @@ impl Slicing {
         pass(state, marks, l3, packet)
     }
 
-    /// How much of a payload is taken out.
+    /// Returns the number of payload bytes that are taken out.
     #[inline]
     fn part(&self, payload: usize) -> usize {
         let most = payload.min(self.bytes as usize);
         if self.fraction >= 1.0 { most } else { most.min((self.fraction * payload as f64) as usize) }
     }
 
-    /// Parks a packet, and gives what goes on in its place.
+    /// Parks a packet, and returns the packet that is forwarded in its place.
     ///
     /// # Errors
-    /// The packet, which goes on as it is.
+    /// The packet, which is forwarded whole.
     #[inline]
     fn park(
         &self,
@@ -126,13 +128,15 @@ impl Slicing {
         (marks, headers, removed): (bool, &Headers, usize),
         packet: Packet,
     ) -> Result<Packet, Packet> {
-        // Of what goes to a group several copies may come back, of which only the first would find its payload.
+        // Of a packet to a group of hosts several copies may return, and only the first would find its
+        // payload.
         if usize::from(headers.payload) > HEADERS || is_for_many(packet.data(), headers) {
             state.counts.unsuitable += 1;
             return Err(packet);
         }
         if pool.is_scarce() {
-            // Packets are to come in whatever waits: long ones take up many slots, and there may be several tables.
+            // Packets must be able to arrive however many payloads wait: long packets take several slots,
+            // and there may be several tables.
             state.counts.no_buffer += 1;
             return Err(packet);
         }
@@ -149,7 +153,7 @@ impl Slicing {
         };
         let Some(token) = state.token_of(worker, index) else { return Err(packet) };
         let front = usize::from(headers.payload);
-        // What lies behind the IP packet crosses, too: whether it is kept is for the network function to say.
+        // Bytes after the IP packet cross as well: the network function decides whether they are kept.
         let trailer = packet.len() - headers.end as usize;
         let Some(mut sliced) = pool.copy_front(&packet, front) else {
             state.counts.no_buffer += 1;
@@ -167,7 +171,7 @@ impl Slicing {
         let (place, others) = behind.split_at_mut(TOKEN);
         place.copy_from_slice(&token);
         packet.read_at(front + removed, others);
-        // What is left may take several slots.
+        // The rest of the packet may take several slots.
         let more =
             if fits { None } else { Some(sum_between(&packet, front + removed, headers.end as usize)) };
         let shown = front + TOKEN + if fits { rest } else { 0 };
@@ -199,7 +203,8 @@ impl Slicing {
     }
 }
 
-/// Whether a packet that is not worth it has to be sliced all the same: it has the mark or a token, or has something inside that has.
+/// True if a packet must be sliced at any size: it has the mark or a valid token, or contains a packet that
+/// does.
 #[inline]
 fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet) -> bool {
     let data = packet.data();
@@ -210,10 +215,11 @@ fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet
             && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)
 }
 
-/// Lets a packet pass whole that has no token where one would be; it loses marks, which are for use inside of a network only.
+/// Forwards a packet whole that has no token in the expected place. Marks are removed, because they are for
+/// use inside of a network only.
 ///
 /// # Errors
-/// The packet, which must not: it quotes a sliced packet of ours, or has one inside.
+/// The packet, which must not be forwarded: it quotes a sliced packet, or contains a sliced packet.
 #[cold]
 fn pass(state: &mut State, marks: bool, l3: Option<usize>, mut packet: Packet) -> Result<Packet, Packet> {
     if l3.is_some_and(|l3| quoted::is_about_ours(state, packet.data(), l3)) {
@@ -230,7 +236,8 @@ fn pass(state: &mut State, marks: bool, l3: Option<usize>, mut packet: Packet) -
     }
 }
 
-/// Appends what a packet has from some place on to another one, which is gone where there is no room.
+/// Appends the bytes of `from` after `skipped` to another packet; `None` if there is no room, and `to` is
+/// gone then.
 #[cold]
 fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) -> Option<Packet> {
     for chunk in from.chunks() {
@@ -240,7 +247,7 @@ fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) ->
     Some(to)
 }
 
-/// Whether a packet goes to a group of hosts.
+/// True if a packet goes to a group of hosts.
 #[inline]
 fn is_for_many(data: &[u8], headers: &Headers) -> bool {
     let l3 = usize::from(headers.l3);
@@ -252,7 +259,7 @@ fn is_for_many(data: &[u8], headers: &Headers) -> bool {
         }
 }
 
-/// Says how many bytes more the packet stands for, to those who count them.
+/// Adds the number of parked bytes to the extra length annotation.
 fn add_extra_length(packet: &mut Packet, more: i32) {
     let annotations = packet.annotations_mut();
     annotations.parked = more.max(0) as u32;
@@ -260,7 +267,8 @@ fn add_extra_length(packet: &mut Packet, more: i32) {
     annotations.set_u32(Annotations::EXTRA_LENGTH, length);
 }
 
-/// Says that they are there again. A packet that has left the engine in between says nothing of them.
+/// Subtracts the number of joined bytes from the extra length annotation. A packet that has left the engine
+/// in between has no such annotation.
 pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
     let annotations = packet.annotations_mut();
     annotations.parked = 0;
@@ -268,14 +276,14 @@ pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
     annotations.set_u32(Annotations::EXTRA_LENGTH, length.checked_sub(less.max(0) as u32).unwrap_or(length));
 }
 
-/// Where the IP header is that the link header leads to, over VLAN tags alone: what else lies in front has lengths of its
-/// own. Where the link header has been taken off, the packet starts with IP.
+/// Returns the offset of the IP header that the link header leads to, over VLAN tags only, because other
+/// headers have lengths of their own. If the link header has been stripped, the packet starts with IP.
 #[inline]
 pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
     match packet.offset(Base::Network) {
         Some(0) => return Some(0),
         Some(stripped) if stripped < 0 => return None,
-        // It may be marked for somebody who does not see all tags.
+        // The annotation may be set by an element that does not parse all tags.
         _ => {}
     }
     let ether_type = packet.data().get(12..).and_then(|bytes| bytes.first_chunk());
@@ -289,12 +297,12 @@ pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
 fn walk(packet: &Packet) -> Option<usize> {
     let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
     let is_ip = matches!(layers.ether_type, Some(ether_type::IPV4 | ether_type::IPV6));
-    // Somebody may have taken the link header off without a word.
+    // The link header may have been stripped without an annotation.
     let is_bare = || ip_length(packet.data()) == Some(packet.len());
     layers.l3.filter(|_| is_ip).or_else(|| is_bare().then_some(0))
 }
 
-/// How long a packet is that starts with IP.
+/// Returns the length of a packet that starts with an IP header.
 pub(crate) fn ip_length(data: &[u8]) -> Option<usize> {
     match data.first()? >> 4 {
         4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.total_length.get().into()),

@@ -1,33 +1,39 @@
 //! # Splice
-//! Puts payloads that Slice has parked back behind the headers that come from a network function.
+//! Joins payloads that Slice has parked to the headers that return from a network function.
 //!
-//! A packet whose token belongs to a payload in the table gets it, its length, its DSCP and its sequence number back, and is what
-//! the network function would have made of the whole packet, byte for byte: checksums are those that came, changed by what
-//! the network function has changed. ICMP errors that quote a sliced packet quote the original afterwards. Packets without a
-//! token pass. What is marked as sliced and has no token of ours, or one whose payload has left or expired, is dropped.
+//! A packet whose token belongs to a payload in the table gets back the payload, its length, its DSCP and
+//! its sequence number. It then equals the packet that the network function would have made of the whole
+//! packet, byte for byte: the sender's checksums are kept, with the changes of the network function. ICMP
+//! errors that quote a sliced packet quote the original afterwards. Packets without a token pass. Packets
+//! that are marked as sliced but have no valid token, or a token whose payload has left or expired, are
+//! dropped.
 //!
-//! Packets that the network function has put into tunnels are joined there, and lengths and checksums around them are right
-//! afterwards: IP in IP of both versions, GRE, VXLAN, VXLAN-GPE, GENEVE, GTP-U, GUE, LISP, EtherIP, L2TPv3, IP in UDP, MPLS, PPPoE, PPTP, NSH and
-//! provider backbone headers, one inside of the other too. An outer DSCP that has been copied from the mark is the packet's own
-//! again. A sliced packet that can be seen where it cannot be joined is dropped: in fragments, under AH or MACsec, at the end of
-//! anything else. What is encrypted or compressed cannot be seen: it leaves without its payload, and PayloadTable's `missing` counts
-//! it. Such packets must reach the network function whole.
+//! Packets that the network function has put into tunnels are joined there, and lengths and checksums
+//! around them are corrected: IP in IP of both versions, GRE, VXLAN, VXLAN-GPE, GENEVE, GTP-U, GUE, LISP,
+//! EtherIP, L2TPv3, IP in UDP, MPLS, PPPoE, PPTP, NSH and provider backbone headers, also nested. An outer
+//! DSCP that has been copied from the mark becomes the packet's own again. A sliced packet that can be seen
+//! where it cannot be joined is dropped: in fragments, under AH or MACsec, at the end of other packets.
+//! Encrypted or compressed packets cannot be seen: they leave without their payloads, and PayloadTable's
+//! `missing` counts them. Such packets must reach the network function whole.
 //!
-//! The network function does not see how long the packet is, so that it neither fragments what does not fit into its
-//! interface nor says that it is too big. Where that matters, MTU is that interface's: packets that are longer without their
-//! link header leave by output 1, for IPFragmenter and ICMPError behind it; without that output they are dropped. So do
-//! packets in tunnels whose outermost IP header is IPv4's and allows fragments. In other tunnels, whoever has sent the inner
-//! packet should send shorter ones: the packet that it has sent leaves by output 2 in place of the one in the tunnel, for ICMPError;
-//! without that output, or if it may be fragmented, it is dropped. Slice's LONGEST lets the network function do that instead.
+//! The network function does not see the original length of the packet, so it neither fragments packets
+//! that do not fit into its interface nor reports that they are too big. Where that matters, set MTU to the
+//! MTU of that interface: packets that are longer without their link header leave by output 1, for
+//! IPFragmenter and ICMPError downstream; without that output they are dropped. The same is done with
+//! packets in tunnels whose outermost IP header is IPv4 and allows fragments. In other tunnels, the sender
+//! of the inner packet should send shorter packets: the packet that it has sent leaves by output 2 in place
+//! of the packet in the tunnel, for ICMPError. Without that output, or if the inner packet may be
+//! fragmented, it is dropped. With Slice's LONGEST the network function does all this instead.
 //!
-//! A payload that another worker has waits there; the packet is handed over to it.
+//! If the payload of a packet is in the table of another worker, the packet is handed over to that worker.
 //!
 //! ## Usage
 //! `Splice(TABLE)`
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
-//! - `MTU`: bytes of the longest packet that leaves by output 0, without its link header; 0 for any.
+//! - `MTU`: the maximum length in bytes of packets that leave by output 0, without the link header; 0 for
+//!   any.
 //!
 //! ## Handlers
 //! None; the PayloadTable counts.
@@ -63,7 +69,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The argument of everybody who splices.
+/// The argument of all elements that splice.
 pub(crate) const MTU: ArgInfo = ArgInfo::keyword("MTU", "unsigned", "0");
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {

@@ -1,4 +1,4 @@
-//! Putting payloads back.
+//! The splice operation: joins payloads to their headers.
 
 use element::effects::{Case, Field, Filter};
 use element::{Batch, Cx, DropReason, Packet};
@@ -12,54 +12,56 @@ use crate::slicing::{network_start, take_extra_length};
 use crate::table::{Gone, Parked};
 use crate::token::{Place, TOKEN};
 
-/// What becomes of a packet that comes from the network function.
+/// The fate of a packet that comes from the network function.
 pub(crate) enum Fate {
-    /// It goes on.
+    /// The packet is forwarded.
     Out(Packet),
-    /// This worker has its payload.
+    /// The packet is handed over to this worker, which has its payload.
     Over(usize, Packet),
-    /// It is longer than packets may be that leave.
+    /// The packet exceeds the MTU.
     Long(Packet),
-    /// The first of two ends here: in its tunnel it would be longer than packets may be that leave, and must not be fragmented. The
-    /// other one is what its sender has sent.
+    /// The first packet ends here: in its tunnel it would exceed the MTU, and it must not be fragmented.
+    /// The second packet is the original that its sender has sent.
     Back(Packet, Packet),
-    /// It has none any more.
+    /// The packet is dropped.
     Drop(Packet, DropReason),
 }
 
-/// What is known of a packet.
+/// The headers and token of a packet, as far as they were found.
 #[derive(Clone, Copy, Default)]
 struct Found {
     l3: Option<usize>,
     headers: Option<Headers>,
-    /// What its token says.
+    /// The place that the token refers to.
     place: Option<Place>,
 }
 
-/// Joins packets with their payloads; keeps its memory from batch to batch.
+/// The operation that joins packets with their payloads; reuses its memory from batch to batch.
 #[derive(Default)]
 pub(crate) struct Splicing {
     found: Vec<Found>,
-    /// Packets by number, and what may be their tokens.
+    /// The numbers of packets in the batch, and their potential tokens.
     tokens: Vec<(usize, [u8; TOKEN])>,
     over: Vec<(usize, Packet)>,
     lost: Vec<(Packet, DropReason)>,
     long: Vec<Packet>,
     back: Vec<Packet>,
-    /// The longest packet that may leave as others do, without its link header; 0 for any. Longer ones leave by another output, and
-    /// what somebody should send shorter by the next one.
+    /// The maximum length of a packet that leaves by the normal output, without its link header; 0 for any.
+    /// Longer packets leave by output `other`. Packets to be shortened by their sender leave by the output
+    /// after it.
     mtu: u32,
     other: usize,
 }
 
 impl Splicing {
-    /// With the longest packet that may leave as others do (0 for any), and the output of those that are longer; the next one is for
-    /// what should be sent shorter.
+    /// Creates the operation with the maximum length of packets that leave by the normal output (0 for
+    /// any). Longer packets leave by output `other`. Packets to be shortened by their sender leave by the
+    /// output after it.
     pub(crate) fn new(mtu: u32, other: usize) -> Splicing {
         Splicing { mtu, other, ..Splicing::default() }
     }
 
-    /// What it declares for packets that come in by an input and leave by an output.
+    /// Returns the declared effects on packets of an input that leave at an output.
     pub(crate) fn cases(&self, input: usize, output: usize, is_whole: bool) -> Vec<Case> {
         let mut cases = vec![case(input, output, "spliced", is_whole)];
         if self.mtu > 0 {
@@ -73,8 +75,8 @@ impl Splicing {
         cases
     }
 
-    /// Joins the packets of a batch that has come in by an input; what is left goes on. Those whose payload another worker
-    /// has are handed over to it.
+    /// Joins the packets of a batch from an input, and leaves in the batch the packets that are forwarded.
+    /// Packets whose payload another worker has are handed over to that worker.
     #[inline]
     pub(crate) fn splice_all(
         &mut self,
@@ -125,8 +127,8 @@ impl Splicing {
         }
     }
 
-    /// Finds the headers of all packets, reads their tokens together, and asks for what they lead to, so that waits for memory
-    /// overlap.
+    /// Finds the headers of all packets, decrypts their tokens together, and prefetches their payloads, so
+    /// that cache misses overlap.
     #[inline]
     fn look_up(&mut self, state: &State, worker: usize, batch: &Batch) {
         self.tokens.clear();
@@ -157,13 +159,13 @@ impl Splicing {
 
     #[cold]
     fn hand_over(&mut self, cx: &mut Cx<'_>, input: usize) {
-        // The order of those that go to the same worker is kept.
+        // The sort is stable, so packets to the same worker keep their order.
         self.over.sort_by_key(|(to, _)| *to);
         let mut all = self.over.drain(..).peekable();
         while let Some((to, packet)) = all.next() {
             let mut batch = cx.batch_of(packet);
             while let Some((_, packet)) = all.next_if(|(next, _)| *next == to) {
-                // There are no more of them than fitted into one.
+                // The packets come from one batch, so they fit into one.
                 drop(batch.push(packet));
             }
             cx.hand_over(to, input, batch);
@@ -182,7 +184,7 @@ fn splice(
     let Some((headers, Place { worker: home, index, generation })) = found.headers.zip(found.place) else {
         if let Some(headers) = &found.headers {
             let is_marked = marks && headers.dscp(packet.data()) == MARKER;
-            // There is no room for a sliced packet or a token inside.
+            // The payload is too short for a sliced packet or a token inside.
             let least = if headers.is_tcp { TOKEN + 1 } else { encapsulated::LEAST };
             if !is_marked && headers.payload_length() < least {
                 return Fate::Out(packet);
@@ -199,7 +201,7 @@ fn splice(
     }
 }
 
-/// Counts a packet whose payload is not there; why it is dropped.
+/// Counts a packet whose payload is not in the table, and returns the reason for the drop.
 pub(crate) fn count(state: &mut State, gone: Gone) -> DropReason {
     let (counter, reason) = match gone {
         Gone::Expired => (&mut state.counts.late, DropReason::PayloadExpired),
@@ -209,7 +211,7 @@ pub(crate) fn count(state: &mut State, gone: Gone) -> DropReason {
     reason
 }
 
-/// Puts the headers that came in front of the payload.
+/// Joins the headers that returned with the payload.
 #[inline]
 fn join(
     pool: &mut Pool,
@@ -220,7 +222,7 @@ fn join(
 ) -> Fate {
     let length = headers.end as i32 - i32::from(headers.l3) + parked.original.less;
     if length > u16::MAX.into() {
-        // With what the network function has added, IP cannot say how long it is.
+        // With the additions of the network function, the length exceeds the range of the IP length field.
         pool.free(parked.packet);
         state.counts.changed += 1;
         return Fate::Drop(front, DropReason::TooLong);
@@ -233,10 +235,11 @@ fn join(
     }
 }
 
-/// The same for headers that may be behind others, with so many bytes behind the IP packet in what it is in.
+/// Joins headers with their payload, like [`join`], where the headers may be inside of other headers.
+/// `room` is the number of bytes after the IP packet in the enclosing packet.
 ///
 /// # Errors
-/// What becomes of the packet in place of that.
+/// The fate of the packet if it cannot be joined.
 #[inline(always)]
 pub(crate) fn attach(
     pool: &mut Pool,
@@ -246,7 +249,7 @@ pub(crate) fn attach(
     front: Packet,
 ) -> Result<Packet, Fate> {
     if headers.payload_length() != TOKEN + parked.rest as usize {
-        // What has been added or cut off, nobody knows where.
+        // Bytes have been added or removed, at an unknown place.
         pool.free(parked.packet);
         state.counts.changed += 1;
         return Err(Fate::Drop(front, DropReason::Unsuitable));
@@ -278,7 +281,8 @@ pub(crate) fn attach(
     }
 }
 
-/// Puts the part of a payload that has crossed, from some place of the packet on, behind the part that has not.
+/// Copies the part of a payload that has crossed, from offset `skipped` of the packet on, to its place
+/// after the part that has not.
 #[inline(never)]
 fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
     let mut place = usize::from(parked.headers) + parked.removed as usize;

@@ -1,12 +1,12 @@
-//! The payloads of one worker that wait for their headers.
+//! The table of payloads of one worker that wait for their headers.
 //!
-//! Entries are given out one after the other, round and round. One that is still in use when its turn comes again loses one
-//! of its turns, and is not given out; when it has none left its payload goes, because whoever has the headers has
-//! dropped them (NFSlicer paper, section III-C). A payload also goes when it has waited for too long, so that none stays
-//! where no packets come any more.
+//! Entries are assigned in a circle. An entry that is still in use when its turn comes again loses one of
+//! its turns, and is not assigned. When it has no turns left, its payload expires: the owner of the headers
+//! has presumably dropped them (NFSlicer paper, section III-C). A payload also expires when it has waited
+//! for too long, so that no payload stays after the last packet.
 //!
-//! Invariants: a payload is taken out at most once, and only by the generation that it was put in under; at most as many
-//! wait as there are entries.
+//! Invariants: a payload is taken out at most once, and only under the generation under which it was
+//! parked. At most as many payloads wait as there are entries.
 
 use element::Packet;
 use packet::prefetch_line;
@@ -16,35 +16,36 @@ use crate::headers::Original;
 use crate::token::GENERATIONS;
 use crate::tunnel::sum_between;
 
-/// A payload, in the packet that it came in.
+/// A payload, in the packet in which it arrived.
 #[derive(Debug)]
 pub struct Parked {
-    /// The whole packet, as it came.
+    /// The whole packet, unchanged.
     pub packet: Packet,
-    /// Where IP starts in it.
+    /// The offset of the IP header.
     pub l3: u16,
-    /// Bytes of headers in front of its payload.
+    /// The number of bytes of headers ahead of the payload.
     pub headers: u16,
-    /// Bytes of the payload that the sliced packet has not got; what it has comes behind them.
+    /// The number of payload bytes that are not in the sliced packet; the sliced packet has the bytes after
+    /// them.
     pub removed: u32,
-    /// How many it has.
+    /// The number of payload bytes in the sliced packet.
     pub rest: u32,
-    /// Bytes behind the IP packet.
+    /// The number of bytes after the IP packet.
     pub trailer: u32,
-    /// When it was parked, in the table's units of time.
+    /// The time of parking, in the table's units of time.
     pub stamp: u32,
-    /// What its headers were.
+    /// The original headers.
     pub original: Original,
 }
 
 impl Parked {
-    /// The sum of its payload.
+    /// Returns the checksum of the payload.
     pub fn sum(&self) -> Sum {
         let start = usize::from(self.headers);
         sum_between(&self.packet, start, start + (self.removed + self.rest) as usize)
     }
 
-    /// What its headers were, and the first bytes of its payload.
+    /// Returns the original headers, and the first bytes of the payload, at most `most`.
     pub fn quote(&self, most: usize) -> (Original, Vec<u8>) {
         let mut payload = vec![0; ((self.removed + self.rest) as usize).min(most)];
         self.packet.read_at(self.headers.into(), &mut payload);
@@ -52,52 +53,54 @@ impl Parked {
     }
 }
 
-/// The most entries that there can be: tokens have room for no larger numbers.
+/// The maximum number of entries: tokens have no room for larger indices.
 pub const MOST: usize = 1 << 24;
 
-/// How many entries are looked at in a row by a timer for having waited for too long.
+/// The number of entries that a timer checks for expiry at a time.
 pub const SWEEP: usize = 4096;
 
-/// Why there is no payload for a token.
+/// The reason why there is no payload for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// It waited for too long.
+    /// The payload waited for too long.
     Expired,
-    /// It was joined, or what it belonged to came to nothing.
+    /// The payload was joined, or was discarded with its packet.
     Taken,
 }
 
-/// Why a payload cannot be parked: its turn has taken one from that of another one, which went if that was its last.
+/// The error if a payload cannot be parked: the entry in turn is occupied. It has lost a turn; its payload,
+/// if that was the last turn, is handed back.
 #[derive(Debug)]
 pub struct Occupied(pub Option<Parked>);
 
 struct Entry {
     parked: Option<Parked>,
-    /// The number of the payload that is or was there.
+    /// The number of the payload that is or was in the entry.
     generation: u64,
-    /// How many more times its turn may come.
+    /// The number of times that the turn may still come.
     turns: u32,
-    /// Whether the last payload has expired.
+    /// True if the last payload has expired.
     is_expired: bool,
 }
 
-// One cache line each.
+// One cache line per entry.
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// A worker's table.
+/// The table of one worker.
 pub struct Table {
     entries: Vec<Entry>,
     next: usize,
     turns: u32,
     waiting: usize,
-    /// The entry that is looked at next for having waited for too long.
+    /// The entry that is checked for expiry next.
     cursor: usize,
-    /// No entry that has been taken away had a later generation.
+    /// An upper bound of the generations of all entries that have been removed.
     latest: u64,
 }
 
 impl Table {
-    /// With so many entries, at least one and at most [`MOST`], which may be found in use so many times.
+    /// Creates a table with `entries` entries, at least one and at most [`MOST`], each of which may be
+    /// found in use `turns` times.
     pub fn new(entries: usize, turns: u32) -> Table {
         let entry = |_| Entry { parked: None, generation: 0, turns: 0, is_expired: false };
         Table {
@@ -110,20 +113,20 @@ impl Table {
         }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn capacity(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many payloads wait.
+    /// Returns the number of payloads that wait.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The entry whose turn it is.
+    /// Returns the index of the entry in turn.
     ///
     /// # Errors
-    /// It is in use. The turn has passed on.
+    /// If the entry is in use. The turn has passed on.
     #[inline]
     pub fn reserve(&mut self) -> Result<u32, Occupied> {
         let index = self.next;
@@ -142,13 +145,13 @@ impl Table {
         Err(Occupied(entry.parked.take()))
     }
 
-    /// The generations that come next in some entries, as far as there are any.
+    /// Returns the next generations of the entries from `first` on, as far as there are entries.
     pub fn next_generations(&self, first: u32) -> impl Iterator<Item = u64> + '_ {
         let entries = self.entries.get(first as usize..).unwrap_or_default();
         entries.iter().map(|entry| (entry.generation + 1) % GENERATIONS)
     }
 
-    /// Asks the processor to load an entry.
+    /// Prefetches an entry.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(entry) = self.entries.get(index as usize) {
@@ -156,7 +159,7 @@ impl Table {
         }
     }
 
-    /// Puts a payload into the place that was reserved, and passes the turn on.
+    /// Parks a payload in the reserved entry, and passes the turn on.
     #[inline]
     pub fn park(&mut self, parked: Parked) {
         let entry = &mut self.entries[self.next];
@@ -167,7 +170,8 @@ impl Table {
         self.pass_on();
     }
 
-    /// Looks at the next entries, so many at most, and gives back payloads that have waited for longer than so many units of time.
+    /// Checks the next entries, at most `most`, and passes to `gone` the payloads that have waited for more
+    /// than `longest` units of time.
     pub fn sweep(&mut self, (now, longest): (u32, u32), most: usize, mut gone: impl FnMut(Parked)) {
         if self.cursor >= self.entries.len() || most >= self.entries.len() {
             self.cursor = 0;
@@ -191,12 +195,12 @@ impl Table {
     /// Takes a payload out.
     ///
     /// # Errors
-    /// Why it is not there.
+    /// The reason why the payload is not there.
     #[inline]
     pub fn take(&mut self, index: u32, generation: u64) -> Result<Parked, Gone> {
         let entry = self.entries.get_mut(index as usize).ok_or(Gone::Expired)?;
         if entry.generation != generation {
-            // Whatever became of one that was there before.
+            // The fate of the earlier payload does not matter.
             return Err(Gone::Expired);
         }
         match entry.parked.take() {
@@ -209,18 +213,18 @@ impl Table {
         }
     }
 
-    /// A payload that stays where it is.
+    /// Returns a payload, which stays in the table.
     pub fn get(&self, index: u32, generation: u64) -> Option<&Parked> {
         let entry = self.entries.get(index as usize)?;
         entry.parked.as_ref().filter(|_| entry.generation == generation)
     }
 
-    /// All that wait.
+    /// Iterates over all payloads that wait.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Parked> {
         self.entries.iter_mut().filter_map(|entry| entry.parked.as_mut())
     }
 
-    /// Takes all out.
+    /// Takes all payloads out.
     pub fn clear(&mut self) -> impl Iterator<Item = Parked> + '_ {
         self.waiting = 0;
         self.entries.iter_mut().filter_map(|entry| {
@@ -229,12 +233,12 @@ impl Table {
         })
     }
 
-    /// Goes on with so many entries and turns; payloads that there is no entry for any more. Generations go on, so that old
-    /// tokens find nothing that is not theirs.
+    /// Changes the number of entries and turns. Returns the payloads for which there is no entry any more.
+    /// Generations continue, so that old tokens match no newer payloads.
     pub fn resize(&mut self, entries: usize, turns: u32) -> Vec<Parked> {
         self.turns = turns.max(1);
         let entries = entries.clamp(1, MOST);
-        // Those that come back one day must not begin anew.
+        // Entries that are added again later must not restart their generations.
         self.latest = self.entries.iter().map(|entry| entry.generation).fold(self.latest, u64::max);
         let gone: Vec<Parked> = match self.entries.get_mut(entries..) {
             Some(more) => more.iter_mut().filter_map(|entry| entry.parked.take()).collect(),
@@ -320,7 +324,7 @@ mod tests {
                 break expired;
             }
         };
-        // As many wrap-arounds as turns.
+        // The number of rounds equals the number of turns.
         assert_eq!((rounds, expired.packet.data(), table.waiting()), (3, &[1][..], 0));
         pool.free(expired.packet);
         assert_eq!(get(&mut table, &mut pool, lost), Err(Gone::Expired));
@@ -333,7 +337,7 @@ mod tests {
     #[test]
     fn what_waits_for_too_long_goes() {
         let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(SWEEP + 2, 3));
-        // Units of time may start again from zero.
+        // Units of time may wrap to zero.
         let stamps = [u32::MAX - 1, u32::MAX, 0, 1];
         let place = |table: &mut Table, pool: &mut Pool, stamp: u32| {
             let (index, parked) = (table.reserve().unwrap(), payload(pool, stamp as u8));
@@ -348,7 +352,7 @@ mod tests {
         }
         places.push(place(&mut table, &mut pool, u32::MAX));
         let mut gone = Vec::new();
-        // The last one is beyond what one look is at.
+        // The last entry is beyond the range of one check.
         for (now, expected) in
             [(1, vec![]), (1, vec![]), (2, vec![254]), (2, vec![]), (3, vec![255]), (3, vec![255])]
         {

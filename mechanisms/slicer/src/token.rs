@@ -1,31 +1,33 @@
-//! Tokens: what stands in a sliced packet in place of its payload, and says where that is.
+//! Tokens: a token replaces the payload in a sliced packet, and says where the payload is parked.
 //!
-//! A token is an AES block: what is encrypted are the worker that has the payload, the place in its table, the number of the
-//! payload that was put there (its generation), and zeros. The paper's token has 64 bits, of which the lower log2(N) are
-//! the index and the others the generation; here 128 bits leave room for an authenticator. Who does not have the key, which
-//! is made anew at each start, hits one that decrypts to 48 zeros once in 2^48 attempts, learns nothing from tokens that it
-//! has seen, and cannot use one of them twice, because a generation is joined once.
+//! A token is an AES block that encrypts the worker that has the payload, the index of the entry in its
+//! table, the number of the payload in that entry (its generation), and zeros. The paper's token has 64
+//! bits, of which the lower log2(N) bits are the index and the others the generation; here 128 bits leave
+//! room for an authenticator. An attacker without the key, which is generated at each start, produces a
+//! block that decrypts to 48 zeros once in 2^48 attempts, learns nothing from tokens that are visible, and
+//! cannot use a token twice, because a generation is joined once.
 
 use aes::Aes128;
 use aes::cipher::{Block, BlockDecrypt, BlockEncrypt, KeyInit};
 
-/// Bytes of a token.
+/// The length of a token in bytes.
 pub const TOKEN: usize = 16;
 
-/// Generations of one place, after which they start again: at a million a second that takes nine years.
+/// The number of generations of an entry, after which they start again: with a million per second, after
+/// nine years.
 pub const GENERATIONS: u64 = 1 << 48;
 
-/// How many tokens are worked on at once.
+/// The number of tokens that are processed at once.
 pub const TOGETHER: usize = 8;
 
-/// Where a payload is.
+/// The place of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The worker in whose table it is.
+    /// The worker in whose table the payload is.
     pub worker: u8,
-    /// The entry, below 2^24.
+    /// The index of the entry, below 2^24.
     pub index: u32,
-    /// Which of the payloads that have been there; below [`GENERATIONS`].
+    /// The number of the payload among the payloads of the entry; below [`GENERATIONS`].
     pub generation: u64,
 }
 
@@ -35,7 +37,7 @@ impl Place {
         u128::from(worker) << 120 | u128::from(index & 0xff_ffff) << 96 | u128::from(generation) << 48
     }
 
-    /// What a decrypted token says, if it is one of ours.
+    /// Decodes a decrypted token; `None` if it is not valid.
     #[inline]
     fn read(block: [u8; TOKEN]) -> Option<Place> {
         let number = u128::from_be_bytes(block);
@@ -46,17 +48,18 @@ impl Place {
     }
 }
 
-/// Makes tokens and reads them: many at a time for less than one after the other, as the processor then works on several at once.
+/// The cipher that makes and reads tokens. Many tokens at a time take less time each, because the processor
+/// then works on several blocks at once.
 #[derive(Clone)]
 pub struct Seal(Aes128);
 
 impl Seal {
-    /// With a key.
+    /// Creates a seal with a key.
     pub fn new(key: [u8; 16]) -> Seal {
         Seal(Aes128::new(&key.into()))
     }
 
-    /// The tokens of some places.
+    /// Returns the tokens of some places.
     #[inline]
     pub fn close<const N: usize>(&self, places: [Place; N]) -> [[u8; TOKEN]; N] {
         let mut blocks = places.map(|place| Block::<Aes128>::from(place.number().to_be_bytes()));
@@ -64,7 +67,7 @@ impl Seal {
         blocks.map(Into::into)
     }
 
-    /// Reads a token; `None` for what is none of ours.
+    /// Reads a token; `None` if it is not valid.
     #[inline]
     pub fn open(&self, token: [u8; TOKEN]) -> Option<Place> {
         let mut block: Block<Aes128> = token.into();
@@ -72,7 +75,8 @@ impl Seal {
         Place::read(block.into())
     }
 
-    /// Reads tokens, each with something that says whose it is; `None` for what is none of ours.
+    /// Reads tokens, each with a value that identifies it, and passes the results to `each`; `None` for
+    /// tokens that are not valid.
     #[inline]
     pub fn open_all<T: Copy>(&self, tokens: &[(T, [u8; TOKEN])], mut each: impl FnMut(T, Option<Place>)) {
         let mut blocks = [Block::<Aes128>::default(); TOGETHER];
@@ -90,7 +94,7 @@ impl Seal {
 
 impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key is nobody's business.
+        // The key must not be printed.
         f.write_str("Seal")
     }
 }
@@ -110,7 +114,7 @@ mod tests {
             let [token] = seal.close([place]);
             assert_eq!(seal.open(token), Some(place));
         }
-        // Many at once, with something else among them.
+        // Many tokens at once, with an invalid token among them.
         let place = |number: u32| Place { worker: 1, index: number, generation: u64::from(number) * 1000 };
         let tokens = seal.close(std::array::from_fn::<_, 21, _>(|number| place(number as u32)));
         let mut tokens: Vec<_> = (0..21).zip(tokens).collect();

@@ -1,13 +1,14 @@
-//! The headers that stand around an IP packet in a tunnel, and how they say that it has become longer.
+//! The headers around an IP packet in a tunnel, and the changes that adapt them to a longer packet.
 //!
-//! A [`Walk`] goes from the outside to the inside and gives each IP header that it comes to: behind Ethernet with VLAN tags, LLC, MPLS,
-//! PPPoE, NSH and provider backbone headers; in IP (protocols 4 and 41), GRE, EtherIP, L2TPv3 and MPLS over IP; in UDP as VXLAN, VXLAN-GPE,
-//! GENEVE, GTP-U, LISP, GUE, MPLS or plain IP. Tunnels over UDP are told by their headers where these are specific enough, because
-//! their ports are chosen freely; the others by the port.
+//! A [`Walk`] goes from the outside to the inside of a packet and returns each IP header: after Ethernet
+//! with VLAN tags, LLC, MPLS, PPPoE, NSH and provider backbone headers; in IP (protocols 4 and 41), GRE,
+//! EtherIP, L2TPv3 and MPLS over IP; in UDP as VXLAN, VXLAN-GPE, GENEVE, GTP-U, LISP, GUE, MPLS or plain
+//! IP. Tunnels over UDP are recognized by their headers if these are specific enough, because their ports
+//! are chosen freely; the others by the port.
 //!
-//! On its way it notes each header that has a length or a checksum over what is inside ([`Outer`]). A header that says something
-//! wrong, a fragment, and a header that protects what is inside (AH, ESP, MACsec) make the whole [sealed](Outer::is_sealed): what is
-//! inside can be seen and must not be changed.
+//! A walk records each header that has a length or a checksum over the inner packet ([`Outer`]). A header
+//! with inconsistent values, a fragment, and a header that protects the inner packet (AH, ESP, MACsec) make
+//! the packet [sealed](Outer::is_sealed): the inner packet can be seen but must not be changed.
 
 use packet::Packet;
 use wire::checksum::{Delta, Sum};
@@ -15,12 +16,12 @@ use wire::{FromBytes, LinkType, ether_type, ethernet, ip_protocol, ipv4, ipv6, u
 
 use crate::headers::MARKER;
 
-/// How many headers around a packet can be noted.
+/// The maximum number of headers that are recorded.
 const MOST: usize = 20;
-/// How many headers are walked over, those that nothing has to be noted of among them.
+/// The maximum number of headers that are walked over, including headers that are not recorded.
 const STEPS: usize = 48;
 
-/// EtherTypes of tunnels that no other mechanism knows.
+/// EtherTypes of tunnels that only this mechanism knows.
 mod kind {
     /// Ethernet in GRE and GENEVE.
     pub(super) const BRIDGING: u16 = 0x6558;
@@ -34,7 +35,7 @@ mod kind {
     pub(super) const NSH: u16 = 0x894f;
 }
 
-/// IP protocols of tunnels that no other mechanism knows.
+/// IP protocols of tunnels that only this mechanism knows.
 mod protocol {
     /// Ethernet in IP (RFC 3378).
     pub(super) const ETHER_IP: u8 = 97;
@@ -46,7 +47,7 @@ mod protocol {
     pub(super) const MPLS: u8 = 137;
 }
 
-/// Ports of tunnels whose headers do not tell what they are.
+/// Ports of tunnels that cannot be recognized by their headers.
 mod port {
     /// Generic UDP encapsulation.
     pub(super) const GUE: u16 = 6080;
@@ -56,21 +57,21 @@ mod port {
     pub(super) const MPLS: u16 = 6635;
 }
 
-/// Whether packets of an IP protocol may have others inside.
+/// True if packets of an IP protocol may contain other packets.
 pub fn carries_others(protocol: u8) -> bool {
     use ip_protocol::{AH, ESP, GRE, IPV4, IPV6};
     use protocol::{COMPRESSION, ETHER_IP, L2TP, MPLS};
     matches!(protocol, IPV4 | IPV6 | GRE | ESP | AH | ETHER_IP | COMPRESSION | L2TP | MPLS)
 }
 
-/// Which length or checksum a header has.
+/// The kind of length or checksum that a header has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
     Ipv4,
     Ipv6,
     Udp,
-    /// With a checksum.
+    /// GRE with a checksum.
     Gre,
     /// PPP over GRE, with a length.
     Pptp,
@@ -83,9 +84,9 @@ enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Layer {
     kind: Kind,
-    /// Where the header is.
+    /// The offset of the header.
     at: u16,
-    /// Where what it covers ends.
+    /// The offset after the data that the header covers.
     end: u32,
 }
 
@@ -94,14 +95,14 @@ struct Layer {
 pub struct Outer {
     layers: [Layer; MOST],
     count: u8,
-    /// Where what the link header carries starts: the first header that an interface's MTU counts.
+    /// The offset after the link header: the first header that an interface's MTU counts.
     start: u16,
-    /// Where the innermost of them ends.
+    /// The offset after the data of the innermost header.
     end: u32,
     is_sealed: bool,
 }
 
-/// One's complement sums of what each checksum covers.
+/// Sums in one's complement of the data that each checksum covers.
 pub type Sums = [u16; MOST];
 
 impl Outer {
@@ -109,38 +110,39 @@ impl Outer {
         &self.layers[..self.count.into()]
     }
 
-    /// Whether what is inside must not be changed.
+    /// True if the inner packet must not be changed.
     pub fn is_sealed(&self) -> bool {
         self.is_sealed
     }
 
-    /// Where the innermost header around the packet ends, and a trailer of the packet with it.
+    /// Returns the offset after the data of the innermost header around the packet, including a trailer of
+    /// the packet.
     pub fn end(&self) -> usize {
         self.end as usize
     }
 
-    /// Bytes of link headers, which an interface's MTU does not count.
+    /// Returns the length in bytes of the link headers, which an interface's MTU does not count.
     pub fn link_header(&self) -> usize {
         self.start.into()
     }
 
-    /// Whether all lengths can say that everything ends there.
+    /// True if all length fields can represent the end offset `end`.
     pub fn may_end_at(&self, end: usize) -> bool {
         let most = |kind| match kind {
-            // What is larger is an EtherType.
+            // Larger values are EtherTypes.
             Kind::Ieee802 => ether_type::MIN - 1,
             _ => u16::MAX,
         };
         self.layers().iter().all(|layer| end.saturating_sub(layer.at.into()) <= usize::from(most(layer.kind)))
     }
 
-    /// Whether a router may fragment the packet: the outermost header is IPv4's and does not forbid it.
+    /// True if a router may fragment the packet: the outermost header is IPv4 and does not forbid it.
     pub fn may_be_fragmented(&self, data: &[u8]) -> bool {
         let is_first = |layer: &&Layer| layer.kind == Kind::Ipv4 && layer.at == self.start;
         self.layers().first().filter(is_first).is_some_and(|layer| may_be_fragmented(data, layer.at.into()))
     }
 
-    /// The sums of what their checksums cover.
+    /// Returns the sums of the data that the checksums cover.
     pub fn sums(&self, packet: &Packet) -> Sums {
         let mut sums = [0; MOST];
         for (sum, layer) in sums.iter_mut().zip(self.layers()) {
@@ -149,8 +151,8 @@ impl Outer {
         sums
     }
 
-    /// Lets all say that the packet ends there, and those with the mark have another DSCP, if there is one. Checksums over what is
-    /// inside are another matter: see [`Outer::resum`].
+    /// Sets all lengths so that the packet ends at `end`, and replaces the mark in headers that have it by
+    /// `dscp`, if given. Checksums over the inner data are not changed: see [`Outer::resum`].
     pub fn set_end(&mut self, data: &mut [u8], end: usize, dscp: Option<u8>) {
         for layer in &mut self.layers[..self.count.into()] {
             layer.end = end as u32;
@@ -161,8 +163,8 @@ impl Outer {
         self.end = end as u32;
     }
 
-    /// Changes checksums by what has changed in what they cover since there were these sums: from the innermost on, because each
-    /// covers those inside.
+    /// Updates checksums by the change of the data that they cover since `before` was computed: from the
+    /// innermost header on, because each checksum covers the inner headers.
     pub fn resum(&self, packet: &mut Packet, before: &Sums) {
         for (layer, before) in self.layers().iter().zip(before).rev() {
             let delta = Delta::u16(*before, layer.sum(packet));
@@ -179,7 +181,8 @@ impl Outer {
 }
 
 impl Layer {
-    /// Where its checksum is, if it has one over what is inside, and whether that is UDP's.
+    /// Returns the offset of the checksum over the inner data, if there is one, and true if it is the
+    /// checksum of UDP.
     fn checksum(&self, data: &[u8]) -> Option<(usize, bool)> {
         let at = usize::from(self.at);
         match self.kind {
@@ -191,8 +194,8 @@ impl Layer {
         }
     }
 
-    /// The sum of what its checksum covers, which is 0 where it has none. Addresses do not change, so that of a pseudo header only
-    /// the length counts.
+    /// Returns the sum of the data that the checksum covers; 0 if there is no checksum. Addresses do not
+    /// change, so only the length of a pseudo header counts.
     fn sum(&self, packet: &Packet) -> u16 {
         let Some((_, is_udp)) = self.checksum(packet.data()) else { return 0 };
         let (start, end) = (usize::from(self.at), self.end as usize);
@@ -202,7 +205,8 @@ impl Layer {
 }
 
 impl Kind {
-    /// Lets a header say that it ends with what it covers after so many bytes, and with another DSCP if it has the mark.
+    /// Sets the length of a header and the data that it covers, and replaces the mark by `dscp`, if given
+    /// and if the header has the mark.
     fn set_length(self, header: &mut [u8], total: usize, dscp: Option<u8>) {
         let (at, length) = match self {
             Kind::Ipv4 => {
@@ -239,32 +243,32 @@ impl Kind {
     }
 }
 
-/// Bytes of headers.
+/// The lengths of headers in bytes.
 const PPPOE: usize = 6;
 const GTP: usize = 8;
 const GRE: usize = 4;
 
-/// Bytes of GRE's header in front of PPP (RFC 2637, section 4.1).
+/// Returns the length in bytes of the GRE header ahead of PPP (RFC 2637, section 4.1).
 fn pptp_header(header: &[u8]) -> usize {
     let flags = header.first_chunk().map_or(0, |flags| u16::from_be_bytes(*flags));
     8 + if flags & 0x1000 != 0 { 4 } else { 0 } + if flags & 0x0080 != 0 { 4 } else { 0 }
 }
 
-/// What stands next.
+/// The kind of the next header.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Ethernet,
-    /// What an EtherType announces, right behind it.
+    /// The header that an EtherType directly ahead of it announces.
     Type(u16),
     Ip,
-    /// An IP header that has been given.
+    /// The inside of an IP header that has been returned.
     InsideIp,
     Protocol(u8),
     Mpls,
     Ppp,
 }
 
-/// Goes from the outside to the inside of a packet.
+/// A walk from the outside to the inside of a packet.
 #[derive(Debug)]
 pub struct Walk<'a> {
     data: &'a [u8],
@@ -276,7 +280,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From the link header of a packet on, with its first bytes and its length.
+    /// Starts at the link header of a packet with the first bytes `data` and the length `length`.
     pub fn frame(data: &'a [u8], length: usize, link: LinkType) -> Option<Walk<'a>> {
         let announced = |at: usize| data.get(at..)?.first_chunk().map(|kind| u16::from_be_bytes(*kind));
         let (at, next) = match link {
@@ -290,7 +294,7 @@ impl<'a> Walk<'a> {
         Some(Walk::start(data, length, at, next))
     }
 
-    /// From an IP header on.
+    /// Starts at an IP header.
     pub fn ip(data: &'a [u8], length: usize, l3: usize) -> Walk<'a> {
         Walk::start(data, length, l3, Next::Ip)
     }
@@ -300,17 +304,17 @@ impl<'a> Walk<'a> {
         Walk { data, at, next, steps: 0, is_started: false, outer }
     }
 
-    /// What stands around the IP header that was given last.
+    /// Returns the headers around the IP header that was returned last.
     pub fn outer(&self) -> &Outer {
         &self.outer
     }
 
-    /// Where the next IP header is.
+    /// Returns the offset of the next IP header.
     pub fn next_ip(&mut self) -> Option<usize> {
         while self.steps < STEPS {
             self.steps += 1;
             if self.at > self.outer.end() {
-                // Of what stands there nothing belongs to the packet.
+                // These bytes do not belong to the packet.
                 return None;
             }
             if matches!(self.next, Next::Ip) {
@@ -342,7 +346,8 @@ impl<'a> Walk<'a> {
             Next::Protocol(protocol) => self.protocol(protocol)?,
             Next::Mpls => self.mpls()?,
             Next::Ppp => {
-                // Both may be left out (RFC 1661, sections 6.5 and 6.6).
+                // Address and control field, and half of the protocol field, may be left out (RFC 1661,
+                // sections 6.5 and 6.6).
                 self.at += if self.word(0)? == 0xff03 { 2 } else { 0 };
                 let first = *self.data.get(self.at)?;
                 let (protocol, length) = if first & 1 == 1 { (first.into(), 1) } else { (self.word(0)?, 2) };
@@ -357,7 +362,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// What link headers carry starts here.
+    /// Records the end of the link headers.
     fn mark_start(&mut self) {
         if !std::mem::replace(&mut self.is_started, true) {
             self.outer.start = self.at as u16;
@@ -372,10 +377,10 @@ impl<'a> Walk<'a> {
         Some(u16::from_be_bytes(*self.data.get(self.at + offset..)?.first_chunk()?))
     }
 
-    /// Notes a header that covers what is up to an end.
+    /// Records a header that covers the data up to an end offset.
     fn note(&mut self, kind: Kind, at: usize, end: usize) {
         let Outer { layers, count, end: outer, is_sealed, .. } = &mut self.outer;
-        // It says that there is more than there is.
+        // The header claims more data than there is.
         *is_sealed |= end > *outer as usize;
         *outer = (end as u32).min(*outer);
         match layers.get_mut(usize::from(*count)) {
@@ -435,7 +440,7 @@ impl<'a> Walk<'a> {
         Walk::by_number(protocol)
     }
 
-    /// What VXLAN-GPE and the network service header call what comes next.
+    /// Decodes the next protocol of VXLAN-GPE and the network service header.
     fn by_number(number: u8) -> Option<Next> {
         Some(match number {
             1 | 2 => Next::Ip,
@@ -513,7 +518,7 @@ impl<'a> Walk<'a> {
                 Next::Protocol(next)
             }
             ip_protocol::ESP => {
-                // What is not encrypted can be seen (RFC 2410).
+                // Unencrypted contents can be seen (RFC 2410).
                 self.seal();
                 self.at += 8;
                 Next::Ip
@@ -524,7 +529,8 @@ impl<'a> Walk<'a> {
             }
             protocol::MPLS => Next::Mpls,
             protocol::L2TP => {
-                // A session, and then a cookie and another header or not, which only both ends know (RFC 3931 and 4719).
+                // A session, and then optionally a cookie and another header, which only the ends know (RFC
+                // 3931 and 4719).
                 self.at += [4, 8, 12, 16].into_iter().find(|start| self.is_frame_at(*start))?;
                 Next::Ethernet
             }
@@ -533,7 +539,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Whether an Ethernet frame with something known seems to start so many bytes further.
+    /// True if an Ethernet frame with a known EtherType or length seems to start at an offset from here.
     fn is_frame_at(&self, offset: usize) -> bool {
         use ether_type::{IPV4, IPV6, MPLS, MPLS_UPSTREAM, PPPOE_SESSION};
         let rest = self.outer.end().saturating_sub(self.at + offset + ethernet::Header::LEN);
@@ -551,7 +557,7 @@ impl<'a> Walk<'a> {
     fn inside_gre(&mut self) -> Option<Next> {
         let (flags, announced) = (self.word(0)?, self.word(2)?);
         let has = |flag: u16| flags & flag != 0;
-        // With a source route (RFC 1701) nobody sends any more.
+        // Source routes (RFC 1701) are not in use any more.
         let (version, is_routed) = (flags & 7, has(0x4000));
         match version {
             0 if !is_routed => {
@@ -560,7 +566,7 @@ impl<'a> Walk<'a> {
                     self.note(Kind::Gre, self.at, self.outer.end());
                 }
                 self.at += header;
-                // A mirrored frame behind a header of its own.
+                // A mirrored frame after a header of its own.
                 if announced == 0x88be {
                     self.at += if has(0x1000) { 8 } else { 0 };
                     return Some(Next::Ethernet);
@@ -581,7 +587,7 @@ impl<'a> Walk<'a> {
         let (ports, length) = ([self.word(0)?, self.word(2)?], usize::from(self.word(4)?));
         let room = length.checked_sub(udp::Header::LEN)?;
         if self.at + length < self.outer.end() {
-            // What is behind the datagram has a meaning of its own (RFC 9868).
+            // Data after the datagram has a meaning of its own (RFC 9868).
             self.seal();
         }
         self.note(Kind::Udp, self.at, self.at + length);
@@ -592,7 +598,7 @@ impl<'a> Walk<'a> {
         let (first, last) = (self.word(0)?, self.byte(7)?);
         let second = self.word(2)?;
         let (next, header) = match first >> 8 {
-            // VXLAN (RFC 7348), with a group policy, and VXLAN-GPE.
+            // VXLAN (RFC 7348), VXLAN with a group policy, and VXLAN-GPE.
             0x08 if first & 0xff == 0 && second == 0 && last == 0 => (Next::Ethernet, 8),
             0x88 if first & 0xb7 == 0 && last == 0 => (Next::Ethernet, 8),
             0x0c if first & 0xff == 0 && second >> 8 == 0 && last == 0 => (Walk::by_number(second as u8)?, 8),
@@ -600,7 +606,7 @@ impl<'a> Walk<'a> {
             options @ ..0x40 if first & 0x3f == 0 && last == 0 && second >= ether_type::MIN => {
                 (Next::Type(second), 8 + usize::from(options) * 4)
             }
-            // GTP-U, version 1, a packet of a user (3GPP TS 29.281).
+            // GTP-U, version 1, with a packet of a user (3GPP TS 29.281).
             0x30..0x38 if first & 0xff == 0xff && GTP + usize::from(second) == room => {
                 self.note(Kind::Gtp, self.at, self.at + room);
                 (Next::Ip, self.gtp_header(first & 0x700 != 0)?)
@@ -616,7 +622,7 @@ impl<'a> Walk<'a> {
         Some(next)
     }
 
-    /// Bytes of a GTP-U header and those behind it.
+    /// Returns the length in bytes of a GTP-U header with its options and extensions.
     fn gtp_header(&self, has_options: bool) -> Option<usize> {
         if !has_options {
             return Some(GTP);
@@ -631,7 +637,7 @@ impl<'a> Walk<'a> {
         Some(length)
     }
 
-    /// Whether what stands here is an IP packet of exactly so many bytes.
+    /// True if an IP packet of exactly `length` bytes starts here.
     fn is_ip_of(&self, length: usize) -> bool {
         let total = match self.byte(0).map(|first| first >> 4) {
             Some(4) => self.word(2).map(usize::from),
@@ -642,14 +648,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether routers may fragment an IP packet: it is IPv4 and does not forbid it.
+/// True if routers may fragment an IP packet: it is IPv4 and does not forbid it.
 pub fn may_be_fragmented(data: &[u8], l3: usize) -> bool {
     let is_ipv4 = data.get(l3).is_some_and(|first| first >> 4 == 4);
     let header = data.get(l3..).and_then(|ip| ipv4::Header::ref_from_prefix(ip).ok());
     header.is_some_and(|(header, _)| is_ipv4 && !header.dont_fragment())
 }
 
-/// The sum of the bytes of a packet from one place to another.
+/// Returns the checksum of the bytes of a packet between two offsets.
 pub fn sum_between(packet: &Packet, start: usize, end: usize) -> Sum {
     let (mut sum, mut place) = (Sum::new(), 0);
     for chunk in packet.chunks() {

@@ -1,6 +1,6 @@
-//! Real captures: what comes back through slice, network function and splice is what the network function makes of whole
-//! packets; and what the function sees are valid packets. They lie beside the repository (or where `TIDEGATE_DATA` says) and are
-//! skipped where they are absent.
+//! Real captures: packets after slice, network function and splice equal the packets that the network
+//! function makes of whole packets, and the network function sees valid packets. The captures lie next to
+//! the repository (or in the folder `TIDEGATE_DATA`), and are skipped if absent.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ const FUNCTIONS: &[&str] = &[
     "c :: Classifier(12/0800, -) -> MarkIPHeader(14) -> SrTCM(20KBps, 4000, 4000) -> j :: Null; c [1] -> j",
 ];
 
-/// How sliced packets are made.
+/// Arguments of the table and of Slice.
 const WAYS: &[(&str, &str)] = &[
     ("ENTRIES 4", ""),
     ("MARKER none", "THRESHOLD 100"),
@@ -36,7 +36,8 @@ const WAYS: &[(&str, &str)] = &[
     ("ENTRIES 1, TTL 1000", "THRESHOLD 0, TAIL false"),
 ];
 
-/// What leaves the last element of a chain behind a capture, and a handler's value; `None` where the capture cannot be read.
+/// Returns the packets that leave the last element of a chain after a capture, and the values of handlers;
+/// `None` if the capture cannot be read.
 fn run(capture: &Path, head: &str, chain: &str, handlers: &[&str]) -> Option<(Vec<Seen>, Vec<String>)> {
     let number = offer(Vec::new());
     let text =
@@ -46,7 +47,7 @@ fn run(capture: &Path, head: &str, chain: &str, handlers: &[&str]) -> Option<(Ve
     Some((collect(number), outcome.values.into_iter().map(Result::unwrap).collect()))
 }
 
-/// Only captures may be wrong.
+/// Asserts that an error is about an unreadable capture, not about the configuration.
 fn check_is_unreadable(text: &str) {
     assert!(text.contains("FromDump") && !text.contains("syntax"), "{text}");
 }
@@ -59,7 +60,8 @@ fn bytes(seen: &[Seen]) -> Vec<&[u8]> {
     seen.iter().map(|seen| &seen.bytes[..]).collect()
 }
 
-/// A function between two ends, and the statements in front: its packets come in at `c` and leave at `j`, if it has these.
+/// Returns a function between two chains, and the statements ahead of it: its packets enter at `c` and
+/// leave at `j`, if it has these elements.
 fn around(before: &str, function: &str, after: &str) -> (String, String) {
     match function.split_once(" -> j :: Null") {
         None => (String::new(), format!("{before}{function}{after}")),
@@ -73,7 +75,7 @@ fn joined_packets_are_what_the_function_makes_of_whole_ones() {
     let (mut captures, mut joined) = (0, 0);
     for file in found::files(&folder) {
         let mut found_some = false;
-        // Not all of the odd ones, and not all of each, are Ethernet.
+        // Not all of the odd captures are Ethernet, and not all of their packets.
         let is_odd = file.components().any(|part| part.as_os_str() == "odd");
         let fits =
             |function: &str| !is_odd || !["EtherMirror", "VLANEncap"].iter().any(|f| function.starts_with(f));

@@ -1,4 +1,4 @@
-//! Who asks how long packets are gets the answer for whole ones.
+//! Elements that read the length of packets get the length of the whole packet.
 
 mod around;
 mod frames;
@@ -31,7 +31,7 @@ fn packets(count: usize) -> Vec<Input> {
     (0..count).map(input).collect()
 }
 
-/// What leaves each of two sinks.
+/// Returns the packets that reach each of two sinks.
 fn run(chain: &str) -> [Vec<Vec<u8>>; 2] {
     run_with(packets(500), chain)
 }
@@ -80,7 +80,7 @@ fn what_is_longer_than_the_mtu_is_fragmented_or_answered_as_a_router_would() {
 
 #[test]
 fn rates_are_those_of_whole_packets() {
-    // 500 packets of some 700 bytes come at once.
+    // 500 packets of about 700 bytes arrive at once.
     for elements in [
         "m :: BandwidthRatedSplitter(100KBps); m[1] -> {} other; m",
         "MarkIPHeader(14) -> m :: SrTCM(20KBps, 40000, 40000); m[1] -> {} other; m[2] -> Discard; m",
@@ -99,7 +99,8 @@ fn rates_are_those_of_whole_packets() {
     assert!(whole == run("Slice(t) -> Queue(1000) -> BandwidthRatedUnqueue(1MBps) -> Splice(t)"));
 }
 
-/// Frames of these lengths of payload, datagrams and segments in turn; `is_whole` says that they must not be fragmented.
+/// Returns frames with these lengths of payload, datagrams and segments in turn; `is_whole` forbids
+/// fragmentation.
 fn of(lengths: &[usize], is_whole: bool) -> Vec<Input> {
     let input = |(number, &length): (usize, &usize)| {
         let mut bytes = match number % 2 {
@@ -139,7 +140,7 @@ fn no_more_is_parked_than_bytes_says() {
 
 #[test]
 fn what_crosses_may_be_changed_in_packets_of_several_slots() {
-    // The last byte is one that crosses.
+    // The last byte is in the part that crosses.
     let lengths = [1000, 3000, 9000, 40_000];
     let trick = "Trick(damage, 0)";
     let [whole, _] = run_with(of(&lengths[..1], false), trick);
@@ -161,7 +162,8 @@ fn packets_longer_than_longest_pass_whole() {
     }
 }
 
-/// The frames in their tunnel that leave as others do, and by the outputs for those that are too long; as bytes from the IP header on.
+/// Returns the frames in a tunnel that leave by the normal output, and the frames that leave by `output`
+/// because they are too long.
 fn in_tunnel(number: usize, mtu: usize, given: Vec<Input>, output: usize) -> [Vec<Vec<u8>>; 2] {
     let rest = if output == 1 { "s[2] -> Discard" } else { "s[1] -> Discard" };
     run_with(
@@ -174,7 +176,8 @@ fn in_tunnel(number: usize, mtu: usize, given: Vec<Input>, output: usize) -> [Ve
 
 #[test]
 fn the_mtu_is_for_the_frame_that_leaves() {
-    // What leaves by an output 1 may be fragmented, of what leaves by output 2 the sender has to send less.
+    // Packets that leave by output 1 may be fragmented. Packets that leave by output 2 are too long, and
+    // their sender has to send shorter packets.
     for (number, (name, tunnel)) in around::KNOWN.iter().enumerate() {
         let lengths = [600, 900, 1100, 1110, 1120, 1130, 1140, 1150, 1160, 1170, 1180, 1190, 1200, 1400];
         for is_whole in [false, true] {

@@ -1,4 +1,5 @@
-//! Sliced packets come back inside of tunnels: what leaves is what the tunnel makes of whole packets, or nothing.
+//! Sliced packets that return inside of tunnels: the packets that leave equal the tunnelled whole packets,
+//! or are dropped.
 
 mod around;
 mod frames;
@@ -16,7 +17,7 @@ use wire::{LinkType, MacAddr};
 
 const MARK: u8 = 63;
 
-/// A frame over IPv6.
+/// Returns a frame over IPv6.
 fn six(number: usize, length: usize) -> Vec<u8> {
     let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
     let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
@@ -27,7 +28,8 @@ fn six(number: usize, length: usize) -> Vec<u8> {
     builder.tos(number as u8).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
 }
 
-/// Frames of many kinds: short ones, sliced ones, odd ones, in several slots, with a trailer, and with wrong checksums or none.
+/// Returns frames of many kinds: too short to be sliced, sliced, unusual, in several slots, with a trailer,
+/// and with wrong checksums or none.
 fn mixed() -> Vec<Vec<u8>> {
     let lengths = [0, 1, 16, 17, 100, 458, 459, 700, 1001, 1400];
     let mut frames: Vec<_> =
@@ -46,7 +48,7 @@ fn mixed() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Those that are sliced, and nothing is behind the token.
+/// Returns the frames that are sliced and have no bytes after the token.
 fn sliced() -> Vec<Vec<u8>> {
     mixed()
         .into_iter()
@@ -54,7 +56,7 @@ fn sliced() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What goes through the function whole leaves as it would without us.
+/// Returns the frames that leave if whole packets go through the tunnel.
 fn of_all(tunnel: fn(&[u8]) -> Vec<u8>, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames.iter().map(|frame| tunnel(frame)).collect()
 }
@@ -96,12 +98,12 @@ fn payloads_come_back_inside_of_tunnels() {
 
 #[test]
 fn tunnels_may_be_inside_of_tunnels() {
-    // In 802.3, too.
+    // 802.3 has short lengths, and takes these frames, too.
     let frames: Vec<_> = mixed().into_iter().filter(|frame| frame.len() < 1300).collect();
     let mut tried = 0;
     for (outer, around) in KNOWN.iter().enumerate() {
         for inner in (0..KNOWN.len()).filter(|inner| (inner + outer) % 3 == 0) {
-            // Some take frames, others only IP packets.
+            // Some tunnels take frames, others only IP packets.
             if !fits(around.1, &KNOWN[inner].1(&frames[9])) {
                 continue;
             }
@@ -117,7 +119,7 @@ fn tunnels_may_be_inside_of_tunnels() {
     assert!(tried > 300, "{tried}");
 }
 
-/// Whether a tunnel can take a frame: it takes any, or the frame has an IP packet.
+/// True if a tunnel can take a frame: it takes any frame, or the frame has an IP packet.
 fn fits(tunnel: fn(&[u8]) -> Vec<u8>, frame: &[u8]) -> bool {
     let contains = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
     matches!(frame[12..14], [8, 0] | [0x86, 0xdd]) || contains(&tunnel(frame), frame)
@@ -131,7 +133,7 @@ fn large_packets_come_back_inside_of_tunnels() {
             let (seen, values, _) =
                 through("", slice, &format!("Trick(wrap, {number})"), &frames, &["t.changed"]);
             if *name == "802.3" && slice.is_empty() {
-                // Its lengths are below 1536.
+                // Lengths in 802.3 are below 1536.
                 assert_eq!((seen.len(), values[0]), (0, 4));
                 continue;
             }
@@ -140,7 +142,7 @@ fn large_packets_come_back_inside_of_tunnels() {
     }
 }
 
-/// Whether a token of one of the first payloads is anywhere in a frame.
+/// True if a token of one of the first payloads is anywhere in a frame.
 fn has_token(frame: &[u8]) -> bool {
     let seal = Seal::new([7; 16]);
     frame.windows(TOKEN).any(|bytes| seal.open(bytes.try_into().unwrap()).is_some())
@@ -155,7 +157,7 @@ fn no_token_leaves_in_what_cannot_be_changed() {
             let handlers = ["t.sliced", "t.hidden", "t.no_token", "t.spliced", "t.missing"];
             let (seen, values, outcome) = through(table, "", &function, &frames, &handlers);
             assert!(!seen.iter().any(|frame| has_token(frame)), "{name} {table}");
-            // By what is inside or, where nothing but the mark is seen, by that.
+            // The packets are recognized by their contents or, if only the mark can be seen, by the mark.
             let [sliced, hidden, no_token, ..] = values[..] else { panic!() };
             assert_eq!((sliced, values[3]), (hidden + no_token, 0), "{name} {table}: {values:?}");
             assert!(sliced > 15 && hidden + no_token == sliced, "{name} {table}: {values:?}");
@@ -170,7 +172,7 @@ fn what_is_encrypted_is_known_by_its_mark_or_missed() {
     let handlers = ["t.sliced", "t.no_token", "t.spliced", "t.waiting"];
     let (seen, values, _) = through("", "", "Trick(esp)", &frames, &handlers);
     assert_eq!((seen.len(), values[0], values[2]), (0, values[1], 0));
-    // There is nothing to know it by; the payloads go in their time.
+    // Nothing identifies the packets; their payloads expire later.
     let (seen, values, _) = through("MARKER none", "", "Trick(esp)", &frames, &handlers);
     assert_eq!((seen.len() as u64, values[3], values[1]), (values[0], values[0], 0));
 }
@@ -198,7 +200,7 @@ fn a_mark_inside_of_a_tunnel_from_outside_is_lost_or_comes_back() {
             let (seen, values, _) =
                 through(table, "", "Null", &marked, &["t.no_token", "t.remarked", "t.sliced"]);
             assert_eq!((seen.len(), values[0]), (4, 0), "{name}");
-            // In GTP-U and the like there is no room for one in the first.
+            // In GTP-U and similar tunnels, the first packet has no room for a token.
             assert!(values[1] + values[2] >= 3, "{name}: {values:?}");
             for ((seen, marked), plain) in seen.iter().zip(&marked).zip(&plain) {
                 assert!(seen == marked || seen == plain, "{name}\n{seen:02x?}\n{plain:02x?}");
@@ -271,7 +273,7 @@ proptest! {
         mut chain in proptest::collection::vec(0..KNOWN.len(), 0..4), last in proptest::option::of(0..CLOSED.len()),
         changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..3),
     ) {
-        // What is behind a token in one that is closed hides it in the next one.
+        // Data after a token in a closed tunnel hides the token in the next tunnel.
         chain.extend(last.map(|last| KNOWN.len() + last));
         let mut frame = datagram(1, 900, 0);
         chain.retain(|&number| {
@@ -284,9 +286,9 @@ proptest! {
         let changed: Vec<_> = changes.iter().map(|(place, byte)| format!("-> Trick(change, {})", u32::from(*place) << 8 | u32::from(*byte))).collect();
         let frames = sliced();
         let function = wraps.join(" -> ") + &changed.concat();
-        // Accounts for all packets, and panics nowhere.
+        // The report accounts for all packets, and nothing panics.
         let (seen, ..) = through("", "", &function, &frames, &[]);
-        // What has been changed may be what a walk finds tokens by, or the token itself.
+        // A change may affect the token, or the header by which a walk finds it.
         prop_assert!(!changes.is_empty() || !seen.iter().any(|frame| has_token(frame)));
     }
 
@@ -319,7 +321,7 @@ proptest! {
         for (table, slice) in [("", ""), ("MARKER none", "BYTES 50"), ("", "THRESHOLD 0, FRACTION 0.1")] {
             let table = format!("{table}, ENTRIES {entries}, TTL 3").trim_start_matches(", ").to_string();
             let (seen, values, _) = through(&table, slice, "Trick(reverse, 3)", &frames, &["t.remarked"]);
-            // Marks may be lost; everything else is somebody's own, byte for byte.
+            // Marks may be lost; all other packets are unchanged, byte for byte.
             let changed = seen.iter().filter(|frame| !frames.contains(frame)).count();
             prop_assert!(changed as u64 <= values[0], "{} {}", changed, values[0]);
         }

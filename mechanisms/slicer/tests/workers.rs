@@ -1,5 +1,5 @@
-//! Several workers: a network function that gives packets other addresses brings them back to another worker than the one that
-//! has their payload.
+//! Several workers: a network function that translates addresses brings packets back to another worker than
+//! the worker that has their payload.
 
 mod frames;
 
@@ -10,7 +10,7 @@ use testkit::Run;
 use testkit::elements::{Seen, collect, offer};
 use wire::tcp::flags::ACK;
 
-/// Packets of many flows, all worth slicing but every fifth.
+/// Returns packets of many flows, all of them worth slicing except every fifth.
 fn packets(count: usize) -> Vec<Vec<u8>> {
     let frame = |number: usize| match number % 5 {
         0 => datagram(number, 100, 0),
@@ -20,7 +20,7 @@ fn packets(count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(frame)
         .map(|mut frame| {
-            // Other ports for other flows; UDP without a checksum, TCP with a wrong one.
+            // Flows have different ports. UDP has no checksum, TCP a wrong one.
             let flow = frame.len() as u16 % 251;
             frame[L3 + 20..L3 + 22].copy_from_slice(&(3000 + flow).to_be_bytes());
             if frame[L3 + 9] == 17 {
@@ -37,10 +37,11 @@ fn write(file: &Path, frames: &[Vec<u8>]) {
     testkit::timed::write_capture(file, &packets);
 }
 
-/// What a translator on so many workers makes of them, whole or sliced, and how many were handed over.
+/// Returns the packets that a translator on `workers` workers makes of a capture, with `before` and `after`
+/// around it, the values of handlers, and the number of packets that were handed over.
 fn translated(workers: usize, capture: &Path, before: &str, after: &str) -> (Vec<Vec<u8>>, Vec<String>, u64) {
     let number = offer(Vec::new());
-    // What the translator has given other addresses comes back to the first worker, as from an interface with one queue.
+    // Translated packets return to the first worker, as from an interface with one queue.
     let text = format!(
         "t :: PayloadTable(ENTRIES 4096);
          nic :: InMemoryNic({}, LOOPS 1, STEERING rss) {before}
@@ -64,7 +65,7 @@ fn payloads_are_found_at_whichever_worker_has_them() {
     for workers in [1, 4] {
         let (mut whole, _, before) = translated(workers, &capture, "", "");
         let (mut seen, values, handed) = translated(workers, &capture, "-> Slice(t)", "-> Splice(t)");
-        // Three of four are at another worker then.
+        // Three of four packets are then at another worker than their payloads.
         assert!(workers == 1 || handed - before > 1000, "{before} {handed}");
         assert_eq!(values, ["1600", "1600", "0", "0", "0"]);
         whole.sort_unstable();

@@ -1,12 +1,13 @@
-//! Connections of workers that have too much to do, to those that have less.
+//! The policy that spreads connections of overloaded workers over less busy workers.
 //!
-//! Where there are many flows of about the same size, giving each to one worker is even, and the cheapest (FAJITA, 2024, found
-//! no gain from spraying there). So nothing is spread until a worker has hardly a moment to spare while others have. Then the
-//! largest of its connections are spread: as many as it takes, and as many of their packets as makes all workers equally
-//! busy. If that saves the worker no time, because its packets take hardly longer than handing them over, it ends again.
+//! If there are many flows of similar size, one worker per flow is even and cheapest (FAJITA, 2024, found
+//! no gain from spraying there). So nothing is spread until a worker is almost always busy while others are
+//! not. Then its largest connections are spread: as many connections as necessary, and as many of their
+//! packets as make all workers equally busy. If that saves the worker no time, because processing its
+//! packets takes hardly longer than handing them over, spreading ends again.
 //!
-//! Workers say how busy they are ([`Load`]); what follows from that is decided once per [`WINDOW`] ([`balance`]). Connections
-//! are known from one packet of each batch ([`connections`]).
+//! Workers report their load ([`Load`]); decisions are made once per [`WINDOW`] ([`balance`]). Connections
+//! are sampled by one packet of each batch ([`connections`]).
 
 mod balance;
 mod connections;
@@ -22,33 +23,36 @@ use crate::spray::Spray;
 use balance::{Balance, Usage};
 use connections::Connections;
 
-/// How long workers are watched before something is changed,
+/// The time for which workers are observed before a change.
 const WINDOW: Timestamp = Timestamp(500_000);
-/// and how many packets must have come in that time.
+/// The minimum number of packets in that time.
 const LEAST: u64 = 128;
-/// Packets that may wait for a worker without making it any busier: they keep it at work between two batches.
+/// The number of packets that may wait for a worker without counting as load: they keep it busy between two
+/// batches.
 const STOCK: u64 = 64;
 
-/// Spreads connections of busy workers.
+/// A policy that spreads connections of busy workers.
 pub struct Auto {
     spray: Spray,
     loads: Arc<[Load]>,
     connections: Connections,
     balance: Balance,
-    /// The flow of the last packet that was asked for, and its owner if it is chosen: packets of one come together.
+    /// The flow of the last packet that was asked for, and its owner if the flow is spread: packets of one
+    /// flow often come in a row.
     last: Option<(u32, Option<usize>)>,
-    /// Batches so far: which packet of each is looked at.
+    /// The number of batches so far, which selects the packet of a batch that is sampled.
     batches: usize,
-    /// What the workers had done when the window began, and when that was.
+    /// The work of each worker up to the beginning of the window, and the time of that beginning.
     before: Vec<Work>,
     began: Timestamp,
     usage: Vec<Usage>,
-    /// Packets since then.
+    /// The number of packets since the beginning of the window.
     came: u64,
 }
 
 impl Auto {
-    /// Spreads packets by these loads; `spray` says which, and where to if not all workers will do.
+    /// Creates the policy with the loads of the workers. `spray` says which packets are regular, and
+    /// selects cores if a flow is not spread over all workers.
     pub fn new(spray: Spray, loads: Arc<[Load]>) -> Auto {
         let workers = loads.len().max(1);
         Auto {
@@ -65,7 +69,7 @@ impl Auto {
         }
     }
 
-    /// Ends a window and changes what is spread.
+    /// Ends a window and changes the set of spread connections.
     #[cold]
     #[inline(never)]
     fn decide(&mut self, now: Timestamp) {
@@ -73,7 +77,8 @@ impl Auto {
         let is_first = !self.began.is_set();
         for ((load, before), usage) in self.loads.iter().zip(&mut self.before).zip(&mut self.usage) {
             let work = load.at(now);
-            // What counted as work may have been none.
+            // The busy time may decrease: the time since a worker's last report counts as work, and may
+            // turn out to have been idle.
             usage.nanoseconds = work.busy.saturating_sub(before.busy) as f32;
             usage.packets = work.packets.saturating_sub(before.packets) as f32;
             let each = usage.nanoseconds / usage.packets.max(1.0);

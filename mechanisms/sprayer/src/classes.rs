@@ -1,4 +1,4 @@
-//! Which packets are spread, and which of them change the state of their flow.
+//! The packets that are spread, and the packets that change the state of their flow.
 
 use std::ops::RangeInclusive;
 
@@ -7,25 +7,27 @@ use element::steering::transport;
 use wire::ip_protocol::{TCP, UDP};
 use wire::tcp::flags::{FIN, RST, SYN};
 
-/// The place of the flags in a TCP header.
+/// The offset of the flags in a TCP header.
 pub(crate) const FLAGS: usize = 13;
-/// The first bit of a QUIC packet: its header is a long one, which connections open with (RFC 9000, section 17.2).
+/// The first bit of a QUIC packet with a long header, which packets that open connections have (RFC 9000,
+/// section 17.2).
 const LONG_HEADER: u8 = 0x80;
-/// Bytes of a UDP header.
+/// The length of a UDP header in bytes.
 const UDP_HEADER: usize = 8;
 
-/// Packets that may be spread. TCP always; datagrams where the user says that their receivers do not mind order.
+/// The packets that may be spread. TCP is always included; datagrams are included if the user says that
+/// their receivers tolerate reordering.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
-    /// Ports, of either end, of UDP applications that do not mind order.
+    /// The ports, of either end, of UDP applications that tolerate reordering.
     pub udp_ports: Vec<RangeInclusive<u16>>,
-    /// Ports, of either end, of QUIC: packets with long headers are taken for those that open connections.
+    /// The ports, of either end, of QUIC: packets with long headers count as packets that open connections.
     pub quic_ports: Vec<RangeInclusive<u16>>,
 }
 
 impl Classes {
-    /// Whether a packet is of a kind that is spread, and does not open or close a connection. Fragments are not: they have no
-    /// ports to be told apart by.
+    /// True if a packet is regular: of a kind that is spread, and not opening or closing a connection.
+    /// Fragments are not regular, because they have no ports that would identify the flow.
     #[inline]
     pub fn is_regular(&self, packet: &Packet) -> bool {
         match transport(packet) {

@@ -1,41 +1,42 @@
-//! Each burst of a flow to the next core.
+//! The policy that sends each burst of a flow to the next core.
 //!
-//! Packets that follow each other closely stay on one core, so that they stay in order; behind a pause that is longer than what
-//! cores differ by, the flow may go on elsewhere (Kandula et al., "Dynamic Load Balancing Without Packet Reordering", 2007). What
-//! cores differ by has no bound, since one may stand still: so the flow stays, whatever the pause, while its core has not dealt with
-//! its last packet, and goes elsewhere only when no more may wait there.
+//! Packets that follow each other closely stay on one core, so they stay in order. After a pause longer
+//! than the difference between the delays of cores, the flow may change its core (Kandula et al., "Dynamic
+//! Load Balancing Without Packet Reordering", 2007). This difference has no bound, because a core may
+//! stall. So the flow stays, after a pause of any length, while its core has not processed its last packet,
+//! and leaves earlier only if the queue of the core is full.
 
 use element::steering::{Dispatch, Spread, Waiting};
 use element::{Packet, Timestamp};
 
 use crate::spray::Spray;
 
-/// Flows are told apart by so many places; those that share one share its core.
+/// The number of entries by which flows are distinguished; flows that share an entry share its core.
 const PLACES: usize = 1 << 14;
 
-/// Where a flow's last packet went, and when.
+/// The core of a flow's last packet, and its time.
 #[derive(Clone, Copy)]
 struct Last {
     core: u16,
     at: Timestamp,
 }
 
-/// Spreads bursts.
+/// A policy that spreads bursts.
 pub struct Flowlets {
     spray: Spray,
     gap: Timestamp,
     places: Vec<Option<Last>>,
-    /// What waits for each core.
+    /// The state of each core's queue.
     waiting: Vec<Waiting>,
 }
 
 impl Flowlets {
-    /// A flow may change core after a pause longer than `gap`.
+    /// Creates the policy; a flow may change its core after a pause longer than `gap`.
     pub fn new(spray: Spray, gap: Timestamp) -> Flowlets {
         Flowlets { spray, gap, places: vec![None; PLACES], waiting: Vec::new() }
     }
 
-    /// Whether the next packet of a flow is to follow the last one.
+    /// True if the next packet of a flow must follow the last one.
     #[inline]
     fn stays(&self, last: Last, now: Timestamp) -> bool {
         let waiting = self.waiting.get(usize::from(last.core)).copied().unwrap_or_default();

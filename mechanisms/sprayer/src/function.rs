@@ -1,9 +1,10 @@
-//! Network functions of one's own: the paper's programming model (sections 3.2 to 3.4, Table 2, Figure 5).
+//! User-defined network functions: the paper's programming model (sections 3.2 to 3.4, Table 2, Figure 5).
 //!
-//! A [`Function`] has a part for packets that open and close connections, which come to the worker that the connection belongs
-//! to and may change its state, and one for all others, which are handled wherever they are and only read it. The
-//! compiler sees to it: the latter gets [`Flows`] that it cannot change. [`class`] makes an element class of a function, for
-//! configurations like any other one; without `--steering spray` it does the same, each flow at its worker.
+//! A [`Function`] has a handler for connection packets, which come to the worker that owns the connection
+//! and may change its state, and a handler for regular packets, which are handled on any worker and only
+//! read the state. The compiler enforces this: the latter handler gets [`Flows`] that it cannot change.
+//! [`class`] makes an element class of a function, for use in configurations like any other class. Without
+//! `--steering spray` the function does the same, and the packets of a flow are all handled by its worker.
 //!
 //! | here | in Table 2 |
 //! | --- | --- |
@@ -12,11 +13,12 @@
 //! | [`Flows::get_local_flow`], [`Flows::update_local_flow`] | `get_local_flow` |
 //! | [`Flows::get_flow`], [`Flows::get_flows`] | `get_flow` |
 //!
-//! What else there is to do about flows is done around the function: the states of a batch's flows are looked up together, and
-//! packets of unknown flows are treated as those that open connections. When flows were last seen is known from all workers, and
-//! flows that nobody sees end. A connection is closed by RST, or by FIN from both ends; its state stays readable for
-//! [`flow::LINGER`] then, for packets that are still on their way. Of a connection with one entry only one end is seen,
-//! and the other one may go on behind its FIN: such a connection ends with RST, or when nobody sees it.
+//! The rest of the work with flows is done outside of the function. The states of the flows of a batch are
+//! looked up together, and packets of unknown flows are treated as connection packets. The time at which a
+//! flow was last seen is known from all workers, and flows without packets end. A connection is closed by
+//! RST, or by FIN from both ends; its state then stays readable for [`flow::LINGER`], for packets that are
+//! still in flight. If a connection has one entry, only one end is seen, and the other end may go on after
+//! its FIN: such a connection ends with RST, or when it has been without packets for long enough.
 //!
 //! `examples/own-nf` has two functions, and a program with them.
 
@@ -31,48 +33,51 @@ use wire::FiveTuple;
 pub use flows::Flows;
 pub use running::{FLOWS, class};
 
-/// A network function: one for each worker's copy of the element.
+/// A network function, with one instance for each worker's copy of the element.
 pub trait Function: Sized + Send + 'static {
-    /// What is kept of a flow: numbers, at most 64 bytes.
+    /// The state of a flow: numbers, at most 64 bytes.
     type State: Plain + Send + Sync + 'static;
 
-    /// A function from the element's arguments. What it needs otherwise than usual it says in `needs`.
+    /// Creates a function from the element's arguments. Requirements that differ from the defaults are
+    /// written to `needs`.
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Self;
 
-    /// Handles packets of connections that belong to this worker: those that open or close one (TCP's SYN, FIN and RST), and
-    /// those of flows without state, several of which may come for one flow.
+    /// Handles packets of connections that this worker owns: packets that open or close a connection (TCP's
+    /// SYN, FIN and RST), and packets of flows without state, several of which may come for one flow.
     fn connection_packets(
         &mut self,
         flows: &mut Flows<'_, Self::State>,
         packets: &mut [FlowPacket<Self::State>],
     );
 
-    /// Handles all other packets, whichever worker their flow belongs to. [`FlowPacket::state`] is there, unless the function
-    /// keeps none.
+    /// Handles all other packets, of flows of any worker. [`FlowPacket::state`] is present, unless the
+    /// function keeps no state.
     fn regular_packets(&mut self, flows: &Flows<'_, Self::State>, packets: &mut [FlowPacket<Self::State>]);
 
-    /// A flow of this worker has ended that had this state: it was idle, or closed for long enough. It is not called for flows
-    /// that the function itself removes.
+    /// Called when a flow of this worker with this state has ended, because it was idle, or closed for long
+    /// enough. Not called for flows that the function itself removes.
     fn flow_ended(&mut self, _state: &Self::State) {}
 
-    /// The value of a read handler of the class, of this worker alone: whether several workers' are added up, the class says.
+    /// Returns the value of a read handler of the class, for this worker alone; the class says whether the
+    /// values of several workers are added up.
     fn read(&self, _name: &str) -> Option<String> {
         None
     }
 }
 
-/// What a function needs.
+/// The requirements of a function.
 #[derive(Clone, Debug)]
 pub struct Needs {
-    /// Flows that each worker has room for; one with two entries counts twice. 0 for a function without state: packets are all
-    /// regular then, and nothing is looked up.
+    /// The number of flows for which each worker has room; a flow with two entries counts twice. 0 for a
+    /// function without state: all packets are regular then, and nothing is looked up.
     pub flows: usize,
-    /// How long nobody sees a flow before it ends.
+    /// The time without packets after which a flow ends.
     pub timeout: Timestamp,
-    /// What the function does to packets, but for the state of flows. At first that is not known, so that nobody relies
-    /// on anything; a function that leaves packets as they are may take [`Effects::opaque`] away. Whoever changes addresses
-    /// and sees to it that replies belong to the flow's worker ([`Flows::is_home`]) says so in [`Effects::chooses_home`];
-    /// otherwise all is done by one worker.
+    /// The effects of the function on packets, except the state of flows. By default they are unknown, so
+    /// that no mechanism relies on them; a function that does not change packets may remove
+    /// [`Effects::opaque`]. A function that changes addresses and ensures that replies belong to the flow's
+    /// worker ([`Flows::is_home`]) declares it in [`Effects::chooses_home`]; otherwise all work is done by
+    /// one worker.
     pub effects: Effects,
 }
 
@@ -95,41 +100,41 @@ impl Default for Needs {
     }
 }
 
-/// A packet, and what becomes of it.
+/// A packet, and its fate.
 pub struct FlowPacket<S> {
     /// The packet.
     pub packet: Packet,
-    /// The flow that it came with.
+    /// The flow with which it arrived.
     pub flow: FiveTuple,
-    /// TCP's flags, 0 if it is something else or a fragment.
+    /// The TCP flags; 0 for other protocols and fragments.
     pub flags: u8,
-    /// The input that it came by.
+    /// The input at which it arrived.
     pub input: usize,
-    /// Its flow's state, for a regular packet.
+    /// The state of its flow, for a regular packet.
     pub state: Option<S>,
-    /// What becomes of it: at first, it leaves by the output with its input's number.
+    /// The fate of the packet. By default, it leaves at the output with the number of its input.
     pub verdict: Verdict,
-    /// The worker that it belongs to.
+    /// The worker that owns its flow.
     owner: usize,
     way: Way,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves by this output.
+    /// The packet leaves at this output.
     Output(usize),
-    /// It ends.
+    /// The packet is dropped.
     Drop(DropReason),
 }
 
-/// Who handles a packet.
+/// The handler of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// This worker: [`Function::connection_packets`].
+    /// [`Function::connection_packets`] at this worker.
     Connection,
-    /// This worker: [`Function::regular_packets`].
+    /// [`Function::regular_packets`] at this worker.
     Regular,
-    /// The worker that it belongs to.
+    /// The worker that owns its flow.
     Home,
 }

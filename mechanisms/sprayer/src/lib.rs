@@ -1,21 +1,22 @@
-//! Sprayer: one flow on all cores.
+//! Sprayer: the packets of one flow on all cores.
 //!
-//! Interfaces give each flow to one core (receive-side scaling), so one large flow has one core, and a few flows are spread
-//! unevenly. Spraying gives packets to cores instead. Packets that open and close a connection go to the core that has
-//! the flow's state; all others are handled wherever they are, and only read it (Sadok et al., "A Case for Spraying Packets in
+//! Interfaces give each flow to one core (receive-side scaling). So a single large flow uses one core, and
+//! a few flows are spread unevenly. Spraying gives packets to cores instead. Connection packets, which open
+//! or close a connection, go to the core that owns the state of the flow. Regular packets are all others:
+//! they are handled on any core, and only read the state (Sadok et al., "A Case for Spraying Packets in
 //! Software Middleboxes", HotNets 2018).
 //!
-//! | policy | a regular packet goes |
+//! | policy | destination of a regular packet |
 //! | --- | --- |
-//! | [`Spray`] | to each core in turn, or to each of a few that the flow has |
-//! | [`Flowlets`] | where the one before it went, unless there was a pause between them |
-//! | [`Auto`] | to the core that its flow belongs to; where that has more to do than others, to those, if its flow is large |
+//! | [`Spray`] | each core in turn, or each of the few cores of its flow in turn |
+//! | [`Flowlets`] | the core of the flow's last packet, unless there was a pause between them |
+//! | [`Auto`] | the owner of the flow; less busy cores, if the owner is overloaded and the flow is large |
 //!
-//! [`function`] is for network functions of one's own, which keep state of flows that are spread.
+//! [`function`] is for user-defined network functions, which keep state of flows that are spread.
 //!
-//! The engine asks for a core where packets come from one place or from an interface that has not spread them already
-//! ([`element::steering::Spread`]). Flow state is in [`flow::CoreStates`]; elements that have some find that of flows of other
-//! cores, and send packets home that they find nothing for.
+//! The engine asks for a core if packets come from a single place, or from an interface that has not spread
+//! them already ([`element::steering::Spread`]). Flow state is in [`flow::CoreStates`]. Elements with flow
+//! state read the state of flows that other cores own, and send packets home for which they find no state.
 
 mod auto;
 mod classes;
@@ -35,33 +36,33 @@ pub use classes::Classes;
 pub use flowlets::Flowlets;
 pub use spray::Spray;
 
-/// Which packets are spread, and how.
+/// The settings that say which packets are spread, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// How.
+    /// The policy.
     pub policy: Policy,
-    /// Cores that one flow is spread over, chosen by its hash; all if there are none.
+    /// The number of cores that a flow is spread over, chosen by its hash; 0 for all cores.
     pub cores: usize,
-    /// Which packets.
+    /// The packets that are spread.
     pub classes: Classes,
-    /// Whether packets leave in the order in which they came.
+    /// True if packets leave in the order in which they arrived.
     pub keeps_order: bool,
 }
 
-/// How packets are spread.
+/// The policy that selects the core of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Each packet for itself.
+    /// Each packet is spread independently.
     #[default]
     Spray,
-    /// A flow may change core after a pause of this length.
+    /// A flow may change its core after a pause of this length.
     Flowlets(Timestamp),
-    /// Large connections of workers that have more to do than others.
+    /// Large connections of workers that are busier than others are spread.
     Auto,
 }
 
 impl Settings {
-    /// For the engine.
+    /// Returns the settings as a trait object for the engine.
     pub fn spreading(self) -> Arc<dyn Spreading> {
         Arc::new(self)
     }

@@ -19,12 +19,12 @@ fn tcp(flow: u16, flags: u8) -> Builder {
     Builder::tcp(from, to, flags)
 }
 
-/// Nobody is busy.
+/// Returns loads of idle workers.
 fn loads() -> Arc<[Load]> {
     (0..WORKERS).map(|_| Load::default()).collect()
 }
 
-/// Asks for the workers of packets, one after the other, so many nanoseconds apart.
+/// Returns the workers of packets, which come one after the other, `pause` nanoseconds apart.
 fn workers(settings: Settings, pause: i64, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<usize> {
     let mut pool = Pool::new(64 << 20).unwrap();
     let mut spread = settings.spread(0, &loads());
@@ -49,7 +49,7 @@ fn owner(bytes: &[u8]) -> usize {
     Rss::new(WORKERS).worker_of_frame(bytes, wire::LinkType::Ethernet)
 }
 
-/// Whether each worker has so many of them, or nearly.
+/// True if each worker has about `each` packets.
 fn are_even(workers: &[usize], each: usize) -> bool {
     shares(workers).iter().all(|share| share.abs_diff(each) <= 2)
 }
@@ -60,12 +60,12 @@ fn shares(workers: &[usize]) -> Vec<usize> {
 
 #[test]
 fn one_connection_goes_to_all_workers_evenly() {
-    // Checksums are all the same: nothing depends on them.
+    // All checksums are equal: nothing depends on them.
     let all = workers(Settings::default(), 100, (0..1000).map(|_| built(tcp(1, ACK | PSH))));
     assert!(are_even(&all, 250), "{:?}", shares(&all));
 }
 
-/// As data and acknowledgments do.
+/// Tests flows that alternate, as data and acknowledgments do.
 #[test]
 fn connections_that_take_turns_go_to_all_workers() {
     for (together, cores) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
@@ -101,7 +101,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     let (from, to) = ends(5);
     let datagram = built(Builder::udp(from, to));
     let mut fragment = built(tcp(5, ACK));
-    // More follow.
+    // More fragments follow.
     fragment[20] |= 0x20;
     for packet in [&datagram, &fragment] {
         let all = workers(Settings::default(), 100, (0..100).map(|_| packet.clone()));
@@ -110,7 +110,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     let udp = || Classes { udp_ports: vec![443..=443], ..Classes::default() };
     let settings = || Settings { classes: udp(), ..Settings::default() };
     assert!(are_even(&workers(settings(), 100, (0..100).map(|_| datagram.clone())), 25));
-    // QUIC: packets with a long header open connections.
+    // QUIC packets with a long header open connections.
     let quic = |first: u8| {
         let builder = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         builder.build(&[first; 20]).unwrap()
@@ -140,7 +140,7 @@ fn a_flow_has_so_many_workers() {
 
 #[test]
 fn a_burst_stays_together() {
-    // Five packets in a row, then a pause.
+    // Five consecutive packets, then a pause.
     let mut pool = Pool::new(64 << 20).unwrap();
     let settings = Settings { policy: Policy::Flowlets(Timestamp(1000)), ..Settings::default() };
     let (mut spread, owner) = (settings.spread(0, &loads()), Rss::new(WORKERS));

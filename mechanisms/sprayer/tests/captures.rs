@@ -1,5 +1,6 @@
-//! Captures through network functions: whatever way packets come to however many workers, the same come out. The captures lie
-//! beside the repository (or where `TIDEGATE_DATA` says); without them there is a made one alone.
+//! Captures through network functions: the output is the same for each policy and number of workers. The
+//! captures lie next to the repository (or in the folder `TIDEGATE_DATA`); without them, only a made
+//! capture is used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tidegate_sprayer::{Policy, Settings};
 use wire::build::Builder;
 use wire::{LinkType, MacAddr};
 
-/// Packets of each capture that are looked at: all of most.
+/// The maximum number of packets of a capture that are used, which is all packets of most captures.
 const MOST: usize = 4000;
 
 type Way = (&'static str, Option<fn() -> Arc<dyn Spreading>>);
@@ -29,7 +30,7 @@ fn with(policy: Policy) -> Arc<dyn Spreading> {
     Settings { policy, ..Settings::default() }.spreading()
 }
 
-/// Workers, and how packets come to them.
+/// Returns numbers of workers and policies, with names.
 fn ways() -> impl Iterator<Item = (String, Run)> {
     [1, 2, 4].into_iter().flat_map(|workers| {
         WAYS.into_iter().map(move |(name, spreading)| {
@@ -48,12 +49,12 @@ fn captures() -> Vec<(String, Vec<Input>)> {
     if files.is_empty() {
         println!("skipped: no captures at {}", folder.display());
     }
-    // What cannot be read is not what this is about.
+    // Captures that cannot be read are skipped.
     let read = files.iter().filter_map(|file| Some((file.display().to_string(), ip_packets(file)?)));
     read.chain([("made".to_string(), made())]).filter(|(_, packets)| !packets.is_empty()).collect()
 }
 
-/// The IP packets of an Ethernet capture.
+/// Returns the IP packets of an Ethernet capture.
 fn ip_packets(file: &Path) -> Option<Vec<Input>> {
     let mut reader = capture::Reader::open(file).ok()?;
     let mut packets = Vec::new();
@@ -71,7 +72,7 @@ fn input(bytes: Vec<u8>, time: Timestamp) -> Input {
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), None, None] }
 }
 
-/// A few long connections and many short ones, and datagrams.
+/// Returns packets of a few long connections and many short connections, and datagrams.
 fn made() -> Vec<Input> {
     let mut random = fastrand::Rng::with_seed(8);
     let mut next: HashMap<u16, u32> = HashMap::new();
@@ -92,12 +93,13 @@ fn made() -> Vec<Input> {
     packets.collect()
 }
 
-/// What comes out of a chain with `SOURCE` and `SINK`.
+/// Returns the packets that leave a chain with `SOURCE` and `SINK`.
 fn run(how: Run, packets: &[Input], chain: &str) -> Vec<Seen> {
     run_and_report(how, packets, chain).0
 }
 
-/// The same, and how many packets left behind others that came after them although order was to be kept.
+/// Does what [`run`] does, and also returns the number of packets that left after later packets although
+/// order was to be kept.
 fn run_and_report(how: Run, packets: &[Input], chain: &str) -> (Vec<Seen>, u64) {
     let exchange = offer(vec![packets.to_vec()]);
     let text = chain.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
@@ -107,7 +109,7 @@ fn run_and_report(how: Run, packets: &[Input], chain: &str) -> (Vec<Seen>, u64) 
     (collect(exchange), outcome.report.workers.iter().map(|worker| worker.late).sum())
 }
 
-/// Functions that choose nothing: every packet becomes the same.
+/// Functions without choices: each packet becomes the same packet.
 #[test]
 fn the_same_packets_come_out() {
     let chains = [
@@ -135,7 +137,7 @@ fn the_same_packets_come_out() {
     }
 }
 
-/// Packets of each flow leave in the order in which they came, although all workers have some of them.
+/// Packets of each flow leave in order of arrival, although all workers have some of them.
 #[test]
 fn order_is_kept_where_it_shall_be() {
     let keep: [fn() -> Arc<dyn Spreading>; 3] = [
@@ -147,7 +149,8 @@ fn order_is_kept_where_it_shall_be() {
         || Settings { keeps_order: true, policy: Policy::Auto, ..Settings::default() }.spreading(),
     ];
     let firewall = "SOURCE -> Strip(14) -> CheckIPHeader -> IPFilter(deny dst port 443, allow all) -> SINK";
-    // Connections that are in it when the capture begins are unknown at first: their packets go to their worker.
+    // Connections that are open when the capture begins are unknown at first: their packets go to their
+    // worker.
     let keeper = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: IPClassifier(tcp or udp, -); c[1] -> SINK;
         c[0] -> [0] nat :: IPRewriter(keep 0 1, drop) -> SINK; Idle -> [1] nat[1] -> SINK";
     for ((capture, packets), chain) in
@@ -163,7 +166,7 @@ fn order_is_kept_where_it_shall_be() {
             for how in [Run::trace(), Run::real()] {
                 for spreading in keep {
                     let (seen, late) = run_and_report(how.on(workers).spread(spreading), packets, chain);
-                    // A worker that the machine lets stand still for long is not waited for.
+                    // A worker that the operating system suspends for long is not waited for.
                     let is_trace = how.clock == Run::trace().clock;
                     assert!(late == 0 || !is_trace, "{capture}: {late} late on {workers} workers");
                     assert!(late > 0 || flows(seen) == expected, "{capture}: {workers} workers, {how:?}");
@@ -173,10 +176,10 @@ fn order_is_kept_where_it_shall_be() {
     }
 }
 
-/// A translator chooses ports: the same packets, with ports renamed one to one.
+/// A translator chooses ports: the packets are the same, with ports renamed one to one.
 #[test]
 fn translations_are_the_same_but_for_the_ports() {
-    // Fragments have no ports to find their flow's worker by.
+    // Fragments have no ports that would identify their flow's worker.
     let chain = "SOURCE -> Strip(14) -> CheckIPHeader -> IPReassembler -> c :: IPClassifier(tcp or udp, -);
         c[0] -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop); c[1] -> Discard;
         nat[0] -> SINK; Idle -> [1] nat[1] -> Discard";
@@ -191,7 +194,7 @@ fn translations_are_the_same_but_for_the_ports() {
             let mut names = (HashMap::new(), HashMap::new());
             for (one, other) in expected.iter().zip(&seen) {
                 assert_eq!(without_port(one), without_port(other), "{}", at());
-                // Of those that were put together, several may be the same but for the port.
+                // Several reassembled packets may differ in the port only.
                 if one.id == 0 {
                     continue;
                 }
@@ -203,7 +206,7 @@ fn translations_are_the_same_but_for_the_ports() {
     }
 }
 
-/// Protocol, ends; fragments behind the first have no ports.
+/// Returns protocol and ends of a packet; fragments after the first have no ports.
 fn flow(seen: &Seen) -> Vec<u8> {
     let start = usize::from(seen.bytes[0] & 15) * 4;
     let is_later = u16::from_be_bytes([seen.bytes[6], seen.bytes[7]]) & 0x1fff != 0;
@@ -211,7 +214,7 @@ fn flow(seen: &Seen) -> Vec<u8> {
     [&seen.bytes[9..10], &seen.bytes[12..20], ports].concat()
 }
 
-/// A packet without its source port and without transport checksum.
+/// Returns a packet without its source port and without transport checksum.
 fn without_port(seen: &Seen) -> (u32, Vec<u8>) {
     let mut bytes = seen.bytes.clone();
     let start = usize::from(bytes[0] & 15) * 4;

@@ -1,5 +1,5 @@
-//! How far packets of a connection come too late where no order is kept, when a worker stands still: in each way of spreading, from
-//! a source that can wait and from one that cannot, as an interface.
+//! The displacement of late packets of a connection where order is not kept, when a worker stalls: with
+//! each policy, from a source that can wait and from a source that cannot wait, such as an interface.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ static CLASSES: &[&Class] = &[
         name: "Log",
         ports: "1/0",
         processing: "h",
-        // Every worker has one.
+        // Every worker has a copy.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: build_log,
         ..Class::DEFAULT
@@ -41,15 +41,15 @@ const fn source(name: &'static str, notes: Notes) -> Class {
     Class { name, ports: "0/1", processing: "h", args: ARGS, notes, build: build_source, ..Class::DEFAULT }
 }
 
-/// What the copies of these elements have in common.
+/// The state that all copies of these elements share.
 #[derive(Default)]
 struct Common {
-    /// The numbers of the packets that have come to the end, in this order.
+    /// The numbers of the packets that have arrived at the end, in order of arrival.
     log: Mutex<Vec<u32>>,
-    /// How many there are, and how many there will be.
+    /// The number of packets that have arrived, and the number that will arrive.
     ended: AtomicU64,
     all: AtomicU64,
-    /// The second worker has stood still.
+    /// True if the stall of the second worker is over.
     is_over: AtomicBool,
 }
 
@@ -57,10 +57,10 @@ fn common(args: &Args<'_>) -> Arc<Common> {
     args.setup.common.get_or_make(usize::MAX, Common::default)
 }
 
-/// Logs of runs, by the number that the source was given.
+/// The logs of runs, by the number that was given to the source.
 static LOGS: Mutex<Vec<(u64, Vec<u32>)>> = Mutex::new(Vec::new());
 
-/// Sends packets of one connection, which belongs to the first worker, as fast as it can.
+/// A source that sends packets of one connection, which the first worker owns, as fast as it can.
 struct Source {
     common: Arc<Common>,
     connection: u16,
@@ -118,7 +118,8 @@ impl Element for Source {
     }
 }
 
-/// The second worker stands still with its first packets until the others are through, or come no further where the source waits.
+/// An element that stalls the second worker with its first packets, until the other packets are through,
+/// or, if the source waits, until they stop.
 struct Stall {
     common: Arc<Common>,
     waits: bool,
@@ -136,7 +137,7 @@ impl Element for Stall {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // What each packet takes makes it worth while to spread.
+        // Processing takes long enough to make spreading worthwhile.
         (0..batch.len() * 1_000).for_each(|n| _ = std::hint::black_box(n));
         if cx.worker().0 != 1 || self.common.is_over.swap(true, Ordering::AcqRel) {
             return;
@@ -152,7 +153,7 @@ impl Element for Stall {
     }
 }
 
-/// Where packets end.
+/// The element at which packets end.
 struct Log(Arc<Common>);
 
 fn build_log(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -175,16 +176,16 @@ impl Element for Log {
 }
 
 const BURST: u64 = 32;
-/// Makes a way of spreading.
+/// A function that makes a policy.
 type Way = fn() -> Arc<dyn Spreading>;
 const SPRAY: Way = || Settings::default().spreading();
-/// Behind each batch the connection may go elsewhere.
+/// The connection may change its core after each batch.
 const FLOWLETS: Way =
     || Settings { policy: Policy::Flowlets(Timestamp(1)), ..Settings::default() }.spreading();
 const AUTO: Way = || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
 const WAYS: [(&str, Way); 3] = [("spray", SPRAY), ("flowlet", FLOWLETS), ("auto", AUTO)];
 
-/// Sends so many packets; by how many the worst has come too late, and the outcome.
+/// Sends packets; returns the largest displacement of a packet, and the outcome.
 fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, Outcome) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let exchange = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -194,7 +195,7 @@ fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, 
     let outcome = how.text(&text, &["displaced", "displaced_most"]).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let mut logs = LOGS.lock().unwrap();
-    // The copies of the source at other workers have nothing to tell.
+    // Copies of the source at other workers have empty logs.
     let log = logs.extract_if(.., |(of, log)| *of == exchange && !log.is_empty()).next().unwrap().1;
     let (mut last, mut worst) = (0, 0);
     for &number in &log {
@@ -231,7 +232,8 @@ fn packets_of_interfaces_that_are_late_are_few() {
         for workers in [2, 4] {
             let (worst, outcome) = displaced("Interface", 30_000, (workers, way));
             for worker in &outcome.report.workers {
-                // What stands in the ring of a worker is late by as long as that stands still; no more than this stands there.
+                // Packets in the ring of a worker are delayed as long as that worker stalls; no more
+                // packets than this are in the ring.
                 assert!(worker.waited < 256 + BURST, "{name}, {workers} workers: {worker:?}");
                 assert_eq!(worker.displaced_most, None);
             }
@@ -245,7 +247,8 @@ fn packets_of_interfaces_that_are_late_are_few() {
 
 #[test]
 fn a_flow_stays_where_its_packets_stand() {
-    // As many as may wait in a ring, so that the connection need not go elsewhere. The worker stands still for far longer than the gap.
+    // As many packets as may wait in a ring, so the connection need not change its core. The worker stalls
+    // for far longer than the gap.
     for source in ["Capture", "Interface"] {
         for workers in [2, 4] {
             let (worst, _) = displaced(source, 200, (workers, FLOWLETS));

@@ -1,6 +1,7 @@
-//! The examples of `configs` on captures: whatever way packets come to however many workers, the same leave, but for what is
-//! chosen while they run. Captures lie beside the repository (or where `TIDEGATE_DATA` says); without them, and for
-//! the routers, whose hosts are no others', there are those of the examples alone.
+//! The examples of `configs` on captures: the packets that leave are the same for each policy and number of
+//! workers, except values that are chosen at run time. Captures lie next to the repository (or in the
+//! folder `TIDEGATE_DATA`). Without them, and for the routers, whose hosts occur in no other captures, only
+//! the captures of the examples are used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -14,10 +15,10 @@ use tidegate_sprayer::{Policy, Settings};
 use wire::ip_protocol::{ICMP, TCP, UDP};
 use wire::{Layers, LinkType};
 
-/// Packets of each capture that are looked at.
+/// The maximum number of packets of a capture that are used.
 const MOST: usize = 1000;
 
-/// The address that translators of the examples give.
+/// The outer address of the examples' translators.
 const OUTER: [u8; 4] = [192, 0, 2, 1];
 
 type Way = fn() -> Arc<dyn Spreading>;
@@ -43,17 +44,18 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A capture for the examples: its first packets, and who in it is a client, and a server.
+/// A capture for the examples: its first packets, and the addresses of a client and a server in it.
 struct Trace {
     name: String,
     file: PathBuf,
-    /// The same without what goes to the client: answers that were recorded are to ports that no translator has chosen.
+    /// The capture without packets to the client: recorded answers go to ports that no translator has
+    /// chosen.
     one_sided: PathBuf,
     client: Ipv4Addr,
     server: Ipv4Addr,
 }
 
-/// Found captures, cut, and that of the examples.
+/// Returns the captures that were found, cut, and the capture of the examples.
 fn traces(folder: &Path) -> Vec<Trace> {
     let beside = repository().join("../shared/data");
     let found = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("traces");
@@ -68,7 +70,8 @@ fn traces(folder: &Path) -> Vec<Trace> {
     files.iter().enumerate().filter_map(cut).collect()
 }
 
-/// Writes the first packets of an Ethernet capture to another file. `None` for what is none, or nothing that talks.
+/// Writes the first packets of an Ethernet capture to another file. `None` if the file is no Ethernet
+/// capture, or no hosts communicate in it.
 fn cut(from: &Path, to: PathBuf) -> Option<Trace> {
     let mut reader = capture::Reader::open(from).ok()?;
     let (mut packets, mut talks) = (Vec::new(), HashMap::new());
@@ -105,10 +108,10 @@ fn cut(from: &Path, to: PathBuf) -> Option<Trace> {
     })
 }
 
-/// Of each file the flows, of each flow the packets.
+/// The files, with the flows of each file and the packets of each flow.
 type Files = Vec<Vec<Vec<Vec<u8>>>>;
 
-/// An example that reads a capture, and the files that it writes.
+/// An example that reads a capture, with the files that it writes.
 struct Example {
     name: String,
     text: String,
@@ -117,7 +120,8 @@ struct Example {
 
 fn examples() -> Vec<Example> {
     let entries = std::fs::read_dir(repository().join("configs")).unwrap().map(|entry| entry.unwrap().path());
-    // That of all five mechanisms merges segments, brings flows together and cannot be spread; its own test compares it.
+    // The example of all five mechanisms merges segments, joins flows and cannot be spread; a test of its
+    // own compares it.
     let configurations = entries
         .filter(|path| path.extension().is_some_and(|end| end == "click"))
         .filter(|path| path.file_stem().is_some_and(|name| name != "all"));
@@ -148,7 +152,7 @@ impl Example {
         ["nat", "gateway"].contains(&&*self.name)
     }
 
-    /// With a capture in the place of its own, and its output in a folder.
+    /// Returns the configuration with another capture in place of its own, and its output in a folder.
     fn on(&self, trace: &Trace, folder: &Path) -> String {
         let mut text = self.text.clone();
         for file in &self.files {
@@ -162,8 +166,9 @@ impl Example {
             .replace("$ROUNDS 1000", "$ROUNDS 2")
     }
 
-    /// What it writes on that trace: of each file, what each flow sends, with the names that were chosen taken away. Which
-    /// flow is which is not said then, so two runs are the same if one's flows can be named as the other's are.
+    /// Runs the example on a capture. Returns the packets of each flow of each output file, without values
+    /// that were chosen at run time. Flows are not named, so two runs are equal if the flows of one can be
+    /// renamed to the flows of the other.
     fn run(&self, how: Run, trace: &Trace, folder: &Path) -> Files {
         let outcome = how.text(&self.on(trace, folder), &[]);
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {how:?}: {error}", self.name));
@@ -182,8 +187,9 @@ impl Example {
         self.files.iter().map(flows).collect()
     }
 
-    /// The flow of a packet, and what it is without what was chosen while the example ran: a translator's port or identifier, a
-    /// balancer's server, a token, and the identification of errors that were made here.
+    /// Returns the flow of a packet, and the packet without values that were chosen at run time: a
+    /// translator's port or identifier, a balancer's server, a token, and the identification of errors that
+    /// were made in the run.
     fn unnamed(&self, bytes: &[u8], link: LinkType) -> (Vec<u8>, Vec<u8>) {
         let layers = Layers::locate(bytes, link);
         let mut packet = bytes.to_vec();
@@ -203,7 +209,7 @@ impl Example {
         let is_outer = |at: usize| bytes.get(at..at + 4) == Some(&OUTER[..]);
         let mut flow = [&[protocol][..], &bytes[ip + 12..ip + 20]].concat();
         if is_error {
-            // What they quote was translated too.
+            // The quoted packet was translated, too.
             blank(ip + 4, ip + 6);
             blank(ip + 10, ip + 12);
             blank(l4 + 2, usize::MAX);
@@ -227,7 +233,7 @@ impl Example {
             blank(sum, sum + 2);
         }
         if self.name == "slicer" && bytes[ip + 1] >> 2 == 63 {
-            // What crosses carries tokens, which say which worker has the payload.
+            // Sliced packets carry tokens, which encode the worker that has the payload.
             let token = layers.payload.unwrap_or(usize::MAX);
             blank(token, token.saturating_add(16));
             blank(sum, sum + 2);
@@ -253,11 +259,12 @@ fn for_each(check: impl Fn(&Example, &Trace, &Path)) {
     }
 }
 
-/// Runs every example on one worker as it comes, and on several in these ways; the latter gives the same.
+/// Runs each example on one worker without spreading, and on several workers with these policies, and
+/// compares the results.
 fn compare(ways: &[(&str, Option<Way>)], arrange: fn(Files) -> Files) {
     for_each(|example, trace, folder| {
         let expected = arrange(example.run(Run::trace(), trace, folder));
-        // In the examples' own captures there is something for each of them.
+        // The examples' own captures have packets for each output file.
         let is_own = trace.name.contains("configs/data");
         assert!(!is_own || expected.iter().all(|flows| !flows.is_empty()), "{} writes nothing", example.name);
         for workers in [1, 2, 4] {

@@ -1,4 +1,5 @@
-//! A flood of packets of unknown connections, where packets are spread: it goes to the workers of its connections at once.
+//! A flood of packets of unknown connections, with spreading: the packets go directly to the workers of
+//! their connections.
 
 use element::Timestamp;
 use testkit::Run;
@@ -16,8 +17,9 @@ fn segment(from: ([u8; 4], u16), to: ([u8; 4], u16), flags: u8, time: i64) -> In
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
-/// Sends 60,000 packets of unknown connections through a firewall, and 12,000 of a known one among them. The packets that
-/// workers have handed to each other for each of the former, and those that each worker has dealt with.
+/// Sends 60,000 packets of unknown connections through a firewall, interleaved with 12,000 packets of a
+/// known connection. Returns the number of packets handed over between workers per packet of an unknown
+/// connection, and the number of packets that each worker has processed.
 fn flood(text: &str, workers: usize) -> (f64, Vec<u64>) {
     let mut random = fastrand::Rng::with_seed(1);
     let mut outside = Vec::new();
@@ -44,8 +46,9 @@ const FIREWALL: &str = "TestSource(EXCHANGE, 0) -> CheckIPHeader -> [0] wall :: 
 fn packets_of_unknown_connections_go_to_their_worker_at_once() {
     for workers in [2, 4] {
         let (handed, done) = flood(FIREWALL, workers);
-        // Those that are at home where they come in stay there, as those of the known connection that are spread to it. The
-        // first packets of the flood are handed over twice, before anybody knows that it is one.
+        // Packets that arrive at their own worker stay there, and so do packets of the known connection
+        // that are spread to it. The first packets of the flood are handed over twice, before the flood is
+        // detected.
         let once = 1.2 * (workers - 1) as f64 / workers as f64;
         assert!(handed < once * 1.12, "{workers} workers: {handed}");
         let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
@@ -55,7 +58,7 @@ fn packets_of_unknown_connections_go_to_their_worker_at_once() {
 
 #[test]
 fn what_changes_addresses_in_front_of_state_hides_what_is_known() {
-    // Nothing is found by what packets were, so all are spread as ever.
+    // The original headers find nothing, so all packets are spread as usual.
     let text = FIREWALL.replace(
         "CheckIPHeader -> [1] wall",
         "CheckIPHeader -> SetTCPChecksum -> SetIPAddress(192.0.2.1) -> StoreIPAddress(16) -> [1] wall",

@@ -1,4 +1,4 @@
-//! Functions of one's own: what they are given, and what their flows' state says.
+//! User-defined functions: the packets that they are given, and the state of their flows.
 
 use element::{Args, Class, DropReason, Timestamp};
 use testkit::elements::{Input, Seen, collect, offer};
@@ -13,8 +13,8 @@ static CLASSES: &[&Class] = &[
     &Class { name: "Stateless", handlers: &[], ..class::<Stateless>() },
 ];
 
-/// Numbers the connections of this worker, and leaves the number with their packets; looks at other flows' numbers wherever
-/// it can.
+/// A function that numbers the connections of this worker, and leaves the number with their packets; reads
+/// the numbers of other flows wherever possible.
 struct Numbers {
     next: u64,
 }
@@ -60,7 +60,7 @@ impl Function for Numbers {
     }
 }
 
-/// Counts nothing and knows nothing.
+/// A function that counts nothing and keeps no state.
 struct Stateless;
 
 impl Function for Stateless {
@@ -80,7 +80,7 @@ impl Function for Stateless {
     }
 }
 
-/// So many connections in turn, one packet of each for each of these flags.
+/// Returns packets of `connections` connections in turn, one packet of each per element of `flags`.
 fn packets(connections: u16, flags: &[u8]) -> Vec<Input> {
     let packet = |connection: u16, flags| {
         let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
@@ -92,7 +92,8 @@ fn packets(connections: u16, flags: &[u8]) -> Vec<Input> {
     flags.iter().flat_map(|&flags| (0..connections).map(move |n| packet(n, flags))).collect()
 }
 
-/// Under the trace clock workers take turns, so that what one asks for does not change meanwhile.
+/// Runs packets through an element. Under the trace clock workers take turns, so the state that a worker
+/// reads does not change in between.
 fn run(how: Run, element: &str, packets: Vec<Input>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let exchange = offer(vec![packets]);
     let text = format!("TestSource({exchange}, 0) -> f :: {element} -> TestSink({exchange}, 0)");
@@ -114,7 +115,8 @@ fn state_is_what_its_worker_says() {
     for how in ways() {
         let flags = [SYN, ACK, SYN | ACK, ACK, ACK, FIN | ACK, ACK, RST, ACK, SYN, ACK];
         let (outcome, seen) = run(how, "Numbers", packets(40, &flags), &["f.flows"]);
-        // After the reset nobody knows it, until it opens again; but workers may be ahead of each other.
+        // After the reset the connection is unknown until it opens again; but workers may be ahead of each
+        // other.
         let denied = outcome.report.totals.drops.get("denied").map_or(0, |&denied| denied as usize);
         assert!(denied == 40 || how.spreading.is_some() && how.workers > 1, "{denied} {how:?}");
         assert_eq!(seen.len() + denied, 40 * flags.len(), "{how:?}");
@@ -122,7 +124,7 @@ fn state_is_what_its_worker_says() {
     }
 }
 
-/// An end may go on behind the FIN of the other one, where only that one is seen.
+/// An end may send packets after the FIN of the other end, if only one end is seen.
 #[test]
 fn a_half_closed_connection_is_still_known() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

@@ -1,4 +1,4 @@
-//! With order kept, what leaves several workers is what leaves one, packet by packet.
+//! With order kept, several workers send the same packets in the same order as one worker.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const FLOWLETS: fn() -> Arc<dyn Spreading> =
     || Settings { policy: Policy::Flowlets(Timestamp(1000)), ..KEEP }.spreading();
 const AUTO: fn() -> Arc<dyn Spreading> = || Settings { policy: Policy::Auto, ..KEEP }.spreading();
 
-/// A capture of connections in turn; payloads differ.
+/// Returns a capture of connections in turn, with different payloads.
 fn capture() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
@@ -47,7 +47,7 @@ fn capture() -> tempfile::NamedTempFile {
     file
 }
 
-/// The packets that leave a chain, in order.
+/// Returns the packets that leave a chain, in order.
 fn leaves(how: Run, input: &std::path::Path, chain: &str) -> Vec<Vec<u8>> {
     let output = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let text = format!(
@@ -69,21 +69,21 @@ fn the_same_packets_leave_in_the_same_order() {
     let balancer = "FlowIPLoadBalancer(VIP 10.9.0.1, DST 10.7.0.1, DST 10.7.0.2, LB_MODE hash_agg)";
     let chains = [
         "Null ->".to_string(),
-        // Copies come together in one place, and each of the first to three places.
+        // Copies join in one place, or the first copy goes to three places.
         "t :: Tee(3); t[1] -> out; t[2] -> out; t[0] ->".into(),
-        // Some of what leaves has been made on the way.
+        // Some of the packets that leave have been made on the way.
         "IPFragmenter(300) ->".into(),
-        // Every other packet of each connection goes by another element that has one place.
+        // Every other packet of each connection goes through another element that runs on one worker.
         "c :: Classifier(43/00%01, -); c[0] -> x :: Counter -> out; StaticThreadSched(x 0); c[1] ->".into(),
-        // A few are gone.
+        // A few packets are dropped.
         "IPFilter(drop src port 1024 or src port 1030, allow all) ->".into(),
-        // Unknown connections go to their worker, and on from there to that of the new addresses.
+        // Unknown connections go to their worker, and from there to the worker of the new addresses.
         format!("{balancer} -> FlowCounter -> {balancer} ->"),
     ];
     for chain in &chains {
         let mut alone = leaves(Run::trace(), input.path(), chain);
         if chain.contains("Tee") {
-            // One worker has copies of whole batches behind each other.
+            // A single worker sends copies of whole batches one after the other.
             let packets = leaves(Run::trace(), input.path(), "Null ->");
             alone = packets.into_iter().flat_map(|packet| [packet.clone(), packet.clone(), packet]).collect();
         }
@@ -98,7 +98,7 @@ fn the_same_packets_leave_in_the_same_order() {
     }
 }
 
-/// Segments of connections in turn, with the numbers that they would have.
+/// Returns segments of connections in turn, with their real sequence numbers.
 fn numbered() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
@@ -109,12 +109,12 @@ fn numbered() -> tempfile::NamedTempFile {
             let builder =
                 Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), if n == 0 { SYN } else { ACK });
             let sequence = if n == 0 { 999 } else { 1000 + (n - 1) * 4 };
-            // Checksums are what spraying goes by.
+            // Payloads differ, and so do checksums.
             let packet = builder
                 .sequence(sequence, 1)
                 .build(if n == 0 { vec![] } else { n.to_be_bytes().to_vec() }.as_slice());
             let packet = packet.unwrap();
-            // A connection is open before data come.
+            // A connection is open before data arrives.
             let after = if n == 0 { 0 } else { 1_000_000 + i64::from(n) * 1000 };
             let time = Timestamp::from_secs(1_763_800_000) + Timestamp(after);
             writer.write(time.0, packet.len() as u32, [&packet[..]]).unwrap();
@@ -128,7 +128,7 @@ fn numbered() -> tempfile::NamedTempFile {
 fn a_juggler_behind_workers_restores_the_order_of_connections() {
     const LOOSE: fn() -> Arc<dyn Spreading> = || Settings { keeps_order: false, ..KEEP }.spreading();
     let input = numbered();
-    // Sequence numbers of each connection, in the order in which they leave.
+    // Returns the sequence numbers of each connection, in the order in which they leave.
     let numbers = |workers: usize, chain: &str| {
         let mut numbers = vec![Vec::new(); 4];
         for packet in leaves(Run::trace().on(workers).spread(LOOSE), input.path(), chain) {
@@ -138,7 +138,7 @@ fn a_juggler_behind_workers_restores_the_order_of_connections() {
         numbers
     };
     let is_sorted = |numbers: &Vec<Vec<u32>>| numbers.iter().all(|numbers| numbers.is_sorted());
-    // Workers are not as fast as each other: what each of them does takes a time that varies.
+    // Workers differ in speed: the processing time of each packet varies.
     let uneven = "RandomPath(0us, 7us, 31us) ->";
     for workers in [2, 4] {
         let after = numbers(workers, &format!("{uneven} Juggler(MERGE false, OFO_TIMEOUT 100ms) ->"));

@@ -1,5 +1,5 @@
-//! Overload: rings between workers that are full, and what becomes of it. Nobody waits for ever, every packet is counted, and
-//! when it is over everything runs as before. How long it takes is not asked.
+//! Overload: rings between workers are full. No worker waits forever, every packet is counted, and after
+//! the overload everything runs as before. Times are not checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tidegate_sprayer::Settings;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 
-/// Elements that make it so.
+/// Elements that produce overload.
 static CLASSES: &[&Class] = &[
     &Class {
         name: "Flood",
@@ -48,7 +48,7 @@ static CLASSES: &[&Class] = &[
         ports: "1/0",
         processing: "h",
         handlers: &[HandlerInfo::count("later")],
-        // Where order is not kept, every worker has one.
+        // If order is not kept, every worker has a copy.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: |args| Ok(Box::new(Last { pace: pace(args), later: 0 })),
         ..Class::DEFAULT
@@ -56,40 +56,41 @@ static CLASSES: &[&Class] = &[
     &Class { name: "Home", processing: "h", build: |_| Ok(Box::new(Home)), ..Class::DEFAULT },
 ];
 
-/// What the copies of these elements at all workers have in common.
+/// The state that the copies of these elements at all workers share.
 #[derive(Default)]
 struct Pace {
-    /// Whether packets may pass the gate at workers but the first one.
+    /// True if packets may pass the gate at workers other than the first.
     is_open: AtomicBool,
-    /// Packets that have come to the end.
+    /// The number of packets that have arrived at the end.
     ended: AtomicU64,
-    /// Packets that were lost behind gates, by element and worker.
+    /// The number of packets that were lost after gates, by element and worker.
     lost: [[AtomicU64; 4]; 8],
-    /// Whether the flood is over.
+    /// True if the flood is over.
     is_later: AtomicBool,
 }
 
 fn pace(args: &Args<'_>) -> Arc<Pace> {
-    // There is one in a configuration: whoever asks, it is kept under the same number.
+    // A configuration has a single one: it is stored under the same number for all elements.
     args.setup.common.get_or_make(usize::MAX, Pace::default)
 }
 
-/// Sends so many packets while the gate is shut, whether there is room or not; then opens it and, when all of them have gone,
-/// sends [`LATER`] more, each when the one before has come to the end.
+/// A source that sends `first` packets while the gate is shut, even if there is no room. Then it opens the
+/// gate and, when all packets have gone, sends [`LATER`] more, each when the packet before has arrived at
+/// the end.
 struct Flood {
     pace: Arc<Pace>,
     connection: u16,
     flags: u8,
     first: u64,
     sent: u64,
-    /// Turns in which it has waited in vain.
+    /// The number of turns in which it has waited without progress.
     vain: u64,
 }
 
-/// Packets that come when the overload is over.
+/// The number of packets that are sent after the overload.
 const LATER: u64 = 200;
 
-/// More turns in vain mean that something is stuck.
+/// The number of turns without progress from which on the run counts as stuck.
 const PATIENCE: u64 = 20_000_000;
 
 fn build_flood(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -100,10 +101,10 @@ fn build_flood(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 }
 
 impl Flood {
-    /// Whether all that was sent has come to the end, or was lost on its way.
+    /// True if all packets that were sent have arrived at the end, or were lost on the way.
     fn has_gone(&self, cx: &Cx<'_>) -> bool {
         let lost: u64 = self.pace.lost.iter().flatten().map(|lost| lost.load(Ordering::Acquire)).sum();
-        // What was lost in front of the gate was not emitted, as it turned out.
+        // Packets that were lost ahead of the gate do not count as emitted.
         self.pace.ended.load(Ordering::Acquire) + lost == cx.counters().emitted
     }
 }
@@ -114,7 +115,7 @@ impl Element for Flood {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // One that belongs to a worker that stands still.
+        // A connection that a stalled worker owns.
         let owner = |connection| cx.worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();
@@ -152,7 +153,8 @@ impl Element for Flood {
     }
 }
 
-/// Lets nothing pass while it is shut, but at the first worker: another one stands still there. Tells what was lost behind it.
+/// An element that holds up all packets while it is shut, except at the first worker: other workers stall
+/// in it. Reports the number of packets that were lost after it.
 struct Gate {
     pace: Arc<Pace>,
     shuts: bool,
@@ -179,12 +181,12 @@ impl Element for Gate {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // What it has let pass has been handed over by now, or was lost.
+        // The packets that it has passed have been handed over or lost in the meantime.
         self.pace.lost[cx.id()][cx.worker().0].store(cx.counters().dropped(), Ordering::Release);
     }
 }
 
-/// Where packets end.
+/// The element at which packets end.
 struct Last {
     pace: Arc<Pace>,
     later: u64,
@@ -210,7 +212,7 @@ impl Element for Last {
     }
 }
 
-/// One worker takes long over its first packets.
+/// An element that makes one worker take long over its first packets.
 struct Slow {
     worker: usize,
     left: u64,
@@ -236,7 +238,7 @@ impl Element for Slow {
     }
 }
 
-/// Has every packet at the worker that its flow belongs to.
+/// An element that requires every packet at the worker that owns its flow.
 struct Home;
 
 impl Element for Home {
@@ -251,7 +253,7 @@ impl Element for Home {
     }
 }
 
-/// A segment of a connection; its payload says whose it is, and its number.
+/// Returns a segment of a connection; its payload is the connection and its number.
 fn segment(connection: u16, number: u32, flags: u8) -> Vec<u8> {
     let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
     let builder = Builder::tcp(from.into(), ([198, 51, 100, 7], 80).into(), flags);
@@ -266,7 +268,7 @@ fn told(seen: &Seen) -> (u32, u32) {
     (number(8), number(4))
 }
 
-/// So many packets, of so many connections in turn.
+/// Returns `count` packets of `connections` connections in turn.
 fn packets(count: u32, connections: u16, flags: u8) -> Vec<Input> {
     let packet = |number: u32| Input {
         bytes: segment((number % u32::from(connections)) as u16, number, flags),
@@ -277,7 +279,7 @@ fn packets(count: u32, connections: u16, flags: u8) -> Vec<Input> {
     (0..count).map(packet).collect()
 }
 
-/// With and without order.
+/// Policies without and with order.
 const WAYS: [fn() -> Arc<dyn Spreading>; 2] = [
     || Settings::default().spreading(),
     || Settings { keeps_order: true, ..Settings::default() }.spreading(),
@@ -291,7 +293,8 @@ fn ways(clocks: &[Run]) -> impl Iterator<Item = Run> + '_ {
     })
 }
 
-/// Runs it to its end. Whatever was made has gone, what was handed over was taken, and nobody holds anything.
+/// Runs a configuration to its end. Asserts that all packets have gone, packets that were handed over were
+/// taken, and no element holds packets.
 fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     let _guard = guard(format!("{how:?}"));
     let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
@@ -303,7 +306,7 @@ fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     outcome
 }
 
-/// Ends the test if its run is stuck. It has had five minutes by then, for what takes a second.
+/// Ends the test process if its run is stuck: after five minutes, for a run that takes a second.
 fn guard(what: String) -> Sender<()> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -319,7 +322,7 @@ fn drops(outcome: &Outcome) -> u64 {
     outcome.report.totals.drops.values().sum()
 }
 
-/// One worker is far slower than the others, and then as fast as they are. What comes from a capture waits for it.
+/// A worker is far slower than the others at first, and then as fast. Packets of a capture wait for it.
 #[test]
 fn one_slow_worker() {
     const PACKETS: u32 = 12_000;
@@ -335,14 +338,14 @@ fn one_slow_worker() {
             let mut next = HashMap::new();
             for (connection, number) in seen.iter().map(told) {
                 let last = next.insert(connection, number);
-                // Where order is kept, nobody is waited for longer than a while.
+                // If order is kept, no worker is waited for longer than a fixed time.
                 assert!(!keeps_order || late > 0 || last < Some(number), "{how:?}");
             }
         }
     }
 }
 
-/// All packets open one connection, and so belong to one worker. Those of a capture wait.
+/// All packets open one connection, and so belong to one worker. Packets of a capture wait.
 #[test]
 fn one_connection_that_opens_again_and_again() {
     const PACKETS: u32 = 12_000;
@@ -359,7 +362,7 @@ fn one_connection_that_opens_again_and_again() {
     }
 }
 
-/// Each worker has more for all others than the rings between them hold.
+/// Each worker has more packets for all others than the rings between them hold.
 #[test]
 fn rings_that_are_full_in_a_circle() {
     const PACKETS: u32 = 1500;
@@ -382,25 +385,25 @@ fn rings_that_are_full_in_a_circle() {
         collect(exchange);
         let expected = PACKETS as usize * COPIES * sources;
         assert_eq!((&outcome.values[0], drops(&outcome)), (&Ok(expected.to_string()), 0), "{how:?}");
-        // How many connections belong to which worker depends on the key of the run.
+        // The number of connections that each worker owns depends on the key of the run.
         let taken: u64 = outcome.report.workers.iter().map(|worker| worker.taken).sum();
         assert!(taken > 4096 * sources as u64, "the rings were never full: {how:?}");
     }
 }
 
-/// Interfaces do not wait: while workers stand still, what rings have no room for is dropped and counted. Afterwards every
-/// packet passes.
+/// Interfaces do not wait: while workers stall, packets for which rings have no room are dropped and
+/// counted. Afterwards every packet passes.
 #[test]
 fn what_cannot_wait_is_dropped_and_counted() {
     for how in ways(&[Run::real()]) {
-        // Twice what the rings hold, of a connection that belongs to a worker that stands still.
+        // Twice the number of packets that the rings hold, of a connection that a stalled worker owns.
         let flood = 2 * 4096 * how.workers as u64;
         for (is_syn, way, loses) in [
-            // Workers that stand still get no more than a few of these.
+            // Stalled workers get only a few of these packets.
             (false, "Gate(true)", false),
-            // All to its worker.
+            // All packets go to the owner.
             (true, "Gate(true)", true),
-            // First to all, and from there to its worker.
+            // Packets go to all workers first, and from there to the owner.
             (false, "Gate(false) -> Home -> Gate(true)", true),
         ] {
             let text = format!("Flood({flood}, {is_syn}) -> {way} -> last :: Last");

@@ -1,5 +1,5 @@
-//! A translator whose connections are spread over workers: each connection is translated one way, replies find their way
-//! back, no port is given twice, and mappings hold as long as they should.
+//! A translator whose connections are spread over workers: each connection is translated consistently,
+//! replies are translated back, no port is assigned twice, and mappings last as long as they should.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ fn client(connection: usize) -> ([u8; 4], u16) {
     ([10, 1, (connection / 250) as u8, (1 + connection % 250) as u8], 1024 + (connection * 7 % 60_000) as u16)
 }
 
-/// A segment of a connection, at a time; its payload says whose it is, and its number.
+/// Returns a segment of a connection at a time; its payload is the connection and its number.
 fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> Input {
-    // As clocks and captures of our days have it.
+    // A time in the present, as in clocks and captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let builder = Builder::tcp(client(connection).into(), ([198, 51, 100, 7], 80).into(), flags);
     let bytes = builder.build(&[(connection as u32).to_be_bytes(), number.to_be_bytes()].concat()).unwrap();
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
-/// Connections that open, send so many segments each, in turn, and close.
+/// Returns connections that open, send `segments` segments each, in turn, and close.
 fn connections(count: usize, segments: u32) -> Vec<Input> {
     let time = |round: u32| Timestamp(1_000_000_000 + i64::from(round) * 1_000_000);
     let flags = |round| match round {
@@ -44,7 +44,7 @@ fn connections(count: usize, segments: u32) -> Vec<Input> {
     rounds.flat_map(|(round, flags, time)| (0..count).map(move |n| segment(n, round, flags, time))).collect()
 }
 
-/// Connection and number, from the payload.
+/// Returns connection and number from the payload.
 fn told(seen: &Seen) -> (usize, u32) {
     let number = |back: usize| {
         let at = seen.bytes.len() - back;
@@ -53,7 +53,7 @@ fn told(seen: &Seen) -> (usize, u32) {
     (number(8) as usize, number(4))
 }
 
-/// The packets through a translator; an answer to each comes back through it.
+/// Sends packets through a translator; an answer to each packet returns through it.
 fn translate(how: Run, packets: Vec<Input>, keywords: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let exchange = offer(vec![packets]);
     let text = format!(
@@ -80,10 +80,10 @@ fn every_connection_is_translated_one_way_and_back() {
                 let (outcome, seen) = translate(how, sent, "", &["nat.size", "nat.mapping_failures"]);
                 let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
                 assert_eq!((there.len(), back.len()), (packets, packets), "{:?}", outcome.report.totals);
-                // Each packet once.
+                // Each packet arrives once.
                 let different: HashSet<_> = there.iter().map(|seen| told(seen)).collect();
                 assert_eq!(different.len(), packets);
-                // No port twice, and each connection keeps its own.
+                // No port is assigned twice, and each connection keeps its port.
                 let mut ports = HashMap::new();
                 for packet in there {
                     let port = u16::from_be_bytes([packet.bytes[20], packet.bytes[21]]);
@@ -106,8 +106,9 @@ fn every_connection_is_translated_one_way_and_back() {
     }
 }
 
-/// A firewall that lets answers in, and a capture that has each answer right behind the packet that opens its connection: it comes
-/// to the connection's worker by way of another one, and finds its mapping there.
+/// A firewall that lets answers in, and a capture in which an answer directly follows each packet that
+/// opens a connection: the answer reaches the connection's worker through another worker, and finds its
+/// mapping there.
 #[test]
 fn answers_find_what_was_opened_just_before() {
     const CONNECTIONS: usize = 5000;
@@ -136,13 +137,13 @@ fn answers_find_what_was_opened_just_before() {
     }
 }
 
-/// Whether the checksums are right.
+/// True if the checksums are right.
 fn is_whole(seen: &Seen) -> bool {
     wire::checksum::ipv4_valid(&seen.bytes[..20]) && wire::checksum::tcp_packet_valid(&seen.bytes, 20)
 }
 
-/// A translator that works on one worker has all mappings there, whoever their flows belong to elsewhere: one that was given to
-/// a thread, and one that a helper changes payloads for.
+/// A translator that runs on one worker has all mappings there, even if other workers own the flows: a
+/// translator that was assigned to a thread, and a translator for which a helper changes payloads.
 #[test]
 fn a_translator_in_one_place_has_all_connections() {
     const CONNECTIONS: usize = 200;
@@ -168,7 +169,7 @@ fn a_translator_in_one_place_has_all_connections() {
     }
 }
 
-/// One connection: all workers have a part of it, and nearly all of that is translated where it is.
+/// All workers have a part of a single connection, and nearly all packets are translated where they arrive.
 #[test]
 fn one_connection_has_all_workers() {
     const SEGMENTS: u32 = 4000;
@@ -190,15 +191,15 @@ fn one_connection_has_all_workers() {
     }
 }
 
-/// Packets that the core of a connection never sees keep its mapping alive.
+/// Packets that the connection's own worker never sees keep its mapping alive.
 #[test]
 fn a_connection_that_others_see_holds() {
-    // A segment every 20 s, for an hour; connections hold for 60 s.
+    // A segment every 20 s, for an hour; mappings last for 60 s.
     let all = (0..180).map(|n| {
         let flags = if n == 0 { SYN } else { ACK | PSH };
         segment(0, n, flags, Timestamp::from_secs(100 + 20 * i64::from(n)))
     });
-    // One that sends nothing more.
+    // A connection that sends nothing more.
     let silent = segment(1, 0, SYN, Timestamp::from_secs(101));
     let mut packets: Vec<_> = all.chain([silent]).collect();
     packets.sort_by_key(|packet| packet.time);
@@ -223,7 +224,7 @@ fn a_connection_that_others_see_holds() {
     }
 }
 
-/// Packets that come after the time-out are of no mapping, wherever they come.
+/// Packets that arrive after the time-out belong to no mapping, at any worker.
 #[test]
 fn a_connection_that_nobody_sees_ends() {
     let all = (0..40).map(|n| {
@@ -254,7 +255,7 @@ fn a_connection_that_nobody_sees_ends() {
     }
 }
 
-/// A capture of packets without link headers.
+/// Returns a capture of packets without link headers.
 fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
@@ -266,7 +267,7 @@ fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     file
 }
 
-/// What is still on its way when a connection closes is translated.
+/// Packets that are in flight when a connection closes are translated.
 #[test]
 fn no_packet_of_a_closing_connection_is_lost() {
     let close = |flags| {

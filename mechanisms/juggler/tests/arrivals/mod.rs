@@ -1,4 +1,4 @@
-//! Runs over packets that come at given times, with the times at which they leave.
+//! Runs with packets that arrive at given times, and the times at which they leave.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use testkit::{Outcome, Run};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// When the first packet comes.
+/// The time of the first packet, in nanoseconds.
 const START: i64 = 1_000_000_000_000_000_000;
 
 /// A packet: nanoseconds after the start, and its bytes.
 pub(crate) type Timed = (i64, Vec<u8>);
 
-/// A UDP frame of so many bytes with a number in its first eight bytes of payload.
+/// A UDP frame of `length` bytes, with a number in the first eight bytes of its payload.
 pub(crate) fn numbered(flow: u16, number: u64, length: usize) -> Vec<u8> {
     let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
     let mut payload = number.to_be_bytes().to_vec();
@@ -23,7 +23,7 @@ pub(crate) fn numbered(flow: u16, number: u64, length: usize) -> Vec<u8> {
     frame(Builder::udp(end(flow), end(9)), &payload)
 }
 
-/// The number in such a frame.
+/// Returns the number in a frame of [`numbered`].
 pub(crate) fn number(frame: &[u8]) -> u64 {
     u64::from_be_bytes(*frame[42..].first_chunk().unwrap())
 }
@@ -38,11 +38,11 @@ fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
 }
 
-/// What ran, and what came to each sink, with the times at which it came.
+/// The outcome of a run, and the packets of each sink with their times of arrival.
 pub(crate) type Ran = (Outcome, Vec<Vec<Timed>>);
 
-/// Lets packets come at their times to `in`, and records what is pushed into `[0]out`, `[1]out` and so on. `text` has
-/// the elements between the two; a Script may change them meanwhile.
+/// Sends packets at their times to `in`, and records the packets that are pushed into `[0]out`, `[1]out`
+/// and so on. `text` holds the elements in between; a Script may change them during the run.
 pub(crate) fn through(text: &str, outputs: usize, packets: &[Timed], script: &str, handlers: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("in.pcap");
@@ -71,7 +71,7 @@ pub(crate) fn through(text: &str, outputs: usize, packets: &[Timed], script: &st
     (outcome, seen)
 }
 
-/// What a run's handlers say.
+/// Returns the handler values of a run.
 pub(crate) fn values(outcome: &Outcome) -> Vec<&str> {
     outcome.values.iter().map(|value| value.as_deref().unwrap()).collect()
 }

@@ -1,9 +1,9 @@
-//! What is held, against vectors that are searched from front to back.
+//! The lists, compared with vectors that are searched from front to back.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What leaves, as (flow, values).
+/// The lists that have left, as (flow, values).
 #[derive(Default)]
 struct Gone(Vec<(u32, Vec<u32>)>);
 
@@ -31,11 +31,12 @@ const GREEN: u32 = 0;
 const BLUE: u32 = 1;
 const BROWN: u32 = 2;
 
-/// Arrivals as in the paper's figure 10: green's first packet comes at 0, blue's fourth at 7.
+/// The arrivals of the paper's figure 10: the first packet of green comes at 0, the fourth of blue at 7.
 const ARRIVALS: [(i64, u32); 7] =
     [(0, GREEN), (1, GREEN), (2, BLUE), (3, BLUE), (4, BROWN), (5, BLUE), (7, BLUE)];
 
-/// Time, flow and number of values of each list that leaves, with up to four values and a delay of 6.
+/// Returns time, flow and number of values of each list that leaves, with up to four values and a delay of
+/// 6.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
     let mut lists = Lists::new(3, Timestamp(6)).unwrap();
     // Brown was seen before blue, and blue before green.
@@ -66,7 +67,7 @@ fn figure_10_with_arrivals_alone() {
     let (green, blue) = ((7, GREEN, 2), (7, BLUE, 4));
     assert_eq!(figure_10(false, Priority::LongestWait), [green, blue]);
     assert_eq!(figure_10(false, Priority::OldestFlow), [blue, green]);
-    // Neither has sent anything so far: the one that has waited longer is first.
+    // Neither flow has sent packets so far, so the flow that has waited longer is first.
     assert_eq!(figure_10(false, Priority::ShortestFlow), [green, blue]);
 }
 
@@ -81,7 +82,7 @@ fn figure_10_with_timers() {
 fn priorities() {
     let order = |priority| {
         let mut lists = Lists::new(3, Timestamp(100)).unwrap();
-        // Flow 0 was seen last and has sent nothing, flow 1 first, flow 2 has waited longest.
+        // Flow 0 was seen last and has sent nothing, flow 1 was seen first, flow 2 has waited longest.
         for flow in [1, 2, 0] {
             lists.open(flow, Note::default(), 0);
         }
@@ -129,14 +130,14 @@ fn those_apart_leave_last_and_never_early() {
         lists.longest = 4;
         lists.open(0, Note::default(), APART as u8);
         (1..3).for_each(|flow| lists.open(flow, Note::default(), 0));
-        // Flow 1 has sent more than the others, and comes in front of those apart.
+        // Flow 1 has sent more values than the others, and leaves before the flow of class APART.
         (0..3).for_each(|value| _ = lists.hold(1, value, Timestamp(0)));
         lists.release(1, Reason::Full, priority);
         gone(&mut lists);
         lists.hold(1, 3, Timestamp(1));
         (10..20).for_each(|value| _ = lists.hold(0, value, Timestamp(1)));
         assert!(lists.waits_apart() && lists.holds(0) && !lists.holds(2));
-        // Neither their number nor the length of their ring lets them go.
+        // Neither its number of values nor the length of its ring releases a flow of class APART.
         lists.release_long(2, Reason::Full, priority);
         lists.release_due(Timestamp(2), priority);
         assert_eq!(gone(&mut lists), []);
@@ -146,7 +147,7 @@ fn those_apart_leave_last_and_never_early() {
         let mut left = gone(&mut lists);
         assert_eq!(left.pop(), Some((0, (10..20).collect())), "{priority:?}");
         assert_eq!((left.len(), lists.waits_apart()), (2, false));
-        // Of what came at one time, those apart are the last.
+        // Of flows whose values arrived at the same time, the flow of class APART is last.
         lists.hold(0, 1, Timestamp(12));
         lists.hold(2, 2, Timestamp(12));
         lists.release_oldest(Reason::Capacity, priority);
@@ -158,7 +159,8 @@ fn those_apart_leave_last_and_never_early() {
 fn places_that_are_empty_are_passed_over_once() {
     let mut lists = Lists::new(2, Timestamp(100)).unwrap();
     (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
-    // Of what leaves together most is not due yet, so that the places behind its first one become empty.
+    // Most of the values that leave together are not due yet, so the slots after the first value become
+    // empty.
     (0..50).for_each(|time| {
         lists.hold(0, 0, Timestamp(time));
     });
@@ -171,16 +173,16 @@ fn places_that_are_empty_are_passed_over_once() {
     assert_eq!(lists.lanes[0].length(), 0);
 }
 
-/// The same with vectors, searched from front to back.
+/// A model of the lists with vectors, searched from front to back.
 #[derive(Default)]
 struct Slow {
-    /// Flow, time of the first, values.
+    /// Flow, time of the first value, values.
     lists: Vec<(u32, i64, Vec<u32>)>,
     sent: [u32; 6],
     leaving: Vec<((i64, i64), u32, Vec<u32>)>,
 }
 
-/// Half of the flows are in each class.
+/// Returns the class of a flow: 0 for flows 0 to 2, 1 for flows 3 to 5.
 fn lane(flow: u32) -> usize {
     flow as usize / 3
 }
@@ -199,7 +201,7 @@ impl Slow {
         self.leaving.push(((key, first), flow, values));
     }
 
-    /// Lets those go that `choose` says, one class after the other.
+    /// Releases the lists that `choose` selects, one class after the other.
     fn release_those(&mut self, priority: Priority, choose: impl Fn(&(u32, i64, Vec<u32>)) -> bool) {
         for class in 0..LANES {
             while let Some(place) = self.lists.iter().position(|list| lane(list.0) == class && choose(list)) {
@@ -252,7 +254,7 @@ proptest! {
         let mut now = 100;
         for (number, (op, passes)) in ops.into_iter().enumerate() {
             now += passes;
-            // All flows of one class take a shorter way out.
+            // Flows of a single class are handed out by a shorter code path.
             let op = match op {
                 Op::Hold(flow) if one_class => Op::Hold(flow % 3),
                 op => op,
@@ -283,7 +285,7 @@ proptest! {
                 }
                 Op::Oldest => {
                     lists.release_oldest(Reason::Capacity, priority);
-                    // The one in front of each class.
+                    // The first list of each class.
                     let front = |class| slow.lists.iter().find(|list| lane(list.0) == class);
                     let oldest = (0..LANES).filter_map(front).map(|list| (list.1, list.0)).min();
                     slow.release_those(priority, |list| Some((list.1, list.0)) == oldest);

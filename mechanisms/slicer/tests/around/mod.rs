@@ -1,13 +1,14 @@
-//! Tunnels: what a network function may put around frames. Each takes an Ethernet frame and gives one.
+//! Tunnels: the headers that a network function may put around frames. Each takes an Ethernet frame and
+//! returns an Ethernet frame.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use wire::checksum::{PseudoHeader, Sum, fill_ipv4, fill_udp};
 use wire::{FromBytes, ipv4, ipv6};
 
-/// A tunnel, by name.
+/// A tunnel, with its name.
 pub(crate) type Tunnel = (&'static str, fn(&[u8]) -> Vec<u8>);
 
-/// Those in which sliced packets are joined.
+/// Tunnels in which sliced packets are joined.
 pub(crate) const KNOWN: &[Tunnel] = &[
     ("IP in IPv4", |frame| eth(0x0800, &ip4(number(frame), 0, &packet(frame)))),
     ("IP in IPv4 with its class", |frame| eth(0x0800, &ip4(number(frame), class(frame), &packet(frame)))),
@@ -80,7 +81,7 @@ pub(crate) const KNOWN: &[Tunnel] = &[
     ("802.3", |frame| {
         let [high, low] = kind(frame).to_be_bytes();
         let packet = packet(frame);
-        // Where the length is no EtherType.
+        // Only if the length is not an EtherType.
         if packet.len() + 8 >= 0x600 {
             return frame.to_vec();
         }
@@ -91,7 +92,7 @@ pub(crate) const KNOWN: &[Tunnel] = &[
     ("a service header", |frame| eth(0x894f, &[&[0x0f, 0xc2, 2, 3, 0, 0, 1, 255], frame].concat())),
 ];
 
-/// Those in which they can be seen, and not be joined.
+/// Tunnels in which sliced packets can be seen but not joined.
 pub(crate) const CLOSED: &[Tunnel] = &[
     ("AH", |frame| {
         let header = [number(frame), 4, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -149,7 +150,8 @@ pub(crate) const CLOSED: &[Tunnel] = &[
     ("an EtherType of its own", |frame| eth(0x88b5, &[&[1, 2, 3], &packet(frame)[..]].concat())),
 ];
 
-/// One in which they cannot be seen, but their class can: ESP as Linux makes it, with something encrypted inside.
+/// A tunnel in which sliced packets cannot be seen, but their class can: ESP as Linux makes it, with
+/// encrypted contents.
 pub(crate) fn esp(frame: &[u8]) -> Vec<u8> {
     let inside: Vec<u8> = packet(frame).iter().map(|byte| byte ^ 0x5a).collect();
     eth(0x0800, &ip4(50, class(frame), &[&[0, 0, 0, 7, 0, 0, 0, 1], &inside[..]].concat()))
@@ -159,7 +161,7 @@ fn number(frame: &[u8]) -> u8 {
     if kind(frame) == 0x86dd { 41 } else { 4 }
 }
 
-/// The EtherType; 0 for one that is not IP's.
+/// Returns the EtherType of a frame.
 fn kind(frame: &[u8]) -> u16 {
     u16::from_be_bytes([frame[12], frame[13]])
 }
@@ -168,7 +170,7 @@ fn class(frame: &[u8]) -> u8 {
     if kind(frame) == 0x86dd { frame[14] << 4 | frame[15] >> 4 } else { frame[15] }
 }
 
-/// The IP packet in a frame.
+/// Returns the IP packet in a frame.
 pub(crate) fn packet(frame: &[u8]) -> Vec<u8> {
     let ip = &frame[14..];
     let length = match kind(frame) {
@@ -226,7 +228,7 @@ fn vxlan(frame: &[u8]) -> Vec<u8> {
     [&[8, 0, 0, 0, 0, 0, 7, 0], frame].concat()
 }
 
-/// With a checksum, a key and a number, as flags say.
+/// Returns a GRE packet with a checksum, a key and a sequence number, as selected by `flags`.
 fn gre(flags: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [flags.to_be_bytes(), kind.to_be_bytes()].concat();
     for (flag, field) in [(0x8000, [0; 4]), (0x2000, [0, 0, 0, 7]), (0x1000, [0, 0, 0, 1])] {

@@ -1,4 +1,4 @@
-//! A network function that does what none should: it says that it passes packets on, and does something else.
+//! A misbehaving network function: it declares that it forwards packets, and does something else.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use element::class::ArgInfo;
@@ -12,7 +12,7 @@ use wire::{FromBytes, MacAddr, ipv4};
 use crate::around::{CLOSED, KNOWN};
 use crate::frames::L3;
 
-/// `Trick(WHAT [, N])`.
+/// The classes: `Trick(WHAT [, N])`.
 pub(crate) static CLASSES: &[&Class] = &[&Class {
     name: "Trick",
     processing: "h/h",
@@ -43,7 +43,7 @@ impl Trick {
                 out.extend((1..n).map(|_| cx.copy(&packet).unwrap()));
                 out.push(packet);
             }
-            // A copy of the first one comes much later.
+            // A copy of the first packet leaves much later.
             "again" => {
                 if self.count == 1 {
                     self.held.push(cx.copy(&packet).unwrap());
@@ -80,7 +80,7 @@ impl Trick {
                 packet.data_mut()[last - n] ^= 1;
                 out.push(packet);
             }
-            // A tunnel, by its number.
+            // Wraps the packet in a tunnel, selected by its number.
             "wrap" => {
                 let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
                 let (_, tunnel) = KNOWN.iter().chain(CLOSED).nth(n).unwrap();
@@ -92,7 +92,7 @@ impl Trick {
                 out.extend(cx.packet(&tunnelled));
                 cx.drop(packet, DropReason::Coalesced);
             }
-            // A byte, by its place and its new value.
+            // Changes a byte: the offset and the new value are in N.
             "change" => {
                 let data = packet.data_mut();
                 let place = (n >> 8) % data.len();
@@ -104,7 +104,7 @@ impl Trick {
                 mend(packet.data_mut());
                 out.push(packet);
             }
-            // A translator to IPv6, which has to know UDP's checksum.
+            // A translator to IPv6, which requires a UDP checksum.
             "six" => {
                 let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
                 let builder = Builder::udp("[64:ff9b::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
@@ -112,7 +112,7 @@ impl Trick {
                 out.extend(cx.packet(&builder.build(&frame[L3 + 28..]).unwrap()));
                 cx.drop(packet, DropReason::Coalesced);
             }
-            // Behind so many options, each of them a header.
+            // An error after N options headers.
             "error" => {
                 let error = error(packet.data(), n);
                 out.extend(cx.packet(&error));
@@ -123,7 +123,7 @@ impl Trick {
     }
 }
 
-/// Lengths and checksums as they should be.
+/// Corrects lengths and checksums.
 fn mend(frame: &mut [u8]) {
     let ip = &mut frame[L3..];
     let length = ip.len();
@@ -139,7 +139,7 @@ fn mend(frame: &mut [u8]) {
     }
 }
 
-/// An error of a router that quotes as much as it may.
+/// Returns an error of a router with a quotation of the maximum length.
 fn error(frame: &[u8], options: usize) -> Vec<u8> {
     let ip = &frame[L3..];
     let builder = match ip[0] >> 4 {
@@ -152,7 +152,7 @@ fn error(frame: &[u8], options: usize) -> Vec<u8> {
     let mut frame = frame.unwrap();
     for _ in 0..options {
         let option = [frame[L3 + 6], 0, 1, 4, 0, 0, 0, 0];
-        // Hop by hop, and then options for the destination.
+        // Hop-by-hop options, or destination options.
         frame[L3 + 6] = if options == 1 { 0 } else { 60 };
         frame.splice(L3 + 40..L3 + 40, option);
         let length = (frame.len() - L3 - 40) as u16;
@@ -187,14 +187,14 @@ impl Element for Trick {
     }
 }
 
-/// How many packets an element of a class has dropped for a reason.
+/// Returns the number of packets that an element of a class has dropped for a reason.
 pub(crate) fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
     let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
     element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
-/// The bytes that leave a table's splicer when these packets come to its slicer and a function is between them; and values of
-/// handlers.
+/// Returns the frames that leave Splice when `frames` arrive at Slice and a function is in between, the
+/// values of handlers, and the outcome.
 pub(crate) fn through(
     table: &str,
     slice: &str,

@@ -1,75 +1,82 @@
-//! How much of each worker's packets goes to others.
+//! The parts of each worker's packets that go to other workers.
 //!
-//! A controller: what is given away changes by what the last window has shown, so that it need not know what anything costs.
+//! A controller: the parts are changed according to the observations of the last window, so that the costs
+//! of packets need not be known in advance.
 
 use crate::spray::STEP;
 
-/// How busy a worker is before anything of it is given away: with less it keeps up.
+/// The busy part of a worker's time from which on packets are given away; a less busy worker keeps up.
 const BUSY: f32 = 0.8;
-/// How much busier than all on average it is then, over the past windows, of which each weighs so much; and what is made even
-/// afterwards.
+/// The excess of a worker's load over the average from which on packets are given away (`UNEVEN`), as a
+/// moving average in which the last window has the weight `WEIGHT`; and the excess that is corrected
+/// afterwards (`EVEN`).
 const UNEVEN: f32 = 1.0 / 16.0;
 const WEIGHT: f32 = 1.0 / 8.0;
 const EVEN: f32 = 1.0 / 256.0;
-/// A worker that would be no busier than this without giving anything away gets it back.
+/// A worker that would be less busy than this without giving packets away gets all packets back.
 const IDLE: f32 = 0.5;
-/// Nanoseconds that a packet takes at least: nothing is handed over in less.
+/// The minimum time per packet in nanoseconds: handing over a packet takes at least as long.
 const WORTH: f32 = 50.0;
-/// Where packets take less than this, it is watched whether a worker that gives many of them away needs less of its time for each
-/// that comes in: less by so much of what it gives away. It is tried for so many windows; if that has not been, not again
-/// for some, each time twice as many.
+/// The limits of a trial. If packets take less than `SURELY` nanoseconds, and a worker gives at least the
+/// part `MANY` of them away, spreading is on trial for `TRIAL` windows: its time per incoming packet must
+/// decrease by at least `GAIN` times the part that is given away. After a failure the next trial waits for
+/// `PAUSE` windows, then for twice as many each time, up to `LONGEST_PAUSE`.
 const SURELY: f32 = 300.0;
 const MANY: f32 = 0.25;
 const GAIN: f32 = 0.1;
 const TRIAL: u32 = 6;
 const PAUSE: u32 = 128;
 const LONGEST_PAUSE: u32 = 8192;
-/// How much the last window weighs in what packets take.
+/// The weight of the last window in the time per packet.
 const FRESH: f32 = 0.25;
-/// Parts of the ways of a worker's packets that are found at once.
+/// The number of equal intervals that speed up the search for the worker of a packet.
 const PARTS: usize = 64;
 
-/// What a worker has done in a window.
+/// The work of a worker in a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// The part of the time that it has worked.
+    /// The load: the busy part of the time, plus the time that waiting packets will take.
     pub(super) busy: f32,
-    /// That time.
+    /// The busy time in nanoseconds.
     pub(super) nanoseconds: f32,
-    /// Packets that it has handled.
+    /// The number of packets that were handled.
     pub(super) packets: f32,
 }
 
-/// What workers give to each other.
+/// The parts that workers give to each other.
 pub(super) struct Balance {
     rows: Vec<Row>,
 }
 
-/// What is given away of one worker's packets.
+/// The parts of one worker's packets that are given away.
 #[derive(Clone)]
 struct Row {
     owner: usize,
-    /// How much busier than all on average the worker has been.
+    /// The moving average of the excess of the worker's load over the average.
     excess: f32,
-    /// Nanoseconds of the worker's time for each of its packets while nothing is given away, and while something is.
+    /// The nanoseconds of the worker's time for each of its packets, while nothing is given away and while
+    /// something is.
     whole: f32,
     parted: f32,
-    /// Windows since something has been given away, until it is tried again, and until then the next time.
+    /// The number of windows since packets have been given away; the number of windows until the next
+    /// trial; and the length of the pause after the next failure.
     tried: u32,
     pause: u32,
     next_pause: u32,
     /// The part of its packets that each worker gets.
     to: Vec<f32>,
-    /// Where each packet of those connections that are spread goes to, as parts of 2^32 up to and with each worker.
+    /// The cumulative parts of the packets of spread connections, in fractions of 2^32, up to and including
+    /// each worker.
     ends: Vec<u32>,
-    /// For each of so many parts of that, the first worker in it.
+    /// The first worker of each of the equal intervals.
     first: [u16; PARTS],
-    /// What chooses the next one. Steps by the golden ratio are even over all stretches, whatever the parts are.
+    /// The value that selects the next worker. Steps of the golden ratio are even over all stretches, for
+    /// any parts.
     turn: u32,
 }
 
 impl Balance {
-    /// For so many workers.
+    /// Creates a balance for `workers` workers.
     pub(super) fn new(workers: usize) -> Balance {
         let row = |owner| Row {
             owner,
@@ -87,17 +94,18 @@ impl Balance {
         Balance { rows: (0..workers).map(row).collect() }
     }
 
-    /// The part of a worker's packets that goes to others.
+    /// Returns the part of a worker's packets that goes to other workers.
     pub(super) fn given(&self, owner: usize) -> f32 {
         self.rows.get(owner).map_or(0.0, |row| row.to.iter().sum())
     }
 
-    /// Changes what a worker gives away, of which so many packets have come, in so many nanoseconds.
+    /// Changes the parts that a worker gives away. `came` packets of this worker have arrived in `passed`
+    /// nanoseconds.
     pub(super) fn adjust(&mut self, owner: usize, came: f32, passed: f32, usage: &[Usage]) {
         let (Some(row), Some(own)) = (self.rows.get_mut(owner), usage.get(owner)) else { return };
         let given: f32 = row.to.iter().sum();
         row.look(own.nanoseconds / came.max(1.0), own);
-        // The time that all of its packets take, of one worker's.
+        // The time that all of its packets take, as a part of one worker's time.
         let demand = came / passed * row.whole;
         let is_idle = own.busy + demand * given < IDLE;
         if given > 0.0 && (is_idle || row.is_vain(given)) {
@@ -136,7 +144,7 @@ impl Balance {
         }
     }
 
-    /// Gives it away of connections that have so much of the worker's packets.
+    /// Applies the parts to the chosen connections, which have the part `chosen` of the worker's packets.
     pub(super) fn apply(&mut self, owner: usize, chosen: f32) {
         let Some(row) = self.rows.get_mut(owner) else { return };
         let (mut end, scale) = (0.0, (1u64 << 32) as f32 / chosen.max(f32::MIN_POSITIVE));
@@ -154,7 +162,7 @@ impl Balance {
         }
     }
 
-    /// The worker for the next packet of a connection that is spread.
+    /// Returns the worker for the next packet of a connection that is spread.
     #[inline]
     pub(super) fn next(&mut self, owner: usize) -> usize {
         let Some(row) = self.rows.get_mut(owner) else { return owner };
@@ -166,7 +174,7 @@ impl Balance {
 }
 
 impl Row {
-    /// Notes what each of the worker's packets takes of its time.
+    /// Records the time per packet of the worker.
     fn look(&mut self, each: f32, own: &Usage) {
         self.pause = self.pause.saturating_sub(1);
         let follow = |value: &mut f32| *value += if *value > 0.0 { FRESH * (each - *value) } else { each };
@@ -176,19 +184,20 @@ impl Row {
         }
         self.tried += 1;
         follow(&mut self.parted);
-        // Packets may have come to take less meanwhile: no more than all the time is of those that it keeps.
+        // The cost of packets may have decreased: it is at most the worker's busy time divided by the
+        // number of packets that the worker has handled itself.
         if own.packets > 0.0 {
             self.whole = self.whole.min(own.nanoseconds / own.packets);
         }
     }
 
-    /// Whether giving so much away has been of no use.
+    /// True if giving the part `given` away has been useless.
     fn is_vain(&self, given: f32) -> bool {
         let is_judged = self.tried >= TRIAL && self.whole < SURELY && given >= MANY;
         is_judged && self.parted > (1.0 - GAIN * given) * self.whole
     }
 
-    /// Whether giving away may be of use.
+    /// True if giving packets away may be useful.
     fn may_try(&self) -> bool {
         self.whole >= WORTH && self.pause == 0
     }

@@ -1,22 +1,23 @@
-//! The largest connections, roughly, in memory that does not grow with their number.
+//! The approximately largest connections, in memory of fixed size.
 //!
-//! Places by the flow's number, a few to a line. A packet of a connection that has none takes one from the smallest there; what gets to
-//! nothing gives its place away (Boyer and Moore's majority vote, line by line). So a large connection keeps its place
-//! whatever else comes.
+//! Flows are kept in places by flow number, a few places per line. A packet of a connection without a place
+//! decrements the smallest count of its line; a place whose count would reach zero is taken over (Boyer and
+//! Moore's majority vote, line by line). So a large connection keeps its place among any number of others.
 
-/// Lines of so many places.
+/// The number of lines, and of places per line.
 const LINES: usize = 64;
 const PLACES: usize = 4;
-/// Counts are halved when so many packets have been counted.
+/// The number of counted packets after which counts are halved.
 const MEMORY: u32 = 512;
-/// A connection that has been chosen stays so until the others have so many times what is wanted.
+/// A connection that has been chosen stays chosen until connections ahead of it have this multiple of the
+/// wanted part.
 const SLACK: f32 = 1.25;
 
-/// What is known of one connection.
+/// A place for one connection.
 #[derive(Clone, Copy, Default)]
 struct Place {
     number: u32,
-    /// Packets counted; none if the place is free.
+    /// The number of packets counted; 0 if the place is free.
     count: u32,
     owner: u16,
     is_chosen: bool,
@@ -26,20 +27,20 @@ struct Place {
 #[repr(align(64))]
 struct Line([Place; PLACES]);
 
-/// Connections that packets have been counted of.
+/// The connections of sampled packets.
 pub(super) struct Connections {
     lines: Vec<Line>,
-    /// Packets counted of each owner, and in all.
+    /// The number of packets counted for each owner, and in all.
     counted: Vec<u32>,
     total: u32,
-    /// Connections that are chosen.
+    /// The number of chosen connections.
     chosen: usize,
-    /// Places of an owner, in the order of choice.
+    /// The places of an owner, in the order of choice.
     order: Vec<(u16, u16)>,
 }
 
 impl Connections {
-    /// Of so many owners.
+    /// Creates counts for `owners` owners.
     pub(super) fn new(owners: usize) -> Connections {
         Connections {
             lines: vec![Line::default(); LINES],
@@ -50,7 +51,7 @@ impl Connections {
         }
     }
 
-    /// Counts a packet of an owner, and that of its connection if it may be spread.
+    /// Counts a packet of an owner and, if it may be spread, of its connection.
     #[inline]
     pub(super) fn count(&mut self, number: u32, owner: usize, may_be_spread: bool) {
         if self.total >= MEMORY {
@@ -90,13 +91,14 @@ impl Connections {
         self.total = self.counted.iter().sum();
     }
 
-    /// The part of all packets that belong to an owner.
+    /// Returns the part of all packets that an owner has.
     pub(super) fn share_of(&self, owner: usize) -> f32 {
         self.counted.get(owner).map_or(0.0, |&counted| counted as f32 / self.total.max(1) as f32)
     }
 
-    /// Chooses an owner's largest connections, until they have so much of its packets; those that are chosen already come
-    /// first. How much of its packets they have.
+    /// Chooses an owner's largest connections, until they have the part `wanted` of its packets;
+    /// connections that are chosen already come first. Returns the part of its packets that the chosen
+    /// connections have.
     pub(super) fn choose(&mut self, owner: usize, wanted: f32) -> f32 {
         let all = self.counted.get(owner).map_or(0, |&counted| counted).max(1) as f32;
         self.order.clear();
@@ -120,13 +122,13 @@ impl Connections {
         sum.min(1.0)
     }
 
-    /// Whether any are chosen.
+    /// True if any connections are chosen.
     #[inline]
     pub(super) fn are_chosen(&self) -> bool {
         self.chosen > 0
     }
 
-    /// The owner of the connection with this number, if it is chosen.
+    /// Returns the owner of the connection with this number, if it is chosen.
     #[inline]
     pub(super) fn chosen(&self, number: u32) -> Option<usize> {
         let Line(places) = &self.lines[line_of(number)];

@@ -10,23 +10,23 @@ use super::*;
 use crate::Classes;
 
 const WORKERS: usize = 4;
-/// Batches that workers may be apart.
+/// The maximum number of batches that workers may be apart.
 const TOGETHER: usize = 10;
 
-/// Workers that do what the policy of the first of them says, in virtual time.
+/// A model of workers that follow the policy of the first worker, in virtual time.
 struct Bench {
     pool: Pool,
     auto: Auto,
     loads: Arc<[Load]>,
     work: [Work; WORKERS],
     now: i64,
-    /// What a packet takes,
+    /// The time to process a packet.
     cost: f64,
-    /// and handing one over takes,
+    /// The time to hand over a packet.
     give: f64,
-    /// and the part of each worker's time that other things take.
+    /// The part of each worker's time that other work takes.
     other: [f64; WORKERS],
-    /// Time that passes without work with so many.
+    /// The time that passes without work in each round.
     pause: f64,
 }
 
@@ -47,7 +47,8 @@ impl Bench {
         }
     }
 
-    /// Batches of packets of these connections, as fast as the slowest worker is over a few of them; where each went.
+    /// Runs batches of packets of these connections, as fast as the slowest worker over a few batches.
+    /// Returns the worker of each packet.
     fn run(&mut self, batches: usize, mut next: impl FnMut() -> (u16, u8)) -> Vec<(u16, usize)> {
         let owner = Rss::new(WORKERS);
         let mut all = Vec::new();
@@ -98,7 +99,7 @@ fn segment(connection: u16, flags: u8) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(b"payload").unwrap()
 }
 
-/// Connections that belong to a worker.
+/// Iterates over the connections that a worker owns.
 fn of(worker: usize) -> impl Iterator<Item = u16> {
     let home = |n: u16| Rss::new(WORKERS).worker_of_frame(&segment(n, ACK), wire::LinkType::Ethernet);
     (1..).filter(move |&connection| home(connection) == worker)
@@ -113,7 +114,7 @@ fn moved(all: &[(u16, usize)]) -> HashSet<u16> {
     all.iter().filter(|(_, worker)| *worker != 0).map(|(connection, _)| *connection).collect()
 }
 
-/// Packets of so many connections of the first worker, in turn.
+/// Returns packets of `count` connections of the first worker, in turn.
 fn even(count: usize) -> impl FnMut() -> (u16, u8) {
     let mut turn = of(0).take(count).collect::<Vec<_>>().into_iter().cycle();
     move || (turn.next().unwrap(), ACK)
@@ -135,7 +136,7 @@ fn others_get_what_they_have_time_for() {
     let mut next = even(10);
     bench.run(200, &mut next);
     let all = bench.run(1_000, &mut next);
-    // 3.2 workers have time: one has it all, one 0.4, one 0.8.
+    // 3.2 workers are free: one completely, one by 0.4, one by 0.8.
     let wanted = [0.96, 0.41, 1.02, 0.81].map(|time| time / 3.2);
     let after = shares(&all);
     assert!(after.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 0.03), "{after:?}");
@@ -144,7 +145,7 @@ fn others_get_what_they_have_time_for() {
 
 #[test]
 fn as_few_connections_as_will_do() {
-    // The first worker has more than the others by a fifth: of ten connections, that is less than two.
+    // The first worker has a fifth more than the others: less than two of ten connections.
     let mut bench = Bench::new(2_000.0);
     bench.other = [0.0, 0.85, 0.85, 0.85];
     let mut next = even(10);
@@ -152,7 +153,7 @@ fn as_few_connections_as_will_do() {
     let all = bench.run(1_000, &mut next);
     assert!((1..=5).contains(&moved(&all).len()), "{:?}", moved(&all));
     assert!((shares(&all)[0] - 1.0 / 1.45).abs() < 0.03, "{:?}", shares(&all));
-    // And they stay the same.
+    // The chosen connections stay the same.
     assert_eq!(moved(&all[..all.len() / 2]), moved(&all[all.len() / 2..]));
 }
 
@@ -172,17 +173,17 @@ fn the_largest_connection_goes_first() {
 
 #[test]
 fn nothing_is_spread_that_need_not_be() {
-    // Packets that take less than handing over ever does.
+    // Packets that take less time than handing over ever does.
     assert_eq!(shares(&Bench::new(45.0).run(2_000, even(1)))[0], 1.0);
     // A worker that keeps up.
     let mut bench = Bench::new(2_000.0);
     bench.pause = 600_000.0;
     assert_eq!(shares(&bench.run(500, even(1)))[0], 1.0);
-    // Others that have no time.
+    // Other workers without free time.
     let mut bench = Bench::new(2_000.0);
     bench.other = [0.0, 0.97, 0.98, 0.97];
     assert_eq!(shares(&bench.run(500, even(4)))[0], 1.0);
-    // Packets that come to workers as they belong to them.
+    // Packets that arrive evenly at the workers that own them.
     let mut bench = Bench::new(2_000.0);
     let mut random = fastrand::Rng::with_seed(4);
     let all = bench.run(500, || (random.u16(0..256), ACK));
@@ -200,7 +201,7 @@ fn what_brings_nothing_is_tried_rarely() {
     bench.give = 100.0;
     let all = bench.run(50_000, even(1));
     assert!(!moved(&all).is_empty() && shares(&all)[0] > 0.95, "{:?}", shares(&all));
-    // A little more is gained, and kept.
+    // A small gain is kept.
     let mut bench = Bench::new(150.0);
     bench.give = 100.0;
     bench.run(2_000, even(1));
@@ -226,7 +227,7 @@ fn what_closes_a_connection_goes_home() {
         (one().0, if number % 5 == 0 { FIN | ACK } else { ACK })
     };
     bench.run(100, &mut next);
-    // The model has checked where each went; the others make up for it.
+    // The model has checked the worker of each packet; the other packets compensate for these.
     let after = shares(&bench.run(500, &mut next));
     assert!(after.iter().all(|share| (share - 0.25).abs() < 0.02), "{after:?}");
 }

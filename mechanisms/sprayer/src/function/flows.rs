@@ -1,18 +1,18 @@
-//! The flow-state API that functions see.
+//! The flow-state API for functions.
 
 use element::Timestamp;
 use flow::{CoreStates, FiveTupleKey, InsertError, KeyHasher, Opened, Plain, StateId};
 use wire::FiveTuple;
 
-/// Flows that are looked up together.
+/// The number of flows that are looked up together.
 pub(super) const WINDOW: usize = 32;
 
 /// Keys and hashes of flows.
 type Keys = ([FiveTupleKey; WINDOW], [u32; WINDOW]);
 
-/// The state of flows, as one worker has it: it changes that of its own flows, and reads that of all. A flow's id is its
-/// addresses, ports and protocol in one direction; the same connection in the other direction is another flow at the same
-/// worker.
+/// The state of flows, as seen by one worker: the worker changes the state of its own flows, and reads the
+/// state of all flows. A flow is identified by its addresses, ports and protocol in one direction; the
+/// other direction of the connection is another flow at the same worker.
 pub struct Flows<'a, S: Plain> {
     pub(super) states: &'a mut CoreStates<FiveTupleKey, S>,
     pub(super) hasher: &'a KeyHasher,
@@ -21,17 +21,19 @@ pub struct Flows<'a, S: Plain> {
 }
 
 impl<S: Plain> Flows<'_, S> {
-    /// The time of the batch.
+    /// Returns the time of the batch.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Whether a flow belongs to this worker. Who gives flows other addresses chooses such that replies do.
+    /// True if this worker owns a flow. A function that changes addresses chooses them so that replies
+    /// belong to this worker.
     pub fn is_home(&self, flow: &FiveTuple) -> bool {
         (self.worker_of)(flow) == self.states.core()
     }
 
-    /// Adds a flow of this worker. One that is there gets the new state, and is open again if it was closed.
+    /// Adds a flow of this worker. A flow that exists gets the new state, and is open again if it was
+    /// closed.
     ///
     /// # Errors
     /// If there is no room.
@@ -39,13 +41,13 @@ impl<S: Plain> Flows<'_, S> {
         self.insert(flow, state).map(drop)
     }
 
-    /// Adds the two directions of a connection, which end together: for functions that know them by different addresses, or keep
-    /// something different of each.
+    /// Adds the two directions of a connection, which end together: for functions that identify them by
+    /// different addresses, or keep different state of each.
     ///
-    /// One that is there already gets this state, and keeps a pair that it has.
+    /// A flow that exists already gets this state, and keeps its pair if it has one.
     ///
     /// # Errors
-    /// If there is no room for both; none is new then.
+    /// If there is no room for both; neither is added then.
     pub fn insert_local_pair(
         &mut self,
         there: (&FiveTuple, &S),
@@ -64,7 +66,7 @@ impl<S: Plain> Flows<'_, S> {
         Ok(())
     }
 
-    /// The flow's id, and whether it is new.
+    /// Adds a flow. Returns its id, and true if it is new.
     fn insert(&mut self, flow: &FiveTuple, state: &S) -> Result<(StateId, bool), InsertError> {
         let (key, hash) = self.key(flow);
         let opened = self.states.insert_local(&key, hash, state, self.now)?;
@@ -74,13 +76,13 @@ impl<S: Plain> Flows<'_, S> {
         Ok((opened.id(), matches!(opened, Opened::New(_))))
     }
 
-    /// Ends a flow of this worker now, and the one that it is a pair with; its state.
+    /// Ends a flow of this worker now, and the flow that is its pair. Returns its state.
     pub fn remove_local_flow(&mut self, flow: &FiveTuple) -> Option<S> {
         let id = self.own(flow)?.0;
         self.states.remove_local(id)
     }
 
-    /// The state of a flow of this worker.
+    /// Returns the state of a flow of this worker.
     pub fn get_local_flow(&self, flow: &FiveTuple) -> Option<S> {
         self.own(flow).map(|(_, state)| state)
     }
@@ -90,13 +92,14 @@ impl<S: Plain> Flows<'_, S> {
         self.own(flow).is_some_and(|(id, _)| self.states.update_local(id, state))
     }
 
-    /// The state of any flow. `None` also where its worker is changing it just now.
+    /// Returns the state of any flow. `None` also if its worker is changing the state at the moment.
     pub fn get_flow(&self, flow: &FiveTuple) -> Option<S> {
         let (key, hash) = self.key(flow);
         self.states.get((self.worker_of)(flow), &key, hash).map(|(_, state)| state)
     }
 
-    /// The states of many flows, element by element; what is longer is ignored. Waits for memory overlap.
+    /// Looks up the states of many flows, element by element; elements beyond the shorter slice are
+    /// ignored. Cache misses overlap.
     pub fn get_flows(&self, flows: &[FiveTuple], states: &mut [Option<S>]) {
         for (flows, states) in flows.chunks(WINDOW).zip(states.chunks_mut(WINDOW)) {
             let mut owners = [0; WINDOW];
@@ -110,7 +113,7 @@ impl<S: Plain> Flows<'_, S> {
         }
     }
 
-    /// At most a window of flows at these workers.
+    /// Looks up at most [`WINDOW`] flows of these workers.
     pub(super) fn find<'f>(
         &self,
         flows: impl Iterator<Item = &'f FiveTuple>,

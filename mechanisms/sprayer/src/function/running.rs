@@ -1,4 +1,4 @@
-//! The element around a function.
+//! The element that runs a function.
 
 use element::class::HandlerInfo;
 use element::effects::{Access, Depends, State};
@@ -15,16 +15,17 @@ use super::flows::WINDOW;
 use super::{FlowPacket, Flows, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
-/// The handler `flows`, which every function has whose class names it: flows that are remembered.
+/// The handler `flows`, for functions whose class names it: the number of flows in the table.
 pub const FLOWS: HandlerInfo = HandlerInfo::count("flows");
 
-/// The class of a function. Name, ports, arguments, handlers and manual are the function's own:
+/// Returns the class of a function. Name, ports, arguments, handlers and manual are set by the function:
 /// `Class { name: "MyFunction", ..class::<MyFunction>() }`.
 pub const fn class<F: Function>() -> Class {
     Class { processing: "h", handlers: &[FLOWS], build: build::<F>, ..Class::DEFAULT }
 }
 
-/// For the number of flows that are looked at in passing, batches count for at least so many packets.
+/// The minimum length of a batch for the purpose of expiry: twice the length of the batch is the number of
+/// flows that are checked.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -50,13 +51,13 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
 struct Running<F: Function> {
     function: F,
     needs: Needs,
-    /// Whether packets come that belong to other workers.
+    /// True if packets of flows that other workers own arrive.
     is_spread: bool,
     states: CoreStates<FiveTupleKey, F::State>,
     hasher: KeyHasher,
-    /// Flows of this worker whose sender has sent FIN, by place.
+    /// The flows of this worker whose sender has sent FIN, by index.
     finished: Vec<Option<FlowId>>,
-    /// Those of a batch.
+    /// The packets of a batch; reused memory.
     packets: Vec<FlowPacket<F::State>>,
 }
 
@@ -78,7 +79,7 @@ impl<F: Function> Element for Running<F> {
         self.handle(cx, &mut packets);
         let mut home = cx.batch();
         for FlowPacket { packet, verdict, way, .. } in packets.drain(..) {
-            // No more packets than came in one batch, so they fit into one.
+            // The packets come from one batch, so they fit into one.
             let too_many = match (way, verdict) {
                 (Way::Home, _) => home.push(packet).err(),
                 (_, Verdict::Output(0)) if cx.outputs() > 0 => batch.push(packet).err(),
@@ -101,7 +102,7 @@ impl<F: Function> Element for Running<F> {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        // Those that have been idle for long are gone, as far as anybody can see.
+        // Idle flows are removed first, so that they are not counted.
         self.expire(cx.now(), usize::MAX);
         match name {
             "flows" => Ok(self.states.len().to_string()),
@@ -115,7 +116,7 @@ impl<F: Function> Running<F> {
         self.needs.flows > 0
     }
 
-    /// Finds out which flows the packets of a batch are of.
+    /// Finds the flows of the packets of a batch.
     fn take(
         &self,
         cx: &mut Cx<'_>,
@@ -146,7 +147,7 @@ impl<F: Function> Running<F> {
         }
     }
 
-    /// Gives packets to the function, in the order in which they came: those in a row that are of one kind together.
+    /// Passes packets to the function in order of arrival: consecutive packets of one kind together.
     fn handle(&mut self, cx: &Cx<'_>, packets: &mut [FlowPacket<F::State>]) {
         let has_state = self.has_state();
         let worker_of = |flow: &FiveTuple| {
@@ -181,13 +182,13 @@ impl<F: Function> Running<F> {
 }
 
 impl<S> FlowPacket<S> {
-    /// Whether it opens or closes a connection.
+    /// True if the packet opens or closes a connection.
     fn is_connection(&self) -> bool {
         self.flags & (SYN | FIN | RST) != 0
     }
 }
 
-/// Finds out who handles packets that either all open or close connections, or all do not.
+/// Determines the handlers of packets that are either all connection packets or all regular packets.
 fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
     let me = flows.states.core();
     for part in run.chunks_mut(WINDOW) {
@@ -213,7 +214,7 @@ fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
     }
 }
 
-/// Notes what a packet says of its connection, if its flow is known.
+/// Records the flags of a packet in the state of its connection, if its flow is known.
 fn close<S: flow::Plain>(
     flows: &mut Flows<'_, S>,
     finished: &mut Vec<Option<FlowId>>,
@@ -226,7 +227,7 @@ fn close<S: flow::Plain>(
     let mut set = |flow: FlowId, value| {
         let place = flow.index() as usize;
         if finished.len() <= place {
-            // Without memory for it, the connection ends by its time-out.
+            // Without memory, the connection ends by its time-out.
             if finished.try_reserve(place + 1 - finished.len()).is_err() {
                 return;
             }
@@ -235,7 +236,7 @@ fn close<S: flow::Plain>(
         finished[place] = value;
     };
     if packet.flags & (SYN | ACK | RST) == SYN {
-        // The same addresses and ports once more.
+        // A new connection with the same addresses and ports.
         states.open_local(id);
         [Some(id), pair].into_iter().flatten().for_each(|id| set(id.flow(), None));
     }
