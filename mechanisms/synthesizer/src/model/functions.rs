@@ -20,7 +20,7 @@ pub struct Functions {
     known: RefCell<HashMap<Term, Vec<Applied>>>,
 }
 
-/// The application that one number represents.
+/// The application that a number represents.
 struct Applied {
     /// The fields that the function reads.
     reads: Vec<Field>,
