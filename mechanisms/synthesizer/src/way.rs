@@ -204,7 +204,7 @@ pub(crate) fn fate<'a>(
     }
 }
 
-/// Calls `told` for each field that a case sets, with the start of the packet at that time.
+/// Calls the closure for each field that a case sets, with the start of the packet at that time.
 fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i32)) {
     for action in &case.actions {
         match action {
