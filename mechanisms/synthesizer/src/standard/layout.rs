@@ -26,7 +26,7 @@ pub(super) enum Front {
 /// The mark of a header, from the start of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// Not marked.
+    /// No mark.
     Off,
     /// Marked at this offset.
     At(i32),
