@@ -66,7 +66,7 @@ fn the_same_circle_does_the_same() {
 #[test]
 fn other_circles_are_not() {
     for (from, to) in [
-        // Other packets enter it, or packets enter it modified or at another input.
+        // Different packets enter the loop, or packets enter it modified or at another input.
         ("c[0] -> Strip(14)", "c[0] -> d :: Classifier(30/0b, -); d[0] -> Strip(14); d[1] -> Discard; d[0]"),
         ("-> Strip(14)", "-> d :: Classifier(30/0a05, -); d[0] -> Discard; d[1] -> Strip(14)"),
         ("CheckIPHeader ->", "CheckIPHeader -> SetIPDSCP(7) ->"),
@@ -78,7 +78,7 @@ fn other_circles_are_not() {
         ("ttl :: DecIPTTL", "ttl :: DecIPTTL -> DecIPTTL"),
         ("-> [0] route", "-> ttl"),
         ("route[3] -> other", "route[3] -> StoreIPAddress(10.0.0.1, dst) -> route"),
-        // Packets that leave it go elsewhere, or are modified differently.
+        // Packets that leave the loop go elsewhere, or are modified differently.
         ("SetIPDSCP(5)", "SetIPDSCP(6)"),
         ("SetIPDSCP(3)", "Null"),
         ("SetIPDSCP(3) -> other", "SetIPDSCP(3) -> Discard"),

@@ -26,8 +26,7 @@ use wire::tcp::flags::{ACK, FIN, RST, SYN};
 /// The maximum number of diagram nodes of a proof.
 const NODES: usize = 1 << 22;
 
-/// Returns translators with a filter between them; `$MORE` is replaced by further arguments of the
-/// translators.
+/// Returns translators with a filter between them; `more` has further arguments of the translators.
 fn chain(input: &str, output: &str, more: &str) -> String {
     format!(
         "FromDump({input}, STOP true) -> before :: Counter -> Strip(14) -> CheckIPHeader
@@ -254,7 +253,7 @@ fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
             0..300 => random.i64(0..3_000_000_000),
             300..20_000 => random.i64(0..6_000_000),
             _ if apart => random.i64(1..2_000_000),
-            // These packets are in one batch with the previous packet.
+            // The packet is in one batch with the previous packet.
             _ => 0,
         };
         let flow = random.u16(..40);
@@ -403,7 +402,7 @@ fn many_flows_come_and_stay_in_order() {
     }
     write_capture(&input, &packets);
     let rules: Vec<String> = (0..38).map(|rule| format!("allow udp && src port {}", 1000 + rule)).collect();
-    // Ports are drawn in turn: the translators may draw numbers in another order than the order of packets.
+    // The `#` allocates ports in sequence. Random ports would depend on the translator that draws first.
     let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
         .replace("1024-2047", "1024-65535#")
         .replace("4096-5119", "4096-65535#")
@@ -567,7 +566,7 @@ fn who_closes_a_connection_stays_behind_its_data() {
         let segment = |number: u8, flags| frame(Builder::tcp(from, to, flags), &[number; 20]);
         let mut packets = vec![(0, segment(100, SYN))];
         packets.extend((1..20).map(|n| (1_000_000 * i64::from(n), segment(100 + n, ACK))));
-        // These packets form a batch.
+        // Packets with equal times form a batch.
         let last = [segment(0, ACK), segment(1, ACK), segment(2, FIN | ACK), segment(3, ACK)];
         packets.extend(last.into_iter().map(|segment| (100_000_000, segment)));
         write_capture(&input, &packets);

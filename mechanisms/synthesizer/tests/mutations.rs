@@ -120,7 +120,7 @@ fn try_out(change: impl Fn(&Router, &mut Rng) -> String, equal: bool) {
         let verdict = verdict(&before, &after);
         let is_right = match verdict {
             Verdict::Equivalent => equal,
-            // Both chains were run on the packet to confirm the difference.
+            // A run of both chains on the packet has confirmed the difference.
             Verdict::Different(Difference::Packet { .. }) => !equal,
             _ => false,
         };
@@ -191,7 +191,7 @@ fn a_missing_decrement() {
 
 #[test]
 fn a_missing_checksum() {
-    // The same byte is written without an update of the checksum.
+    // StoreData writes the byte without an update of the checksum.
     told_apart(|router, _| {
         let dscp = router.dscp;
         let stored = format!("StoreData(1, \\<{:02x}>, MASK \\<fc>)", dscp << 2);

@@ -108,7 +108,7 @@ fn other_packets_make_other_state() {
         let some =
             format!("in -> f :: Classifier(12/0800) -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
         not_proven(&all, &some);
-        // The same packets, modified earlier.
+        // Packets modified upstream of the element.
         let plain = format!("in -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
         not_proven(&plain, &plain.replace("in ->", "in -> Strip(1) ->"));
     }

@@ -121,7 +121,7 @@ fn what_is_pulled_otherwise_keeps_its_queue() {
     let watched = "FromDevice(e0) -> red :: RED(1, 2, 0.5, QUEUES q) -> q :: Queue -> ToDevice(e1)";
     let (graph, _) = chain(&[("chain.prop", PAIR), ("a", watched), ("b", ONE_WAY)]);
     assert!(flatten(&graph).contains("NF_1/q\n    -> NF_1/Unqueue"), "{}", flatten(&graph));
-    // Where packets are pushed, no Unqueue is needed.
+    // No Unqueue is needed where packets are pushed.
     let pushed = "FromDPDKDevice(0) -> ToDPDKDevice(1); FromNetmapDevice(e9) -> ToDPDKDevice(1)";
     let prop = PAIR
         .replace("NF_1[e1]", "NF_1[1]")

@@ -96,7 +96,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
         for output in 0..chain.nodes[node].forward.len() {
             let Some(packet) = given(&chain.nodes[node].effects) else { continue };
             if !is_pushed((node, output)) {
-                // The element that pulls may have the entry at its own output.
+                // A downstream element that pulls may have the entry at its own outputs.
                 for &(next, _) in &chain.nodes[node].forward[output] {
                     behind(
                         chain,

@@ -46,8 +46,8 @@ fn native(offset: usize, weight: u8) -> Side {
     offset as Side + if cfg!(target_endian = "little") { weight } else { 3 - weight }
 }
 
-/// Returns the offsets of IP headers in packets of sources and emitted packets, or Ethernet's if no
-/// declaration says one.
+/// Returns the offsets of IP headers in packets of sources and in emitted packets; the offset in an
+/// Ethernet frame if no declaration has one.
 fn networks(chains: &[&Chain]) -> Vec<i32> {
     let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in chains.iter().flat_map(|chain| &chain.nodes) {

@@ -127,7 +127,7 @@ impl Packet {
         if self.headers[2].is_some_and(in_region) {
             headers[2] = Some(match headers[1] {
                 Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
-                // Its offset differs from packet to packet.
+                // The offset differs from packet to packet.
                 network => {
                     let usual = Word::constant(d, i64::from(network.unwrap_or(0) + IPV4_HEADER));
                     anywhere(d, &usual, Term { name: "where a header is".into(), ..Term::default() })
@@ -221,7 +221,7 @@ impl Packet {
 
     /// Returns a byte of a packet of a pair whose bytes are compared, or merged, under all names.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
-        // An unwritten byte of a byte region must equal the frame's byte at that offset.
+        // An unwritten byte of a byte region must equal the frame's byte; `byte` records an overlap.
         if in_region(place) { self.byte(d, place) } else { self.named(d, place) }
     }
 

@@ -59,7 +59,7 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
     let prop = prop::parse(source, &text, &mut diagnostics);
     let own_name = sources.name(source).to_string();
     let mut classes = options.registry.names();
-    // These classes do not exist here, but elements at joined interfaces are replaced anyway.
+    // Classes that do not exist here, but elements at joined interfaces are replaced anyway.
     classes.extend(["FromNetmapDevice", "ToNetmapDevice"]);
     let classes = options.checks_classes.then_some(&classes[..]);
     let mut known = HashMap::new();

@@ -152,7 +152,7 @@ impl Looker<'_> {
             self.diagnostics.push(Diagnostic::error(end.interface.span, message).with_hint(hint));
             return None;
         }
-        // Of a function that cannot be read, only the name is known.
+        // Only the name of an interface is known if the function cannot be read.
         let has = has.unwrap_or_default();
         let is_same = |(f, other, way, word): &&(usize, Interface, Direction, Word)| {
             let is_one = *other == has && (has != Interface::default() || word.text == *interface);

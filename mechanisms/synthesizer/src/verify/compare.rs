@@ -85,7 +85,7 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
         }
     }
     if !candidates.is_empty() {
-        // These differences suffice; differences in the contents of packets may be far larger diagrams.
+        // Differences in the contents of packets are not needed, and may be far larger diagrams.
         return candidates;
     }
     if has_copies(d, a) || has_copies(d, b) {

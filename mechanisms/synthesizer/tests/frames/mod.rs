@@ -97,7 +97,7 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
         Tree::Leaf(test) => set(test, test.outside != positive, frame, random),
         Tree::Not(inner) => satisfy(inner, !positive, frame, random),
         Tree::All(parts) | Tree::Any(parts) if matches!(condition, Tree::All(_)) == positive => {
-            // Parts with a choice come first, so that the others take precedence.
+            // Parts with alternatives come first: later parts overwrite their bytes.
             let has_choice = |part: &&Condition| !matches!(part, Tree::Leaf(_));
             parts.iter().filter(has_choice).for_each(|part| satisfy(part, positive, frame, random));
             parts

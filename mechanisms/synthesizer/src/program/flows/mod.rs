@@ -18,7 +18,7 @@
 //!   itself, all later packets of its connection in the same batch do so too.
 //! - A leased flow stays in the table until the lease ends, however long it has been idle. If there is no
 //!   room for another flow, the packets of that flow are processed as without the cache.
-//! - Except with `USE always`, only a flow with packets in several samples is inserted.
+//! - Unless flows are taken regardless of cost, only a flow with packets in several samples is inserted.
 //! - No lock is taken, and no memory allocated, for a packet of a flow that is found.
 
 mod doorkeeper;
