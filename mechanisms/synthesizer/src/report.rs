@@ -89,9 +89,9 @@ pub struct Multiplied {
 pub struct FieldReport {
     /// The name of the field.
     pub field: String,
-    /// The number of elements that read it, and the number of times that the program does.
+    /// The number of elements that read the field, and the number of times that the program does.
     pub reads: [usize; 2],
-    /// The number of elements that write it, and the number of times that the program does.
+    /// The number of elements that write the field, and the number of times that the program does.
     pub writes: [usize; 2],
 }
 

@@ -212,7 +212,7 @@ struct Synthesized {
     flows: Option<Flows>,
     /// The elements that packets bypass, where they are in the graph.
     elements: Vec<Option<ElementId>>,
-    /// True if all of them are in the graph, so that the elements that drop packets count them.
+    /// True if all these elements are in the graph, so that elements count the packets they drop.
     tells: bool,
     /// Counts by class, and by list and rule, that the elements have not been notified of.
     counts: Vec<Count>,

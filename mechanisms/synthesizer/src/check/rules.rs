@@ -26,10 +26,10 @@ pub struct IdleRule {
     pub node: usize,
     /// The rule.
     pub rule: Written,
-    /// Rules that take its packets, the last rule first; at most [`MOST_NAMED`]. If empty, no packet that
+    /// Rules that take the idle rule's packets, the last one first; at most [`MOST_NAMED`]. If empty, no packet that
     /// arrives matches the rule.
     pub covered_by: Vec<Written>,
-    /// The first rule that sends some of its packets to another destination, if there is one.
+    /// The first rule that sends some of the idle rule's packets to another destination, if there is one.
     pub elsewhere: Option<Written>,
 }
 

@@ -16,7 +16,7 @@ pub struct Passed {
     pub node: usize,
     /// The input.
     pub input: usize,
-    /// The case of its declaration.
+    /// The case of the element's declaration.
     pub case: usize,
     /// The offset of the packet's start on arrival.
     pub start: i32,

@@ -21,7 +21,7 @@ const MOST_STEPS: usize = 64;
 pub struct Leased {
     /// The element and the input.
     pub port: Port,
-    /// The case of its declaration for packets of known flows.
+    /// The case of the element's declaration for packets of known flows.
     pub case: usize,
     /// The previous step on the path.
     pub after: Option<u16>,

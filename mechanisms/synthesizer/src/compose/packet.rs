@@ -149,15 +149,15 @@ impl Hash for LinkAsked {
 /// The symbolic packet at one point of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// The offset at which it starts.
+    /// The offset at which the packet starts.
     pub start: i32,
-    /// The offsets at which its link, network and transport header start.
+    /// The offsets at which the packet's link, network and transport header start.
     pub headers: [Option<i32>; 3],
     /// True if an element of the path has marked the link header.
     pub link_marked: bool,
     /// The record of a dependence on the link header's former offset.
     link_asked: LinkAsked,
-    /// The offset at which it ends.
+    /// The offset at which the packet ends.
     pub end: Sum,
     /// The bytes that were written.
     pub bytes: BTreeMap<i32, Byte>,
@@ -167,7 +167,7 @@ pub struct Packet {
     pub rewritten: BTreeSet<u8>,
     /// The packet type, if known.
     pub kind: Option<u8>,
-    /// The input that it came from, if known.
+    /// The input port of the packet, if known.
     pub port: Option<u8>,
     /// True if an element has made an Ethernet frame of the packet: captures record that.
     pub framed: bool,

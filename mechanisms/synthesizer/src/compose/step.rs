@@ -14,7 +14,7 @@ use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, TransportSummed
 pub enum Stop {
     /// The execution depends on a condition: a fork on it leads further.
     Needs(Formula),
-    /// Only the element itself can execute it.
+    /// Only the element itself can execute the case.
     Alone,
 }
 

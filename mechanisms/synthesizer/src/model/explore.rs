@@ -52,7 +52,7 @@ pub struct Dropped {
 pub struct Made {
     /// The element.
     pub node: usize,
-    /// The output by which they leave.
+    /// The output by which the packets leave.
     pub output: usize,
     /// The name of the emission in the declaration.
     pub name: &'static str,
@@ -100,7 +100,7 @@ pub struct Premises<'p> {
     pub rounds: usize,
     /// The loop of each element, if packets are not to be followed on that loop.
     pub circles: &'p [Option<usize>],
-    /// The order of the other elements.
+    /// The order of the elements that are not on such loops.
     pub order: &'p Order,
 }
 

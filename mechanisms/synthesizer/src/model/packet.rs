@@ -49,11 +49,11 @@ pub const LENGTH_BITS: u8 = 18;
 /// The packet at one point of a chain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
-    /// The offset at which it starts.
+    /// The offset at which the packet starts.
     pub start: i32,
-    /// The offsets at which its link, network and transport header start.
+    /// The offsets at which the packet's link, network and transport header start.
     pub headers: [Option<i32>; 3],
-    /// The offset at which it ends.
+    /// The offset at which the packet ends.
     pub end: Word,
     /// The offset of the first byte that has ever been part of the packet.
     own: i32,

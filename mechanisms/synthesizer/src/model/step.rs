@@ -71,9 +71,9 @@ pub struct Derived {
     pub name: &'static str,
     /// The index of the emission in the element's declaration.
     pub number: usize,
-    /// The output by which it leaves; `None` for every output.
+    /// The output by which the packet leaves; `None` for every output.
     pub output: Option<usize>,
-    /// The header at its start.
+    /// The header at the packet's start.
     pub starts: Option<Header>,
     /// The condition on the input packets.
     pub condition: Bit,

@@ -18,7 +18,7 @@ use super::packet::Packet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SumKey {
     kind: u8,
-    /// The offset at which its header starts.
+    /// The offset at which the header starts.
     at: i32,
     /// The offset of the IP header with the addresses that the checksum covers. The header's own offset if
     /// the checksum covers no addresses.

@@ -21,7 +21,7 @@ pub fn pattern(condition: &Condition) -> Option<String> {
 struct Around {
     /// True if the packet is the first fragment.
     is_first: bool,
-    /// True if its protocol is TCP or UDP.
+    /// True if the packet's protocol is TCP or UDP.
     has_ports: bool,
 }
 

@@ -97,7 +97,7 @@ pub enum Why {
     Patterns,
     /// IPFilter cannot express the rule.
     Rules,
-    /// Payloads are parked there, so that elements that look at lengths cannot be used.
+    /// Payloads are parked upstream, so that elements that look at lengths cannot be used.
     Sliced,
     /// Flows are leased.
     Leased,
@@ -107,9 +107,9 @@ pub enum Why {
     Write,
     /// No element performs the update of the checksum.
     Checksum,
-    /// No element truncates the packet there.
+    /// No element truncates packets where the program does.
     Length,
-    /// No element marks the headers there.
+    /// No element marks headers where the program does.
     Marks,
     /// No element sets the annotation in this way.
     Annotation,
@@ -163,7 +163,7 @@ struct State {
     marked: Option<i32>,
     /// The IPv4 header that was checked. The packet ends at its total length.
     cut: Option<i32>,
-    /// True if its checksum was found correct.
+    /// True if the checked header's checksum was found correct.
     is_right: bool,
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Function {
     pub(super) name: Word,
     pub(super) graph: Graph,
     pub(super) devices: Vec<Device>,
-    /// True if its configuration was found and is free of errors, so that all its interfaces are known.
+    /// True if the configuration was found and is free of errors, so that all interfaces are known.
     pub(super) is_whole: bool,
 }
 
@@ -44,7 +44,7 @@ impl Function {
         (found != Interface::default()).then_some(found)
     }
 
-    /// Returns the names of its interfaces, without duplicates.
+    /// Returns the names of the function's interfaces, without duplicates.
     pub(super) fn interfaces(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for device in &self.devices {
@@ -86,7 +86,8 @@ fn sends(class: &str, registry: &Registry) -> Option<bool> {
     (names_interface && class.notes.has_queues).then_some(inputs.most > 0)
 }
 
-/// Returns the interface of such an element: its first argument, positional or by keyword.
+/// Returns the interface that an element receives from or sends to: its first argument, positional or by
+/// keyword.
 fn interface(element: &Element, registry: &Registry) -> Option<String> {
     let args = lang::args::split(&element.config);
     let keyword = registry.get(&element.class).and_then(|class| class.args.first()).map(|arg| arg.name);

@@ -30,7 +30,7 @@ pub(super) struct Prop {
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) name: Word,
-    /// The name of its configuration.
+    /// The name of the function's configuration.
     pub(super) file: Word,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Wiring {
 /// A resolved link.
 #[derive(Debug)]
 pub(super) struct Cable {
-    /// The readable names of its ends.
+    /// The readable names of the link's ends.
     pub(super) names: [String; 2],
     /// The sending elements.
     pub(super) senders: Vec<Place>,

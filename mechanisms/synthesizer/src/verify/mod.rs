@@ -399,7 +399,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Follows packets through both chains from these inputs on, but not through the elements in
+    /// Follows packets through both chains from the inputs `from` on, but not through the elements in
     /// `unfollowed`.
     fn explore(
         &mut self,
