@@ -26,8 +26,8 @@ pub struct IdleRule {
     pub node: usize,
     /// The rule.
     pub rule: Written,
-    /// Rules that take the idle rule's packets, the last one first; at most [`MOST_NAMED`]. If empty, no packet that
-    /// arrives matches the rule.
+    /// Rules that take the idle rule's packets, starting at the last rule; at most [`MOST_NAMED`]. If
+    /// empty, no packet that arrives matches the rule.
     pub covered_by: Vec<Written>,
     /// The first rule that sends some of the idle rule's packets to another destination, if there is one.
     pub elsewhere: Option<Written>,
