@@ -1,17 +1,17 @@
 //! # Cable
-//! Does to packets what sending them by one interface and receiving them by another one does.
+//! Passes packets from one interface of a network function to another, as sending and receiving them would.
 //!
-//! It stands in the place of two interfaces of network functions that a chain joins. Packets come out as FromDevice gives
-//! them: with the current time as time stamp, with the packet type that their Ethernet destination says (broadcast,
-//! multicast, else for this host), with the MAC header annotation at their start, and with no other annotation. Their bytes
-//! stay as they are, and none is lost or waits.
+//! The element replaces two interfaces of network functions that a chain joins. Packets leave it as they
+//! leave FromDevice: with the current time as time stamp, with the packet type of their Ethernet
+//! destination (broadcast, multicast, else for this host), with the MAC header annotation at their start,
+//! and with no other annotation. Their bytes are unchanged. No packet is dropped or held.
 //!
 //! ## Usage
 //! `Cable([FROM, TO])`
 //!
 //! ## Arguments
-//! - `FROM`: the interface that sends; said for people, and never opened.
-//! - `TO`: the interface that receives; the same.
+//! - `FROM`: the interface that sends; for display only, never opened.
+//! - `TO`: the interface that receives; for display only, never opened.
 //!
 //! ## Handlers
 //! - `count`: packets that have crossed.
@@ -51,11 +51,11 @@ pub static CLASS: Class = Class {
 
 struct Cable {
     count: u64,
-    /// Whether anybody reads annotations.
+    /// True if any element reads annotations.
     annotations: bool,
 }
 
-/// What makes a packet one that has just come in and is of this kind.
+/// Returns the case that makes a packet of this type look like a packet that has just been received.
 fn received(when: Filter, kind: PacketKind) -> Case {
     let set = |field, bytes: &[u8]| Action::Set(field, Value::Constant(bytes.to_vec()));
     Case::new(when, Target::Output(0))
@@ -70,7 +70,7 @@ fn received(when: Filter, kind: PacketKind) -> Case {
 
 impl Element for Cable {
     fn effects(&self) -> Effects {
-        /// The bit of an Ethernet address that says that it is a group's.
+        /// The bit of an Ethernet address that marks a group address.
         const GROUP: u128 = 1 << 40;
         let destination = || Field::Bytes { base: Base::Data, offset: 0, length: 6 };
         let to_all = Filter::equals(destination(), (1 << 48) - 1);

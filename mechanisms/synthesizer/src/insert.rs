@@ -1,4 +1,4 @@
-//! Putting programs into a configuration.
+//! Insertion of programs into a configuration.
 
 use lang::{Connection, Graph};
 
@@ -7,9 +7,9 @@ use crate::model::chain::Chain;
 use crate::program::text;
 use crate::synthesized;
 
-/// The configuration with a `Synthesized` at the beginning of each stretch. All elements stay, so that their handlers do;
-/// packets that are not taken past them go through them. `chain` is what was synthesized: all of the graph, or all of it that
-/// packets pass.
+/// Returns the configuration with a `Synthesized` at the entry of each region. All elements stay, and so do
+/// their handlers; packets that do not bypass them go through them. `chain` is the synthesized chain: all
+/// of the graph, or the part that packets pass.
 pub fn insert(graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
     let mut graph = graph.clone();
     for stretch in &synthesis.stretches {

@@ -1,15 +1,19 @@
-//! What chains of elements do to packets, found out from their declarations.
+//! Analysis and compilation of chains of elements, from the declarations of the elements.
 //!
-//! - [`model`]: a chain as cases over header fields, and all packets at once through it
-//! - [`check`]: what there is to say about one chain
-//! - [`verify`]: whether two chains do the same
-//! - [`compose`]: stretches of a chain as programs, by other means than those of the model
-//! - [`program`]: what a stretch does, in one classification and one write per field
+//! - [`model`]: symbolic execution: a chain as cases over header fields, and all packets at once through
+//!   the chain
+//! - [`check`]: the lint: findings about one chain
+//! - [`verify`]: the equivalence checker for two chains
+//! - [`compose`]: the compiler's front end: regions of a chain become programs, by means independent of the
+//!   model
+//! - [`program`]: the intermediate representation of a region: one classifier and one write per field
 //! - [`synthesized`]: the element that runs a program; [`insert`] puts it into a configuration
-//! - [`standard`]: the same in elements that Click and FastClick have, too
-//! - [`openflow`]: the part of a program that a switch can answer, as rules for one
-//! - [`report`]: what was gained; [`picture`] shows it
-//! - [`topology`]: a chain of several configurations as one graph; [`cable`] is what crosses from one to the next
+//! - [`standard`]: the back end that emits elements of Click and FastClick
+//! - [`openflow`]: the back end that emits the part of a program that a switch can execute, as OpenFlow
+//!   rules
+//! - [`report`]: the cost of a region before and after; [`picture`] draws it
+//! - [`topology`]: the linker: a chain of several configurations as one graph; [`cable`] carries packets
+//!   from one configuration to the next
 
 pub mod cable;
 #[allow(clippy::mutable_key_type, reason = "as in the model")]
@@ -30,5 +34,5 @@ pub mod way;
 
 use element::Class;
 
-/// Every class of this crate.
+/// The classes of this crate.
 pub static CLASSES: &[&Class] = &[&cable::CLASS, &synthesized::CLASS];

@@ -1,5 +1,6 @@
-//! What a synthesis does as a picture (SVG): for each stretch the longest way, on the left the elements with what they read
-//! and write, on the right the questions that the program asks in their place, and its one operation.
+//! The picture of a synthesis (SVG). It shows the longest path of each region: on the left the elements
+//! with the fields that they read and write, on the right the questions that the program asks in their
+//! place, and its single operation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,20 +11,20 @@ use crate::program::question::{Leased, Question};
 use crate::program::{Next, Node, Program};
 use crate::way::{Asked, Way, fate, leased, name_of_question, said};
 
-/// All lengths are in pixels of a page.
+/// The width of the page in pixels, the unit of all lengths.
 const WIDTH: usize = 1000;
 const MARGIN: usize = 14;
-/// Elements stand in columns, a new one for each function.
+/// The layout of the elements: columns, with a new column for each function.
 const COLUMN: usize = 212;
 const COLUMNS: usize = 3;
 const BOX: usize = 188;
 const MOST_IN_COLUMN: usize = 14;
-/// Questions stand behind them.
+/// The horizontal position of the questions, to the right of the elements.
 const QUESTIONS: usize = MARGIN + COLUMNS * COLUMN + 14;
 const QUESTION: usize = WIDTH - QUESTIONS - MARGIN;
 const LINE: usize = 13;
 const GAP: usize = 12;
-/// What fits into a line: letters are taken to be so wide.
+/// The assumed width of a letter, for line breaks.
 const LETTER: usize = 6;
 
 const READ: &str = "#00714f";
@@ -31,10 +32,10 @@ const WRITTEN: &str = "#b54a00";
 const QUIET: &str = "#666666";
 const BLACK: &str = "#000000";
 
-/// Lines of a box, with their colours.
+/// The lines of a box, with their colours.
 type Lines = Vec<(String, &'static str)>;
 
-/// The picture of all stretches, one below the other.
+/// Returns the picture of all regions, arranged vertically.
 pub fn svg(chain: &Chain, synthesis: &Synthesis) -> String {
     let mut sheet = Sheet { body: String::new(), bottom: MARGIN };
     for stretch in &synthesis.stretches {
@@ -55,7 +56,7 @@ pub fn svg(chain: &Chain, synthesis: &Synthesis) -> String {
 
 struct Sheet {
     body: String,
-    /// Where the next stretch begins.
+    /// The vertical position of the next region.
     bottom: usize,
 }
 
@@ -77,7 +78,7 @@ impl Sheet {
         self.bottom = left.max(right) + 2 * GAP;
     }
 
-    /// The elements of a way; gives where they end.
+    /// Draws the elements of a path; returns the vertical position of their end.
     fn elements(&mut self, chain: &Chain, way: &Way<'_>, top: usize) -> usize {
         let (mut column, mut row, mut top, mut bottom) = (0, 0, top, top);
         let mut y = top;
@@ -99,7 +100,7 @@ impl Sheet {
                 y += LINE + GAP - 4;
             }
             scope_before = Some(scope);
-            // A name that nobody has given says the class.
+            // A generated name contains the class.
             let title = match name.split_once('@') {
                 Some((class, _)) => class.to_string(),
                 None => format!("{name} :: {}", node.class),
@@ -125,7 +126,7 @@ impl Sheet {
         bottom
     }
 
-    /// The questions on a way and the operation; gives where they end.
+    /// Draws the questions on a path and the operation; returns the vertical position of their end.
     fn questions(
         &mut self,
         chain: &Chain,
@@ -172,12 +173,12 @@ impl Sheet {
     }
 
     fn text(&mut self, x: usize, y: usize, text: &str, colour: &str, more: &str) {
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ =
             writeln!(self.body, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\"{more}>{}</text>", escaped(text));
     }
 
-    /// A box around lines; gives where it ends.
+    /// Draws a box around lines; returns the vertical position of its end.
     fn boxed(
         &mut self,
         (x, y): (usize, usize),
@@ -197,7 +198,7 @@ impl Sheet {
         y + height
     }
 
-    /// An arrow down, or to the top of another column.
+    /// Draws an arrow down, or to the top of another column.
     fn arrow(&mut self, (from, bottom): (usize, usize), (to, top): (usize, usize)) {
         let path = if top > bottom && from == to {
             format!("M{from} {bottom}V{top}")
@@ -212,9 +213,10 @@ impl Sheet {
     }
 }
 
-/// The answers that lead on, and where others lead. The question is about a field, or about none.
+/// Returns the text of the answers that lead on, and the successors of the others. `field` is the name of
+/// the question's field, or empty.
 fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
-    /// Ranges that are written out.
+    /// The maximum number of ranges that are written out.
     const MOST: usize = 2;
     let (mut ranges, mut others, mut low) = (Vec::new(), Vec::new(), 0);
     for &(last, next) in &node.parts {
@@ -238,7 +240,7 @@ fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
     (ranges.join(", "), others)
 }
 
-/// An answer as people write it.
+/// Returns the usual notation of an answer.
 fn answer(question: &Question, number: u128, field: &str) -> String {
     let length = match *question {
         Question::Bytes { length, .. } | Question::Leased { what: Leased::Bytes { length, .. }, .. } => {
@@ -263,7 +265,7 @@ fn answer(question: &Question, number: u128, field: &str) -> String {
     }
 }
 
-/// What becomes of packets, each once.
+/// Returns the destinations of packets, without duplicates.
 fn fates(chain: &Chain, stretch: &Stretch, nexts: &[Next]) -> Vec<String> {
     let program: &Program = &stretch.program;
     let (mut open, mut seen, mut classes) = (nexts.to_vec(), BTreeSet::new(), BTreeSet::new());
@@ -290,7 +292,7 @@ fn fates(chain: &Chain, stretch: &Stretch, nexts: &[Next]) -> Vec<String> {
     fates
 }
 
-/// Lines of text that fit into a box.
+/// Breaks a text into lines that fit into a box.
 fn wrapped(text: &str, colour: &'static str, width: usize) -> Lines {
     let most = (width - 12) / LETTER;
     let mut lines: Vec<String> = Vec::new();

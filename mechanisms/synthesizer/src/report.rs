@@ -1,4 +1,4 @@
-//! What a synthesis has gained: questions and writes before and after, and what is left to elements.
+//! The report of a synthesis: questions and writes before and after, and the work that is left to elements.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,90 +13,90 @@ use crate::way::{Way, fate, name_of_question, said};
 /// A report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// By stretch.
+    /// The regions.
     pub stretches: Vec<StretchReport>,
-    /// Elements that packets are handed over to whatever they are, and why.
+    /// Elements to which all packets are handed over, and the reasons.
     pub alone: Vec<Left>,
-    /// Stretches that stay as they are because a program would cost more than the elements.
+    /// Regions that stay because a program would cost more than the elements.
     pub dear: Vec<Dear>,
-    /// Elements that were left alone because with them there were too many classes.
+    /// Elements that stay because they would multiply the classes beyond the limit.
     pub multiplied: Vec<Multiplied>,
 }
 
-/// One stretch.
+/// A region.
 #[derive(Clone, Debug, Serialize)]
 pub struct StretchReport {
-    /// The element that it begins behind.
+    /// The element at whose output the region begins.
     pub from: String,
-    /// Its output.
+    /// The output of that element.
     pub output: usize,
-    /// Elements that packets are taken past.
+    /// The elements that packets bypass.
     pub elements: Vec<String>,
-    /// How many different questions there are.
+    /// The number of different questions.
     pub questions: usize,
-    /// How many rules stand in lists.
+    /// The number of rules in lists.
     pub rules: usize,
     /// The classes.
     pub classes: Vec<ClassReport>,
-    /// Where packets are handed over to elements in the middle of the stretch, and why.
+    /// The elements in the middle of the region to which packets are handed over, and the reasons.
     pub handed: Vec<Left>,
-    /// Along the longest way: how often each field is read and written by elements, and by the program.
+    /// The reads and writes of each field along the longest path, by elements and by the program.
     pub fields: Vec<FieldReport>,
 }
 
-/// One class.
+/// A class.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClassReport {
-    /// What is done.
+    /// The operation.
     pub operation: String,
-    /// The elements that packets are taken past.
+    /// The elements that packets bypass.
     pub passes: Vec<String>,
-    /// Where they go: an element, or the reason for which they end.
+    /// The destination: an element, or the drop reason.
     pub to: String,
 }
 
-/// An element that does its work itself.
+/// An element that processes packets itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Left {
-    /// Its name.
+    /// The name of the element.
     pub element: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// A stretch of elements that cost less than a program.
+/// A region whose elements cost less than a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Dear {
-    /// The element that it begins behind.
+    /// The element at whose output the region begins.
     pub from: String,
-    /// Its output.
+    /// The output of that element.
     pub output: usize,
-    /// Elements that a packet passes at most.
+    /// The maximum number of elements that a packet passes.
     pub elements: usize,
 }
 
-/// An element that parts packets often.
+/// An element with many forks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Multiplied {
-    /// Its name.
+    /// The name of the element.
     pub element: String,
-    /// How often.
+    /// The number of forks.
     pub parts: usize,
 }
 
-/// A field along the longest way.
+/// A field along the longest path.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldReport {
-    /// Its name.
+    /// The name of the field.
     pub field: String,
-    /// How many elements read it, and how often the program does.
+    /// The number of elements that read the field, and the number of times that the program does.
     pub reads: [usize; 2],
-    /// How many elements write it, and how often the program does.
+    /// The number of elements that write the field, and the number of times that the program does.
     pub writes: [usize; 2],
 }
 
 impl Report {
-    /// On what came of a chain.
+    /// Makes the report of a synthesis.
     pub fn new(chain: &Chain, synthesis: &Synthesis) -> Report {
         let name = |node: usize| chain.nodes[node].name.clone();
         Report {
@@ -119,10 +119,10 @@ impl Report {
         }
     }
 
-    /// In words.
+    /// Returns the report as text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         for stretch in &self.stretches {
             let _ = write!(text, "{}", stretch.describe());
         }
@@ -156,7 +156,7 @@ impl Report {
     }
 }
 
-/// Field names and numbers, right-aligned.
+/// The width of the first column: field names, or right-aligned numbers.
 const FIRST_COLUMN: usize = 24;
 
 impl StretchReport {
@@ -223,7 +223,7 @@ fn of_stretch(chain: &Chain, stretch: &Stretch) -> StretchReport {
     }
 }
 
-/// Reads and writes along the longest way.
+/// Returns the reads and writes along the longest path.
 fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
     let Some(way) = Way::new(chain, program) else { return Vec::new() };
     let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
@@ -245,7 +245,8 @@ fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
     counts.into_iter().map(report).collect()
 }
 
-/// The programs of all stretches as a drawing for Graphviz (dot(1)): questions, and classes with what they do.
+/// Returns the programs of all regions as a drawing for Graphviz (dot(1)): questions, and classes with
+/// their operations.
 pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
     let mut out = format!(
         "digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n  edge \
@@ -283,10 +284,10 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
     out
 }
 
-/// Ranges written on one arrow.
+/// The maximum number of ranges in the label of an arrow.
 const MOST_RANGES: usize = 4;
 
-/// Where a question leads, with the answers, a few of them.
+/// Returns the successors of a question, each with the first few ranges of its answers.
 fn ranges(node: &program::Node) -> Vec<(Next, String)> {
     let mut nexts: Vec<(Next, Vec<String>)> = Vec::new();
     let mut low = 0;
@@ -307,7 +308,7 @@ fn ranges(node: &program::Node) -> Vec<(Next, String)> {
     nexts.into_iter().map(|(next, ranges)| (next, text(ranges))).collect()
 }
 
-/// Text inside a quoted string.
+/// Escapes a text for a quoted string.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l").replace('\r', "")
 }

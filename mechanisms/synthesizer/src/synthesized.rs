@@ -1,38 +1,44 @@
 //! # Synthesized
-//! Takes packets past a whole stretch of elements: asks each question about a packet once, then writes each field once.
+//! Runs the program of a whole region of elements: asks each question about a packet once, then writes each
+//! field once.
 //!
-//! It stands where a synthesized stretch begins ([`tidegate synthesize`] writes its arguments). Packets for which something
-//! in the stretch cannot be composed leave by the output that leads to the element in question, with all that was done
-//! before. Where the elements of the stretch are still there, they count what has passed, as if it had gone through them; a
-//! handler that changes what one of them does sends all packets through the elements again.
+//! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments).
+//! Packets for which something in the region cannot be composed leave by the output that leads to the
+//! element in question, with all earlier changes applied. If the elements of the region are in the graph,
+//! their counters include the packets of the program. If a handler changes the function of one of them, all
+//! packets go through the elements again.
 //!
-//! Translators that a stretch passes say once what they do to a flow they know, and packets of it pass them all with one
-//! look-up. Packets that open or close a connection, and flows that are new, come to the translators themselves.
+//! Each translator in the region is asked once for the translation of a flow it knows; packets of the flow
+//! then pass all of them with one look-up. Packets that open or close a connection, and packets of new
+//! flows, go to the translators themselves.
 //!
 //! ## Usage
 //! `Synthesized(LAYOUT ..., OTHERWISE 0, START ..., ...)`
 //!
 //! ## Arguments
-//! - `LAYOUT`: where the link, network and transport header of packets are marked, from the start of each; `-` where none is.
-//!   `ANY` in front says that all packets are so.
-//! - `OTHERWISE`: the output for other packets.
-//! - `PASSING`: the elements that packets are taken past.
-//! - `MACHINE_CODE`: when machine code is made for what is done to packets: `later` (the default), for what many packets need,
-//!   and without letting them wait; `now`, before the first packet; `never`. There is some on x86-64 only, with the feature
-//!   `machine-code`; what becomes of packets is the same.
-//! - `USE`: `paying` (the default) takes packets past the elements as long as that costs less than they do, by the cost model of
-//!   docs/synthesizer.md, and takes flows on lease once they have shown that they last; `always` takes all packets, and flows from
-//!   their first packets on. What becomes of packets is the same. Where the elements are not in the graph, all packets are taken.
+//! - `LAYOUT`: the offsets of the marked link, network and transport header from the start of the packet;
+//!   `-` for a header that is not marked. A leading `ANY` declares that all packets have this layout.
+//! - `OTHERWISE`: the output for packets with another layout.
+//! - `PASSING`: the elements that packets bypass.
+//! - `MACHINE_CODE`: the time at which machine code is made for operations on packets: `later` (the
+//!   default), for operations that many packets need, and without delaying packets; `now`, before the first
+//!   packet; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are the
+//!   same without it.
+//! - `USE`: `paying` (the default) lets packets bypass the elements while that costs less than the elements
+//!   do, by the cost model of docs/synthesizer.md, and leases flows that have shown that they last;
+//!   `always` takes all packets, and leases flows from their first packets on. Results are the same. If the
+//!   elements are not in the graph, all packets are taken.
 //! - `START`: the first question or class.
-//! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), classes
-//!   (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
+//! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`),
+//!   classes (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
 //!
 //! ## Handlers
 //! - `classes`: packets of each class so far, a line for each.
-//! - `flows`: flows that are on lease from the stretch's translators.
-//! - `sampled`: true while the elements, or the program without its flows, cost less, so that only a sample of the packets is taken.
-//! - `remembered`: other flows for which answers of rule sets are remembered.
-//! - `active`: false once an element of the stretch has been changed by a handler.
+//! - `flows`: the number of flows that are leased from the region's translators.
+//! - `sampled`: true while the elements, or the program without its flows, cost less, so that only a sample
+//!   of the packets is taken.
+//! - `remembered`: the number of other flows for which answers of rule sets are cached.
+//! - `active`: false once a handler has changed an element of the region.
 //!
 //! ## Example
 //! ```click
@@ -130,13 +136,14 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// Packets since the elements were told.
+/// Counts of packets since the elements were last notified.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     packets: u64,
     bytes: u64,
-    /// The bytes up to where packets end at last, from where they came in. Packets that are cut to less than was put in front of
-    /// them by then end before that: sums wrap, and are right again with what was put in front.
+    /// The bytes between the start of the input packet and the final end. A packet that is cut shorter than
+    /// its prepended headers ends before the start of the input packet: sums wrap, and are correct again
+    /// once the headers are added.
     cut: u64,
     first: Timestamp,
     last: Timestamp,
@@ -159,8 +166,8 @@ impl Count {
     }
 }
 
-/// Packets of each rule of a list since the elements were told. There may be many rules, and each packet has another one, so
-/// that times are those of all.
+/// Counts of packets for each rule of a list since the elements were last notified. There may be many
+/// rules, and each packet may match a different rule, so the times are common to all rules.
 #[derive(Clone, Debug)]
 struct RuleCounts {
     packets: Vec<u64>,
@@ -184,40 +191,40 @@ impl RuleCounts {
     }
 }
 
-/// The way of packets that are not in a sample while the balance is bad.
+/// The path of packets outside of the sample while the balance is negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
-    /// They go to the elements.
+    /// All packets go to the elements.
     Elements,
-    /// The program takes them as far as to where flows are leased: that alone pays.
+    /// The program handles packets up to the point where flows are leased: that alone pays.
     Program,
 }
 
 struct Synthesized {
     program: Arc<Program>,
-    /// By class: where packets go.
+    /// The exit of each class.
     ends: Vec<Exit>,
-    /// By class: instructions that a packet saves, against what becomes of packets where the balance is bad.
+    /// The number of instructions that a packet of each class saves, compared with the fallback.
     saved: Vec<i64>,
     balance: Balance,
     fallback: Fallback,
     runner: Option<Runner>,
     flows: Option<Flows>,
-    /// Elements that packets are taken past, where they are in the graph.
+    /// The elements that packets bypass, where they are in the graph.
     elements: Vec<Option<ElementId>>,
-    /// Whether all of them are, so that those where packets end count these.
+    /// True if all these elements are in the graph, so that elements count the packets they drop.
     tells: bool,
-    /// By class, and by list and rule: what elements have not been told yet.
+    /// Counts by class, and by list and rule, that the elements have not been notified of.
     counts: Vec<Count>,
     rules: Vec<RuleCounts>,
-    /// By class: packets in all.
+    /// The total number of packets of each class.
     passed: Vec<u64>,
     scratch: Scratch,
     leaving: Leaving,
     is_outdated: bool,
 }
 
-/// Where packets of a batch go: whether some end here, and where the others go if that is one way.
+/// The exits of a batch's packets: true if some end here, and the common exit of the others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ways {
     has_ended: bool,
@@ -226,7 +233,7 @@ struct Ways {
 }
 
 impl Ways {
-    /// Some go there. Where elements are told, those that are dropped end here.
+    /// Adds an exit of some packets. If elements are notified, dropped packets end here.
     fn add(&mut self, exit: Exit, tells: bool) {
         if tells && matches!(exit, Exit::Drop(_)) {
             self.has_ended = true;
@@ -238,7 +245,7 @@ impl Ways {
 }
 
 impl Synthesized {
-    /// Finds out what each class saves.
+    /// Computes the number of instructions that each class saves.
     fn weigh(&mut self) {
         let program = &self.program;
         let without = self.flows.as_ref().and_then(Flows::saved_without);
@@ -256,7 +263,7 @@ impl Synthesized {
         self.saved = program.classes.iter().map(saved).collect();
     }
 
-    /// Ends packets, or sends them on, as their classes say; what goes to output 0 alone is given back.
+    /// Drops or sends packets according to their classes; returns the batch if all of it goes to output 0.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
         let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
@@ -303,10 +310,10 @@ impl Element for Synthesized {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.service::<Leasing>(element)?.0.clone())
         };
-        // Where the elements are not there, nothing is on lease: packets are left to what stands in their place.
+        // If an element is missing, nothing is leased: packets go to whatever is in its place.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
-        // Without the elements there is no other way.
+        // Without the elements there is no alternative to the program.
         let is_only_way = !self.tells || self.elements.is_empty();
         self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
         self.weigh();
@@ -377,7 +384,7 @@ impl Element for Synthesized {
             if !places.is_empty() {
                 ways.add(ends[class as usize], *tells);
             }
-            // How far they reach from where they came in.
+            // The distance of the end from the start of the input packet.
             let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
             let cut = carried.wrapping_add_signed(moved);
             let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
@@ -386,7 +393,7 @@ impl Element for Synthesized {
         if is_weighed {
             balance.note(came, all_saved);
         }
-        // What goes to the elements is asked about its rules there.
+        // Packets that go to the elements are counted by the rules there.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
                 self.rules[list as usize].add(rule, now);
@@ -411,7 +418,7 @@ impl Element for Synthesized {
         let mut lines = String::new();
         let counts = self.passed.iter().zip(&self.counts);
         for (class, (passed, count)) in counts.enumerate() {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = writeln!(lines, "c{class} {}", passed + count.packets);
         }
         Ok(lines)
@@ -427,7 +434,7 @@ impl Element for Synthesized {
             *passed += count.packets;
             for passed in &class.path {
                 let Some(Some(element)) = elements.get(passed.element as usize) else { continue };
-                // What was taken off the front by then, or put there.
+                // The bytes that were stripped or prepended before the element.
                 let moved = (count.packets as i64).saturating_mul(passed.start.into());
                 let count = if passed.cut { Count { bytes: count.cut, ..count } } else { count };
                 tell(*element, tally(count, passed.input, passed.case, moved));
@@ -464,7 +471,7 @@ fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
     Tally { input, case, packets, bytes: bytes.wrapping_add_signed(-moved), first, last }
 }
 
-/// Sends a whole batch one way; what goes to output 0 is given back.
+/// Sends a whole batch to one exit; returns the batch if the exit is output 0.
 #[inline]
 fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit) -> Option<Batch> {
     match exit {

@@ -1,4 +1,5 @@
-//! The longest way through a stretch: what its elements read and write, and what the program asks and writes in their place.
+//! The longest path through a region: the fields that its elements read and write, and the program's
+//! questions and writes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,49 +13,49 @@ use crate::model::chain::Chain;
 use crate::program::question::{Leased, Question};
 use crate::program::{Class, Exit, Next, Node, Program};
 
-/// What is said of checksums of headers.
+/// The name for checksums of headers.
 const CHECKSUM: &str = "IP checksum";
 
-/// The way of the class that passes most elements.
+/// The path of the class that passes the most elements.
 pub(crate) struct Way<'a> {
     /// The class.
     pub(crate) class: &'a Class,
-    /// Its elements, one behind the other.
+    /// The elements of the path, in order.
     pub(crate) steps: Vec<Step>,
-    /// Where the network header is, from the start of the packet as it came in.
+    /// The offset of the network header from the start of the input packet.
     pub(crate) network: i32,
 }
 
-/// An element on the way.
+/// An element on the path.
 pub(crate) struct Step {
-    /// Its number in the chain.
+    /// The number of the element in the chain.
     pub(crate) node: usize,
-    /// Fields that it reads.
+    /// The fields that the element reads.
     pub(crate) reads: BTreeSet<String>,
-    /// Fields that it writes, as often as it does.
+    /// The fields that the element writes, with repetitions.
     pub(crate) writes: Vec<String>,
 }
 
-/// A question on the way.
+/// A question on the path.
 pub(crate) struct Asked<'a> {
-    /// The question and where its answers lead.
+    /// The question, with the successors of its answers.
     pub(crate) node: &'a Node,
-    /// Where the way leads on.
+    /// The successor on the path.
     pub(crate) next: Next,
 }
 
-/// How long the longest way through a program is: the elements of the chain that it was made of, and the questions that it
-/// asks in their place, in front of one operation. `None` if there are no classes.
+/// Returns the length of a program's longest path: the number of elements of the chain that it was made of,
+/// and the number of questions that the program asks in their place. `None` if there are no classes.
 pub fn lengths(chain: &Chain, program: &Program) -> Option<[usize; 2]> {
     let way = Way::new(chain, program)?;
     Some([way.steps.len(), way.questions(program).len()])
 }
 
 impl<'a> Way<'a> {
-    /// The longest way of a program that was made of a chain; of several, one on which little is written. `None` if there
-    /// are no classes.
+    /// Returns the longest path of a program that was made of a chain; among several, a path with few
+    /// writes. `None` if there are no classes.
     pub(crate) fn new(chain: &Chain, program: &'a Program) -> Option<Way<'a>> {
-        // The last one of several counts, which is the first class.
+        // The maximum is the last of several in this order, which is the first class.
         let longest = |class: &&Class| (class.path.len(), Reverse(class.writes.len()));
         let class = program.classes.iter().rev().max_by_key(longest)?;
         let numbers: BTreeMap<&str, usize> =
@@ -67,7 +68,7 @@ impl<'a> Way<'a> {
                 passed.push((node, on.start, cases));
             }
         }
-        // Later marks are those of headers that were put in front.
+        // Later marks belong to headers that were prepended.
         let mut marks = passed.iter().filter_map(|&(_, start, cases)| mark(cases.last()?, start));
         let network = program.layout[1].or_else(|| marks.next()).unwrap_or_default();
         let step = |&(node, start, cases): &(usize, i32, &[Case])| {
@@ -86,9 +87,10 @@ impl<'a> Way<'a> {
         Some(Way { class, steps: passed.iter().map(step).collect(), network })
     }
 
-    /// The questions that lead to its class: the fewest, and along most of the answers.
+    /// Returns the questions that lead to the class: as few as possible, then along the largest sets of
+    /// answers.
     pub(crate) fn questions(&self, program: &'a Program) -> Vec<Asked<'a>> {
-        // How many questions are still to come, by question; they lead to later ones only.
+        // The number of remaining questions, by question; questions lead to later questions only.
         let mut left: Vec<Option<usize>> = vec![None; program.nodes.len()];
         let to_come = |left: &[Option<usize>], next: Next| match next {
             Next::Node(node) => left.get(node as usize).copied().flatten(),
@@ -118,7 +120,7 @@ impl<'a> Way<'a> {
         asked
     }
 
-    /// What the program writes in the end, each field once.
+    /// Returns the fields that the program writes, without duplicates.
     pub(crate) fn writes(&self) -> BTreeSet<String> {
         let bytes = self.class.writes.iter().flat_map(|write| {
             (0..write.value.length() as i32)
@@ -128,7 +130,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What a question is about, for people; `None` if it is about more than one field.
+/// Returns the readable name of a question's field; `None` if the question is about more than one field.
 pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<String> {
     match question {
         Question::Length => Some("length".into()),
@@ -142,7 +144,8 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     }
 }
 
-/// What a question about a flow on lease is about: which element leases it, and which field gets the values asked for, if any.
+/// Returns the element that leases a flow, for a question about a lease, and the field that gets the values
+/// asked for, if any.
 pub(crate) fn leased<'a>(
     question: &Question,
     chain: &Chain,
@@ -162,7 +165,7 @@ pub(crate) fn leased<'a>(
             Field::Annotation { length, .. } => usize::from(*length),
             _ => 0,
         };
-        // The values that a flow gets stand one behind the other, those of annotations, too.
+        // The values that a flow gets are consecutive, including values of annotations.
         let before = end;
         end += if matches!(value, Value::Choose { .. }) { length } else { 0 };
         if (before..end).contains(&usize::from(offset)) {
@@ -172,7 +175,7 @@ pub(crate) fn leased<'a>(
     Some((element, name))
 }
 
-/// A question in words.
+/// Returns the readable form of a question.
 pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, network: i32) -> String {
     match question {
         Question::List(list) => {
@@ -189,7 +192,7 @@ pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, networ
     }
 }
 
-/// The reason for which packets of a class end, or the element that they go to, by number.
+/// Returns the drop reason of a class as an error, or the name of the element that its packets go to.
 pub(crate) fn fate<'a>(
     class: &Class,
     outputs: &'a [(usize, usize)],
@@ -201,7 +204,7 @@ pub(crate) fn fate<'a>(
     }
 }
 
-/// Everything that a case sets, with where the packet starts by then.
+/// Calls the closure for each field that a case sets, with the start of the packet at that time.
 fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i32)) {
     for action in &case.actions {
         match action {
@@ -212,7 +215,7 @@ fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i3
     }
 }
 
-/// Where a case marks the network header, if it does, from the start of the packet as it came in.
+/// Returns the offset of the network header that a case marks, from the start of the input packet.
 fn mark(case: &Case, start: i32) -> Option<i32> {
     let mut mark = None;
     each_set(case, start, |field, value, start| {
@@ -225,7 +228,8 @@ fn mark(case: &Case, start: i32) -> Option<i32> {
     mark
 }
 
-/// A field, for people. The packet starts so far behind its network header.
+/// Returns the readable name of a field. `start` is the offset of the packet's start from its network
+/// header.
 fn name_of(field: &Field, start: i32) -> Option<String> {
     Some(match *field {
         Field::Bytes { base, offset, .. } => {
@@ -244,7 +248,7 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
     })
 }
 
-/// A part of a packet, for people.
+/// Returns the readable name of a part of a packet.
 fn name_of_place(place: Place, network: i32) -> Option<String> {
     let place = match place {
         Place::Annotation(_) => return Some("annotations".into()),

@@ -1,4 +1,4 @@
-//! What the verifier says of two chains, held against running both with every packet of a small set.
+//! Compares the verifier's verdicts about two chains with runs of both on every packet of a small set.
 
 mod common;
 
@@ -12,16 +12,16 @@ use testkit::samples::PATTERNS;
 use testkit::{Run, corpus};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
-/// Bits of a packet that vary: so many packets are the power of two.
+/// The number of varied bits of a packet; the number of packets is two to that power.
 const VARIED: usize = 8;
 
-/// Room for diagrams. What needs more counts as undecided, and is rare.
+/// The maximum number of diagram nodes. A pair that needs more counts as undecided, which is rare.
 const NODES: usize = 1 << 18;
 
-/// Pairs of chains that are compared.
+/// The number of pairs of chains that are compared.
 const CASES: u64 = 150;
 
-/// Where the packets of an output go.
+/// The destination of an output.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
     Element(usize),
@@ -29,13 +29,13 @@ enum Next {
     Discard,
 }
 
-/// A chain that can be changed before it becomes text. Elements that nothing leads to are not part of it.
+/// A chain that can be changed before it becomes text. Unreachable elements are not part of the text.
 #[derive(Clone)]
 struct Network {
     elements: Vec<(String, Vec<Next>)>,
 }
 
-/// An Ethernet address, one of few, so that rules meet.
+/// Returns an Ethernet address, one of few, so that rules overlap.
 fn mac(r: &mut Rng) -> String {
     format!("2:0:0:0:0:{}", r.u8(1..4))
 }
@@ -44,7 +44,7 @@ fn address(r: &mut Rng) -> String {
     format!("10.0.{}.{}", r.u8(..2), r.u8(1..4))
 }
 
-/// A test of IPFilter and IPClassifier.
+/// Returns a test of IPFilter and IPClassifier.
 fn expression(r: &mut Rng) -> String {
     let simple = |r: &mut Rng| {
         let side = *r.choice(["src", "dst"].iter()).unwrap_or(&"src");
@@ -80,8 +80,8 @@ fn patterns(r: &mut Rng) -> Vec<String> {
     list
 }
 
-/// An element's text and how many outputs it has. `start` is where packets start by then, if they came on the straight
-/// way; most elements for IP headers look where there is one.
+/// Returns an element's text and its number of outputs. `start` is the offset at which packets start there
+/// on the straight path; most elements for IP headers are given the offset of a header.
 fn element(r: &mut Rng, start: i32) -> (String, usize) {
     let at = 14 - start;
     let straight = at >= 0 && r.u8(..8) > 0;
@@ -154,7 +154,7 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
         28 => ("VLANDecap".into(), 1),
         29 => ("Tee".into(), 2),
         30 => ((if r.bool() { "Null" } else { "Counter" }).into(), 1),
-        // What these do only they know.
+        // The effects of these elements are uninterpreted functions.
         31 => (format!("HashSwitch({}, {})", [20, 22, 30, 33][r.usize(..4)], r.usize(1..3)), 2),
         32 => (format!("IPFragmenter({}, true)", [20, 40, 44, 60][r.usize(..4)]), optional),
         33 => (format!("MoveData({}, {}, 2)", [8, 22, 33][r.usize(..3)], [20, 30][r.usize(..2)]), 1),
@@ -162,7 +162,7 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
     }
 }
 
-/// By how much an element moves the start of packets.
+/// Returns the number of bytes by which an element moves the start of packets.
 fn moved(text: &str) -> i32 {
     let argument = || text.trim_end_matches(')').split('(').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     match text.split('(').next() {
@@ -188,7 +188,7 @@ impl Network {
         let mut start = 0;
         for place in 0..n {
             let (text, outputs) = match place {
-                // Most elements want an IP header.
+                // Most elements need an IP header.
                 0 if r.u8(..4) > 0 => {
                     let marked = ["CheckIPHeader(14)", "MarkIPHeader(14)", "Strip(14)"];
                     (marked[r.usize(..3)].to_string(), 1)
@@ -197,7 +197,7 @@ impl Network {
             };
             start += moved(&text);
             let next = |output: usize, r: &mut Rng| match place + 1 {
-                // The first output goes on most of the time, so that chains are long.
+                // The first output usually leads on, so that chains are long.
                 behind if behind < n && (output == 0 || r.bool()) => {
                     let far = if output == 0 && r.u8(..4) > 0 { behind } else { r.usize(behind..n) };
                     Next::Element(far)
@@ -224,7 +224,7 @@ impl Network {
         (0..reached.len()).filter(|&element| reached[element]).collect()
     }
 
-    /// Puts an element onto the way from an output.
+    /// Inserts elements at an output.
     fn insert(&mut self, element: usize, output: usize, texts: &[String]) {
         for text in texts {
             let next = self.elements[element].1[output];
@@ -233,7 +233,7 @@ impl Network {
         }
     }
 
-    /// One small change, which may have an effect or not.
+    /// Makes a small change, which may be without effect.
     fn mutate(&mut self, r: &mut Rng) {
         let reached = self.reached();
         let at = *r.choice(reached.iter()).unwrap_or(&0);
@@ -252,13 +252,13 @@ impl Network {
                 self.insert(at, output, &[format!("Unstrip({n})"), format!("Strip({n})")]);
             }
             6 => {
-                // The same element once more behind itself.
+                // Duplicates the element.
                 let (text, outputs) = self.elements[at].clone();
                 self.elements.push((text, outputs));
                 self.elements[at].1[0] = Next::Element(self.elements.len() - 1);
             }
             7 => {
-                // Two neighbours change places.
+                // Swaps two neighbours.
                 if let [Next::Element(next)] = self.elements[at].1[..]
                     && self.elements[next].1.len() == 1
                 {
@@ -270,7 +270,7 @@ impl Network {
             8 => self.insert(at, output, &["SetIPChecksum".into()]),
             9 => self.elements[at].1[output] = end(r),
             _ => {
-                // Each way gets an element of its own, where one was shared.
+                // Gives a path a copy of an element that it shared.
                 if let Next::Element(next) = self.elements[at].1[output] {
                     self.elements.push(self.elements[next].clone());
                     self.elements[at].1[output] = Next::Element(self.elements.len() - 1);
@@ -279,7 +279,7 @@ impl Network {
         }
     }
 
-    /// The configuration, with these classes as its ends; `$` stands for a sink's number.
+    /// Returns the configuration with the given classes at its ends; `$` is replaced by a sink's number.
     fn text(&self, source: &str, sink: &str) -> String {
         let mut declared = format!("in :: {source};\n");
         let mut connected = String::from("in -> e0;\n");
@@ -316,7 +316,8 @@ impl Network {
         self.text("FromDump(x.pcap)", "ToDump(out$.pcap)")
     }
 
-    /// By packet: what came out where, in the order of sinks.
+    /// Returns the packets that arrived, as sink and bytes in the order of sinks, by number of the input
+    /// packet.
     fn run(&self, packets: &[Vec<u8>]) -> BTreeMap<u32, Vec<(usize, Vec<u8>)>> {
         let inputs = packets.iter().map(|bytes| Input {
             bytes: bytes.clone(),
@@ -336,8 +337,8 @@ impl Network {
     }
 }
 
-/// Places of single bits that decide about packets: Ethernet type, version, lengths, fragment, time to live,
-/// protocol, addresses, ports. `CHECKSUM` and `LENGTH` stand for a wrong sum and for four bytes more.
+/// The single bits that decide about packets: Ethernet type, version, lengths, fragment, time to live,
+/// protocol, addresses, ports. `CHECKSUM` means a wrong checksum, `LENGTH` four more bytes.
 const PLACES: &[(usize, u8)] = &[
     (0, 1),
     (5, 1),
@@ -374,11 +375,11 @@ const PLACES: &[(usize, u8)] = &[
 const CHECKSUM: (usize, u8) = (24, 1);
 const LENGTH: (usize, u8) = (usize::MAX, 0);
 
-/// All packets in which some bits vary.
+/// Returns all packets in which some bits vary.
 fn packets(r: &mut Rng) -> Vec<Vec<u8>> {
     let mut places = PLACES.to_vec();
     r.shuffle(&mut places);
-    // Those that matter to nearly everything vary nearly always.
+    // Bits that matter to nearly every chain vary nearly always.
     if r.u8(..4) > 0 {
         places.retain(|place| ![CHECKSUM, (22, 1)].contains(place));
         places.splice(0..0, [CHECKSUM, (22, 1)]);
@@ -423,7 +424,7 @@ struct Tally {
     equivalent: usize,
     different: usize,
     undecided: usize,
-    /// Of the different ones, those that the small set of packets tells apart too.
+    /// The number of different pairs that the small set of packets distinguishes too.
     seen: usize,
 }
 
@@ -465,7 +466,7 @@ fn check(seed: u64, tally: &mut Tally) {
 
 #[test]
 fn verdicts_agree_with_running_packets() {
-    // More of them by hand: `FROM=1000 CASES=5000 cargo test ...`.
+    // To run more cases by hand: `FROM=1000 CASES=5000 cargo test ...`.
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |n| n.parse().unwrap());
     let (from, cases) = (number("FROM", 0), number("CASES", CASES));
     let mut tally = Tally::default();

@@ -1,5 +1,5 @@
-//! The chains of the SNF paper, from `.prop` files of our own, and the chain of an Internet provider: what joining them gives,
-//! and that packets leave a chain as they leave its functions one behind the other.
+//! Tests linking with the chains of the SNF paper, from our own `.prop` files, and the chain of an Internet
+//! provider. Packets leave a linked chain as they leave its functions run one after the other.
 
 mod common;
 
@@ -22,7 +22,7 @@ use tidegate_synthesizer::verify::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
-/// Reads a chain. `place` says where a configuration is.
+/// Reads a chain. `place` returns the path of a configuration.
 fn chain(prop: &Path, place: impl Fn(&str) -> PathBuf) -> (Graph, Vec<String>) {
     let files = |name: &str, _: &str| {
         let text = std::fs::read_to_string(place(name)).map_err(|error| format!("{name}: {error}"))?;
@@ -37,7 +37,7 @@ fn chain(prop: &Path, place: impl Fn(&str) -> PathBuf) -> (Graph, Vec<String>) {
     (graph, errors.map(|one| one.render(&sources)).collect())
 }
 
-/// One configuration alone.
+/// Reads a single configuration.
 fn alone(file: &Path) -> Graph {
     let mut sources = Sources::new();
     let id = sources.add("alone", std::fs::read_to_string(file).unwrap());
@@ -51,13 +51,13 @@ fn interface(config: &str) -> &str {
     first.trim().trim_start_matches("netmap:")
 }
 
-/// What receives from interfaces and what sends by them, as pairs of name and interface.
+/// Returns the elements of a class that receive from or send to interfaces, as pairs of name and interface.
 fn ends(graph: &Graph, class: &str) -> Vec<(String, String)> {
     let elements = graph.elements.iter().filter(|element| element.class == class);
     elements.map(|element| (element.name.clone(), interface(&element.config).to_string())).collect()
 }
 
-/// What leaves a graph by each interface if these packets come in by these.
+/// Packets by the interface at which they enter or leave.
 type Packets = BTreeMap<String, Vec<Vec<u8>>>;
 
 fn run(graph: &Graph, packets: &Packets) -> Packets {
@@ -68,7 +68,7 @@ fn run_with(how: Run, graph: &Graph, packets: &Packets) -> Packets {
     run_and_count(how, graph, packets).0
 }
 
-/// The same, with how often packets came to elements.
+/// Runs a graph, and also returns the number of packet arrivals at elements.
 fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
     let mut graph = graph.clone();
     let (entries, exits) = (ends(&graph, "FromDevice"), ends(&graph, "ToDevice"));
@@ -80,7 +80,7 @@ fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
     };
     let of = |interface: &String| packets.get(interface).into_iter().flatten().map(input).collect();
     let number = offer(entries.iter().map(|(_, interface)| of(interface)).collect());
-    // Scripts would stop it.
+    // Scripts would stop the run.
     let scripts: Vec<bool> = graph.elements.iter().map(|element| element.class == "DriverManager").collect();
     for (ends, class) in [(&entries, "TestSource"), (&exits, "TestPullSink")] {
         for (place, (name, _)) in ends.iter().enumerate() {
@@ -112,7 +112,8 @@ fn tcp(from: &str, to: &str) -> Vec<u8> {
     Builder::tcp(from, to, 2).ethernet(CLIENT, GATEWAY).build(&[]).unwrap()
 }
 
-/// A packet as a line: MAC addresses, time to live, addresses and ports; its checksums are right.
+/// Returns a packet as a line: MAC addresses, time to live, addresses and ports. Its checksums must be
+/// correct.
 fn line(frame: &[u8]) -> String {
     let ip = &frame[14..];
     let right = checker::check(ip).unwrap();
@@ -132,7 +133,8 @@ fn line(frame: &[u8]) -> String {
     )
 }
 
-/// A chain: its name, how many functions it has, a packet of UDP that it forwards, and who that comes from and goes to then.
+/// A chain: its name, its number of functions, a UDP packet that it forwards (from, to), and both ends as
+/// the packet leaves.
 type Chain = (&'static str, usize, [&'static str; 2], &'static str);
 
 const CHAINS: [Chain; 15] = [
@@ -153,7 +155,7 @@ const CHAINS: [Chain; 15] = [
     ("router_10", 10, ["10.0.0.9:5000", "50.0.0.1:99"], "10.0.0.9:5000 > 50.0.0.1:99"),
 ];
 
-/// Every chain as a graph, with the folder of the configurations.
+/// Returns every chain as a graph, with the folder of the configurations.
 fn all() -> Option<Vec<(Chain, Graph, PathBuf)>> {
     let folder = found::path("rules/snf")?;
     let props = found::files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chains"));
@@ -181,7 +183,8 @@ fn chains_of_the_snf_paper_are_joined() {
             ends.iter().map(|(_, interface)| interface.clone()).collect()
         };
         assert_eq!(interfaces(&entries), [interface(1, 0)], "{name}");
-        // Those of the napt and router chains answer to both sides. Answers leave the chain, as no link leads back.
+        // The napt and router chains answer to both sides. Answers leave the chain, since no link leads
+        // back.
         let answers = if name.starts_with("napt") || name.starts_with("router") { functions } else { 0 };
         let mut expected: Vec<String> = (1..=answers).map(|number| interface(number, 0)).collect();
         expected.push(interface(functions, 1));
@@ -198,7 +201,7 @@ fn chains_of_the_snf_paper_are_joined() {
 #[test]
 fn packets_leave_chains_of_the_snf_paper_as_all_their_functions_have_changed_them() {
     for ((name, functions, [from, to], ends), graph, _) in all().unwrap_or_default() {
-        // One that has just enough time to live, one that has not, and what is no IP.
+        // A packet with just enough time to live, a packet with too little, and a packet that is not IP.
         let enough = functions as u8 + 1;
         let packets =
             vec![udp(from, to, 64), udp(from, to, enough), udp(from, to, enough - 1), vec![0xff; 60]];
@@ -213,12 +216,13 @@ fn packets_leave_chains_of_the_snf_paper_as_all_their_functions_have_changed_the
     }
 }
 
-/// The interface by which packets come in.
+/// Returns the interface at which packets enter.
 fn entry(graph: &Graph) -> String {
     ends(graph, "FromDevice")[0].1.clone()
 }
 
-/// Packets of all kinds, flows that all take one way, and others that are let through or not.
+/// Returns packets of all kinds, flows that all take one path, and other packets that are accepted or
+/// denied.
 fn traffic([from, to]: [&str; 2]) -> Vec<Vec<u8>> {
     let mut packets = testkit::corpus::frames();
     for number in 0..40u16 {
@@ -227,12 +231,13 @@ fn traffic([from, to]: [&str; 2]) -> Vec<Vec<u8>> {
         packets.push(tcp(&with(from, 6000 + number), to));
         packets.push(udp(&format!("10.{number}.0.1:7000"), &with(to, 1 + number), 64));
     }
-    // To the network that they come from.
+    // A packet to the network that it comes from.
     packets.push(udp("10.0.0.9:1", "10.0.0.5:2", 64));
     packets
 }
 
-/// What leaves a chain is what leaves its functions one behind the other, with what has left each of them in between.
+/// Packets leave a chain as they leave its functions run one after the other, each with the output of the
+/// previous function.
 #[test]
 fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
     for ((name, functions, [from, to], _), graph, folder) in all().unwrap_or_default() {
@@ -256,13 +261,14 @@ fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
         let onward = ends(&graph, "ToDevice").pop().unwrap().1;
         let left = out.remove(&onward).unwrap_or_default();
         assert!(left == passing && left.len() > 50, "{name}: {} and {} packets", left.len(), passing.len());
-        // What any of them sends back leaves there.
+        // Packets that any function sends back leave there.
         let back: Packets = back.into_iter().flatten().collect();
         assert!(out == back, "{name}: {out:?}");
     }
 }
 
-/// One way is no circle: packets are taken past all functions in one go, but for translators, which do their work themselves.
+/// A chain in one direction has no loop: packets bypass all functions at once, except for translators,
+/// which stay.
 #[test]
 fn chains_of_the_snf_paper_are_composed() {
     for ((name, functions, addresses, _), graph, _) in all().unwrap_or_default() {
@@ -278,7 +284,7 @@ fn chains_of_the_snf_paper_are_composed() {
         let translators = graph.elements.iter().filter(|element| element.class == "IPRewriter").count();
         let stretches = synthesis.stretches.len();
         assert!((1..=translators + 1).contains(&stretches), "{name}: {stretches} stretches");
-        // The longest way leads through as many functions as there are in front of a translator, or behind it.
+        // The longest path contains as many functions as there are upstream of a translator, or downstream.
         let function = |element: &str| element.split('/').next().unwrap().to_string();
         let longest = synthesis.stretches.iter().map(|stretch| {
             let program = &stretch.program;
@@ -293,8 +299,9 @@ fn chains_of_the_snf_paper_are_composed() {
             _ => functions.min(2),
         };
         assert!(longest.max().unwrap_or_default() >= at_least, "{name}");
-        // What leaves it is what left it before. One by one, packets that take different ways do not overtake one another, which
-        // would give translators another order of new flows.
+        // The composed chain has the same output. Packets are sent one by one: in a batch, packets on
+        // different paths could overtake each other, which would change the order of new flows in
+        // translators.
         let composed = insert(&read.graph, chain, &synthesis);
         let packets = Packets::from([(entry(&graph), traffic(addresses))]);
         let [plain, composed] = [&graph, &composed]
@@ -304,7 +311,7 @@ fn chains_of_the_snf_paper_are_composed() {
     }
 }
 
-/// Writes a chain in elements that Click and FastClick have, too. Packets leave it as they did.
+/// Compiles a chain to elements of Click and FastClick. Its output must stay the same.
 fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
     let read = common::read(&flatten(graph));
     let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
@@ -324,7 +331,7 @@ fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains
     (written, [before, after])
 }
 
-/// Chains of which it is not found out in a short while that they do the same in standard elements.
+/// Chains whose equivalence in standard elements is not proven in a short time.
 const NOT_PROVEN: [&str; 8] =
     ["acl_8550", "napt_3", "napt_4", "napt_5", "napt_6", "napt_7", "napt_8", "napt_dpdk_8"];
 
@@ -342,13 +349,13 @@ fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
     }
 }
 
-/// Where standard elements are put in, packets pass fewer elements than before.
+/// Packets pass fewer elements than before if standard elements are inserted.
 #[test]
 fn chains_of_the_snf_paper_get_shorter_in_standard_elements() {
     for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {
         let packets = Packets::from([(entry(&graph), traffic(addresses))]);
         let (_, [before, after]) = in_standard_elements(name, &graph, &packets, true);
-        // Much of what ten routers do is asked and done once; translators do their work themselves.
+        // Much of the work of ten routers is done once; translators stay.
         let at_most = match name {
             "router_10" => before / 3,
             _ if name.starts_with("acl") => before * 9 / 10,
@@ -375,7 +382,7 @@ fn example_chains_do_the_same_in_standard_elements() {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{:?}", outcome.verdict);
 }
 
-/// The file that came with the chains names others.
+/// The file that came with the chains refers to missing files.
 #[test]
 fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
     let Some(folder) = found::path("rules/snf/real-acl") else { return };
@@ -390,7 +397,7 @@ fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
             && errors.iter().zip(expected).all(|(said, text)| said.contains(text.as_str()))
     };
     assert!(are_said(&errors, &places.collect::<Vec<_>>()), "{errors:#?}");
-    // With the files that it means, the interfaces are others.
+    // With the files that it refers to, the interfaces are different.
     let beside = |name: &str| {
         let file = match name.rsplit('/').next() {
             Some("nf1.click") => "real_acl_251.nf1.click",
@@ -418,19 +425,20 @@ fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
     assert!(are_said(&errors, &expected), "{errors:#?}");
 }
 
-/// A file of the provider's chain.
+/// Returns the path of a file of the provider's chain.
 fn isp(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/isp").join(name)
 }
 
-/// Packets of all three kinds of traffic, and others that are not let through, by the interface that they come in by.
+/// Returns packets of all three kinds of traffic, and packets that are denied, by the interface at which
+/// they enter.
 fn isp_traffic() -> Packets {
     let customers = vec![
         // To the Internet and within the domain.
         tcp("204.152.184.9:5000", "192.0.2.7:443"),
         udp("204.152.184.53:5353", "192.0.2.7:53", 64),
         udp("204.152.185.9:6000", "204.152.3.4:2000", 64),
-        // From others, to the local network, forbidden, and at its end.
+        // From others, to the local network, forbidden, and with an expiring time to live.
         udp("204.152.3.4:6000", "192.0.2.7:2000", 64),
         udp("204.152.184.9:6000", "10.0.0.1:2000", 64),
         tcp("204.152.184.9:6001", "192.0.2.7:25"),
@@ -442,16 +450,16 @@ fn isp_traffic() -> Packets {
         udp("204.152.3.4:2000", "204.152.185.9:6000", 64),
         udp("204.152.3.4:2001", "192.0.2.8:5000", 64),
         tcp("204.152.3.4:2002", "204.152.184.80:80"),
-        // Between hosts of the domain, and a connection to a customer that offers none.
+        // Between hosts of the domain, and a connection to a customer without servers.
         udp("204.152.3.4:2000", "204.152.3.5:2000", 64),
         tcp("204.152.3.4:2003", "204.152.184.7:9000"),
     ];
     let internet = vec![
-        // Answers, and a request to the one server that can be reached.
+        // Answers, and a request to the only reachable server.
         udp("192.0.2.7:53", "198.51.100.1:5353", 64),
         udp("192.0.2.8:5000", "198.51.100.1:2001", 64),
         tcp("192.0.2.9:4000", "198.51.100.1:80"),
-        // Not asked for, and to nobody here.
+        // Unsolicited packets, and packets to unknown hosts.
         udp("192.0.2.7:53", "198.51.100.1:5354", 64),
         udp("192.0.2.7:53", "204.152.184.53:5353", 64),
     ];
@@ -466,7 +474,7 @@ fn the_providers_chain_serves_three_kinds_of_traffic() {
     assert_eq!(interfaces("FromDevice"), ["customers", "domain", "internet"]);
     assert_eq!(interfaces("ToDevice"), ["customers", "domain", "internet"]);
     let out = run(&graph, &isp_traffic());
-    // Packets that come in together may part and leave in another order.
+    // Packets of one batch may separate and leave in another order.
     let lines = |interface: &str| {
         let mut lines: Vec<String> = out[interface].iter().map(|packet| line(packet)).collect();
         lines.sort();
@@ -513,7 +521,7 @@ fn the_providers_chain_does_what_its_functions_do_alone() {
     let step = |graph: &Graph, inputs: Vec<(&str, Vec<Vec<u8>>)>| {
         run(graph, &inputs.into_iter().map(|(interface, packets)| (interface.to_string(), packets)).collect())
     };
-    // Firewall and router remember nothing, so that what comes back can be given to them later.
+    // Firewall and router are stateless, so packets in the other direction can be sent to them later.
     let mut out = step(&firewall, vec![("customers", traffic["customers"].clone())]);
     let inward = out.remove("up").unwrap();
     let mut there = step(&router, vec![("down", inward), ("domain", traffic["domain"].clone())]);

@@ -1,4 +1,4 @@
-//! What `check` finds, against packets that are all tried one by one.
+//! Compares the findings of `check` with runs of all packets one by one.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn names(read: &Read, nodes: &[usize]) -> Vec<String> {
     nodes.iter().map(|&node| read.chain.nodes[node].name.clone()).collect()
 }
 
-/// A rule of a test: a network of source addresses, a port, a protocol, as far as it names them.
+/// A rule of a test: an optional network of source addresses, port and protocol.
 #[derive(Clone, Debug)]
 struct Rule {
     allow: bool,
@@ -28,8 +28,8 @@ struct Rule {
     tcp: Option<bool>,
 }
 
-/// Everything that such rules tell apart: the last byte of the source, the port (8 stands for all others), and the
-/// protocol (neither TCP nor UDP has no port).
+/// The properties that such rules distinguish: the last byte of the source, the port (8 means any other),
+/// and the protocol (a protocol other than TCP and UDP has no port).
 type Header = (u8, u16, Option<bool>);
 
 fn headers() -> impl Iterator<Item = Header> {
@@ -79,8 +79,8 @@ impl Rule {
     }
 }
 
-/// Rules that decide about no packet are found, all of them and only these, and rules that cover them do take their
-/// packets.
+/// Exactly the rules that decide about no packet are found, and the rules reported as their cover take
+/// their packets.
 #[test]
 fn idle_rules_are_those_that_decide_about_no_packet() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -88,7 +88,7 @@ fn idle_rules_are_those_that_decide_about_no_packet() {
     for _ in 0..60 {
         let rules: Vec<Rule> = (0..random.usize(2..12)).map(|_| Rule::random(&mut random)).collect();
         let texts: Vec<String> = rules.iter().map(Rule::text).collect();
-        // Only whole packets from a network of sixteen addresses come to the rules, and no fragments.
+        // Only whole packets from a network of sixteen addresses reach the rules, and no fragments.
         let chain = read(&format!(
             "FromDump(x) -> Strip(14) -> CheckIPHeader -> IPFilter(deny ip frag, allow src net 10.0.0.0/28)
              -> long :: CheckLength(100) -> Discard;
@@ -134,7 +134,7 @@ fn rules_of_files_are_known_by_their_lines() {
     assert_eq!(found.idle[0].elsewhere, Some(line(3)));
 }
 
-/// A rule about packets that never come there is idle although no rule covers it.
+/// A rule about packets that never arrive is idle although no rule covers it.
 #[test]
 fn rules_about_packets_that_never_come_are_idle() {
     let chain = read(
@@ -157,7 +157,7 @@ fn elements_that_no_packet_comes_to_are_found() {
     assert_eq!(names(&chain, &findings(&chain).unreached), ["never", "island"]);
 }
 
-/// The text of an element with so many outputs.
+/// Returns the text of an element with this number of outputs.
 fn with_outputs(element: &str, outputs: usize) -> String {
     let ways = (0..outputs).map(|output| format!("f[{output}] -> Counter -> Discard;"));
     format!("FromDump(x) -> f :: {element}; {}", ways.collect::<String>())
@@ -176,7 +176,7 @@ fn work_grows_with_the_outputs_of_an_element_and_not_faster() {
     }
 }
 
-/// The bits that a function makes of lengths and headers stand beside those that they are compared with.
+/// The bits that a function makes of lengths and headers are next to the bits that they are compared with.
 #[test]
 fn headers_that_a_function_has_written_take_little_room() {
     let chain = read(
@@ -208,7 +208,7 @@ fn what_was_found_before_there_was_no_room_is_kept() {
     assert_eq!(names(&chain, &[found.entries[0].fates[0].node]), ["ToDump@3"]);
 }
 
-/// Behind what an opaque element does, nothing is ruled out.
+/// Downstream of an opaque element, nothing is excluded.
 #[test]
 fn nothing_is_said_of_packets_that_are_not_known() {
     let chain = read(
@@ -220,11 +220,11 @@ fn nothing_is_said_of_packets_that_are_not_known() {
     assert_eq!(names(&chain, &found.entries[0].opaque), ["Script@2"]);
 }
 
-/// A router's way in, behind which transport headers are where only the element knows.
+/// The input part of a router, after which only the element knows the offsets of transport headers.
 const EXTENSIONS: &str =
     "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) -> ";
 
-/// That a transport header may be anywhere says nothing about the rest of the packet.
+/// An unknown offset of the transport header does not affect the rest of the packet.
 #[test]
 fn packets_with_a_header_somewhere_are_known_otherwise() {
     let chain = read(&format!(
@@ -236,7 +236,7 @@ fn packets_with_a_header_somewhere_are_known_otherwise() {
     assert_eq!(names(&chain, &found.unreached), ["never", "Discard@8", "four", "Discard@11"]);
 }
 
-/// Those that come round again and again too.
+/// Packets with a header at an unknown offset stay known on a loop.
 #[test]
 fn packets_with_a_header_somewhere_come_round() {
     let chain = read(&format!(
@@ -250,7 +250,8 @@ fn packets_with_a_header_somewhere_come_round() {
     assert_eq!(idle, [1]);
 }
 
-/// What is written there may be any byte of the packet, also one that another element asks about then.
+/// A write at an unknown offset may change any byte of the packet, also a byte that another element tests
+/// later.
 #[test]
 fn what_is_written_somewhere_may_be_anything() {
     let chain = read(&format!(
@@ -260,7 +261,7 @@ fn what_is_written_somewhere_may_be_anything() {
     assert_eq!(names(&chain, &findings(&chain).unreached), Vec::<String>::new());
 }
 
-/// What an element makes of its own goes on from there.
+/// Packets that an element makes are followed from there.
 #[test]
 fn packets_that_elements_make_reach_what_is_behind() {
     let chain = read(
@@ -271,7 +272,7 @@ fn packets_that_elements_make_reach_what_is_behind() {
     assert_eq!(names(&chain, &found.unreached), Vec::<String>::new());
 }
 
-/// Examples of fates are packets that meet them when they are run.
+/// Examples of exit states reach these exits when they are run.
 #[test]
 fn examples_meet_their_fates() {
     let chain = read(
@@ -303,7 +304,7 @@ fn examples_meet_their_fates() {
     }
 }
 
-/// A full queue is an end like others here.
+/// A full queue is a possible end in this analysis.
 #[test]
 fn queues_may_be_full() {
     let chain = read("FromDump(x) -> q :: Queue(2) -> Unqueue -> ToDump(y); q[1] -> full :: Discard;");
@@ -329,7 +330,7 @@ fn stretches_end_at_what_cannot_be_composed() {
     assert_eq!((why("in"), why("out"), why("b")), (None, None, None));
 }
 
-/// What was stripped from a packet that goes round comes back.
+/// Stripped bytes of a packet on a loop become visible again.
 #[test]
 fn what_is_in_front_may_come_back_on_a_circle() {
     let chain = read(
@@ -343,8 +344,8 @@ fn what_is_in_front_may_come_back_on_a_circle() {
     assert!(!found.entries[0].round.is_empty(), "{found:?}");
 }
 
-/// Packets that go round are taken for any packets after a while: it ends, and nothing is called idle or unreached that
-/// they come to.
+/// Packets on a loop are replaced by arbitrary packets after some rounds: the analysis terminates, and no
+/// element or rule that they may reach is reported as idle or unreached.
 #[test]
 fn circles_end() {
     let chain = read(

@@ -1,5 +1,5 @@
-//! Checksums of programs where the chain writes bytes with and without them, or writes over them: each chain is run as it is and
-//! synthesized, packet by packet, and the program is proven.
+//! Tests checksums of programs for chains that write bytes with or without an update, or overwrite
+//! checksums: each chain is run plain and synthesized, packet by packet, and the program is proven.
 
 mod common;
 
@@ -17,7 +17,8 @@ use tidegate_synthesizer::verify::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
-/// Frames of UDP, TCP, ICMP, and of IPv4 in IPv4, with several times to live; routers may mark them as having met congestion.
+/// Returns frames of UDP, TCP, ICMP, and of IPv4 in IPv4, with several times to live; routers may mark
+/// congestion in them.
 fn frames() -> Vec<Vec<u8>> {
     let (a, b) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let [from, to]: [SocketAddr; 2] = ["10.0.0.1:1234", "192.0.2.7:80"].map(|end| end.parse().unwrap());
@@ -31,7 +32,8 @@ fn frames() -> Vec<Vec<u8>> {
             (Builder::ip(from.ip(), to.ip(), 4), &inner),
         ] {
             let frame = builder.ttl(ttl).tos(2).ethernet(a, b).build(payload).unwrap();
-            // The same with the two zeros of one's complement as checksums, of the IPv4 and of the TCP header.
+            // Variants with the two zeros of one's complement as checksums, in the IPv4 and in the TCP
+            // header.
             for (sum, zero) in [(24, [0xff; 2]), (24, [0; 2]), (50, [0xff; 2]), (50, [0; 2])] {
                 let mut other = frame.clone();
                 other[sum..sum + 2].copy_from_slice(&zero);
@@ -43,7 +45,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// The frames that leave by each exit, each frame run by itself.
+/// Returns the frames that leave by each exit; each frame has a run of its own.
 fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
     let runs = frames().into_iter().map(|bytes| {
         let input = Input {
@@ -67,7 +69,7 @@ fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
     runs.collect()
 }
 
-/// Composes stretches of any length, runs and proves them.
+/// Composes regions of any length, runs and proves them.
 #[track_caller]
 fn is_the_same(elements: &str) {
     let text = format!("FromDump(in.pcap, STOP true) -> {elements} -> Counter -> ToDump(out.pcap);");
@@ -85,7 +87,7 @@ fn is_the_same(elements: &str) {
 
 const LEAVE: &str = "EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Null";
 
-/// An update by nothing makes 0000 of ffff, and so do updates that cancel each other.
+/// An update without changes turns ffff into 0000, and so do updates that cancel out.
 #[test]
 fn updates_by_nothing_leave_one_zero() {
     for elements in [
@@ -102,7 +104,8 @@ fn updates_by_nothing_leave_one_zero() {
     }
 }
 
-/// MoveData copies a byte of an address over the TTL, and no checksum accounts for that; DecIPTTL accounts for its own change.
+/// MoveData copies a byte of an address over the TTL without an update; DecIPTTL accounts for its own
+/// change only.
 #[test]
 fn an_update_accounts_for_its_own_change_alone() {
     is_the_same(&format!("CheckIPHeader(14) -> MoveData(22, 33, 1) -> DecIPTTL -> {LEAVE}"));
@@ -128,7 +131,8 @@ fn bytes_are_written_without_their_checksum_and_then_with_it() {
     }
 }
 
-/// The same of the checksum of UDP and TCP, which covers addresses, ports and payload.
+/// The checksum of UDP and TCP, which covers addresses, ports and payload, accounts for its own changes
+/// only.
 #[test]
 fn transport_checksums_account_for_their_own_changes_alone() {
     for elements in [
@@ -156,7 +160,7 @@ fn a_new_header_over_an_old_checksum_stays() {
     ));
 }
 
-/// A header that is marked in front of the packet can be asked for, but programs do not reach it.
+/// A header marked before the start of the packet can be read, but programs cannot access it.
 #[test]
 fn headers_in_front_of_packets_are_left_to_elements() {
     is_the_same(
@@ -168,7 +172,7 @@ fn headers_in_front_of_packets_are_left_to_elements() {
     is_the_same("CheckIPHeader(14) -> Strip(30) -> Print(x, ACTIVE false) -> StoreIPAddress(5.6.7.8, src)");
 }
 
-/// No packet is so long, but elements can be asked to take so much off.
+/// No packet is this long, but elements can be configured to strip that much.
 #[test]
 fn what_no_program_can_say_is_left_to_elements() {
     for elements in [
@@ -179,7 +183,7 @@ fn what_no_program_can_say_is_left_to_elements() {
         let chain = read(&format!("FromDump(in.pcap, STOP true) -> {elements} -> ToDump(out.pcap);"));
         let limits = Limits { least: Some(1), ..Limits::default() };
         let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-        // Whatever is put in can be run.
+        // The result can be run.
         run(&insert(&chain.graph, &chain.chain, &synthesis));
     }
 }

@@ -1,11 +1,12 @@
-//! Packets that are led round and back: what is the same all around needs not be followed.
+//! Tests loops: if a loop is equal in both chains, packets need not be followed on it.
 
 mod common;
 
 use common::{compare, read};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
-/// A circle that ends by the time to live, which takes more rounds than are followed; what gets out leaves by two ways.
+/// A loop that ends by the time to live, after more rounds than are followed; packets leave it by two
+/// paths.
 const ROUND: &str = "in :: FromDump(x.pcap); out :: ToDump(y.pcap); other :: ToDump(z.pcap);
 in -> c :: Classifier(12/0800, -); c[1] -> Discard;
 c[0] -> Strip(14) -> CheckIPHeader -> route :: IPClassifier(dst net 10.0.0.0/8, dst net 11.0.0.0/8, src port 9, -);
@@ -15,7 +16,7 @@ route[1] -> SetIPDSCP(5) -> e :: EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) ->
 route[2] -> StoreIPAddress(11.0.0.1, dst) -> [0] route;
 route[3] -> other;";
 
-/// A translator on a circle, and who uses its state.
+/// A translator on a loop, and elements that use its state.
 const HAIRPIN: &str = "in :: FromDump(x.pcap); back :: FromDump(b.pcap); out :: ToDump(y.pcap);
 rw :: IPRewriter(pattern 11.0.0.1 1024-65535 - - 0 1, pass 1);
 in -> MarkIPHeader(14) -> [0] rw; back -> MarkIPHeader(14) -> [1] rw;
@@ -36,7 +37,7 @@ fn not_proven(a: &str, b: &str) {
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
 }
 
-/// The chain with a part replaced.
+/// Returns the chain with a part replaced.
 fn with(chain: &str, from: &str, to: &str) -> String {
     assert!(chain.contains(from), "{from}");
     chain.replacen(from, to, 1)
@@ -47,10 +48,10 @@ fn the_same_circle_does_the_same() {
     same(ROUND, ROUND);
     same(HAIRPIN, HAIRPIN);
     for (from, to) in [
-        // In front of it.
+        // Changes upstream of the loop.
         ("Strip(14) -> CheckIPHeader", "CheckIPHeader(14) -> StripToNetworkHeader"),
         ("c[0] -> Strip(14)", "c[0] -> d :: Classifier(30/0b, -); d[0] -> s :: Strip(14); d[1] -> Null -> s"),
-        // Behind it.
+        // Changes downstream of the loop.
         ("SetIPDSCP(5) -> e", "Counter -> SetIPDSCP(4) -> SetIPDSCP(5) -> e"),
         ("SetIPDSCP(3)", "SetIPDSCP(2) -> SetIPDSCP(3)"),
         ("1:1:1:1:1:1, 2:2:2:2:2:2) -> out", "1:1:1:1:1:1, 2:2:2:2:2:2) -> Queue -> Unqueue -> out"),
@@ -65,19 +66,19 @@ fn the_same_circle_does_the_same() {
 #[test]
 fn other_circles_are_not() {
     for (from, to) in [
-        // Other packets come to it, come changed, or come elsewhere.
+        // Different packets enter the loop, or packets enter it modified or at another input.
         ("c[0] -> Strip(14)", "c[0] -> d :: Classifier(30/0b, -); d[0] -> Strip(14); d[1] -> Discard; d[0]"),
         ("-> Strip(14)", "-> d :: Classifier(30/0a05, -); d[0] -> Discard; d[1] -> Strip(14)"),
         ("CheckIPHeader ->", "CheckIPHeader -> SetIPDSCP(7) ->"),
         ("CheckIPHeader ->", "CheckIPHeader -> SetTimestamp(7) ->"),
         ("CheckIPHeader -> route ::", "CheckIPHeader -> ttl; route ::"),
-        // It is another one.
+        // The loop itself differs.
         ("dst net 10.0.0.0/8", "dst net 10.0.0.0/9"),
         ("ttl :: DecIPTTL", "ttl :: DecIPTTL(CALC_CHECKSUM false)"),
         ("ttl :: DecIPTTL", "ttl :: DecIPTTL -> DecIPTTL"),
         ("-> [0] route", "-> ttl"),
         ("route[3] -> other", "route[3] -> StoreIPAddress(10.0.0.1, dst) -> route"),
-        // What leaves it goes elsewhere, or becomes something else.
+        // Packets that leave the loop go elsewhere, or are modified differently.
         ("SetIPDSCP(5)", "SetIPDSCP(6)"),
         ("SetIPDSCP(3)", "Null"),
         ("SetIPDSCP(3) -> other", "SetIPDSCP(3) -> Discard"),
@@ -110,7 +111,7 @@ fn read_is_possible(text: &str) -> bool {
     common::try_read(text).is_some()
 }
 
-/// Packets leave with their headers where they were when they came, or where the circle has put them.
+/// Packets leave with their headers at their original offsets, or at offsets that the loop has set.
 #[test]
 fn headers_may_be_in_several_places() {
     let chain = |front: &str, behind: &str| {
@@ -127,13 +128,13 @@ fn headers_may_be_in_several_places() {
     same(&chain(one, strip), &chain(one, to_header));
     not_proven(&chain(two, strip), &chain(two, to_header));
     same(&chain(two, to_header), &chain(two, "Counter -> StripToNetworkHeader"));
-    // Each round puts it four bytes further behind the start.
+    // Each round moves the header four bytes further from the start.
     let moved = |behind: &str| chain(one, behind).replace("DecIPTTL -> r", "DecIPTTL -> Unstrip(4) -> r");
     not_proven(&moved(strip), &moved(to_header));
     same(&moved(strip), &moved(strip));
 }
 
-/// Copies: in which order they come may matter on the circle.
+/// The order of copies may matter on the loop.
 #[test]
 fn copies_come_in_an_order() {
     let chain = |first: &str, second: &str| {
@@ -147,7 +148,7 @@ fn copies_come_in_an_order() {
     not_proven(&chain("Paint(1)", "Paint(2)"), &chain("Paint(2)", "Paint(1)"));
 }
 
-/// What leaves a circle meets copies that have not been there.
+/// Packets that leave a loop meet copies that have not been on it.
 #[test]
 fn copies_may_meet_behind_a_circle() {
     let chain = |round: usize, past: usize| {
@@ -162,7 +163,7 @@ fn copies_may_meet_behind_a_circle() {
     not_proven(&chain(0, 1), &chain(1, 0));
 }
 
-/// What an element does may depend on what has come to another one.
+/// The result of an element may depend on packets that arrived at another element.
 #[test]
 fn who_uses_the_state_of_others_depends_on_what_comes_to_them() {
     let chain = |to_rewriter: &str| {
@@ -176,7 +177,7 @@ fn who_uses_the_state_of_others_depends_on_what_comes_to_them() {
     not_proven(&chain("Null"), &chain("q :: IPClassifier(dst host 1.2.3.4, -); q[0] -> Discard; q[1]"));
 }
 
-/// A difference behind a circle is found where packets that go round it a few times show it.
+/// A difference downstream of a loop is found if packets with few rounds show it.
 #[test]
 fn differences_are_still_found() {
     let changed = with(ROUND, "SetIPDSCP(5)", "SetIPDSCP(6)");

@@ -1,4 +1,5 @@
-//! The declarations of all elements, read strictly: what they say of a packet is what the element does to it.
+//! Checks the declarations of all elements strictly: an element must do to a packet exactly what it
+//! declares.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use tidegate_synthesizer::model::places::in_region;
 use tidegate_synthesizer::model::step::{Leaving, To, Unit};
 use wire::ip_protocol;
 
-/// Packets longer than this lie in several slots; what elements do behind the first one is not what the model is
-/// about.
+/// The maximum length of packets here. Longer packets have several slots; the model does not cover effects
+/// after the first slot.
 const ONE_SLOT: usize = 2000;
 
 fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {
@@ -31,7 +32,7 @@ fn byte(d: &Diagrams, bits: &Byte) -> Option<u8> {
     value(d, bits).map(|value| value as u8)
 }
 
-/// Where what came out differs from what follows from the declaration.
+/// Returns the difference between an output packet and the packet that follows from the declaration.
 fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     let start = seen.start as i32 - HEADROOM as i32;
     if packet.start != start {
@@ -44,14 +45,14 @@ fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     }
     for (offset, &real) in seen.bytes.iter().enumerate() {
         let declared = byte(d, &packet.byte(d, start + offset as i32));
-        // Checksums are declared as right, not as numbers.
+        // Checksums are declared as correct, not as numbers.
         if declared.is_some_and(|declared| declared != real) {
             return Some(format!("byte {offset} is {real:#x}, not {declared:x?}"));
         }
     }
     for (base, real) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(seen.headers) {
         let declared = packet.place(base).map(|place| (place - start) as isize);
-        // Where only the element knows, it may be anywhere.
+        // If only the element knows the offset, it may be any.
         let is_known = packet.place(base).is_none_or(|place| !in_region(place));
         if is_known && declared != real {
             return Some(format!("{base:?} header at {real:?}, not {declared:?}"));
@@ -66,7 +67,7 @@ fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     None
 }
 
-/// Why packets of a case end, if they do with so many outputs.
+/// Returns the reason why packets of a case are dropped, if they are with this number of outputs.
 fn reason(case: &Case, outputs: usize) -> &'static str {
     match case.to {
         Target::Drop(reason) => reason.as_str(),
@@ -76,10 +77,11 @@ fn reason(case: &Case, outputs: usize) -> &'static str {
     }
 }
 
-/// Packets as the model has them, for all samples.
+/// The symbolic packets of all samples.
 struct Known {
     diagrams: Diagrams,
-    /// Those of `corpus::inputs`, by input of the element, and then those of `corpus::headers`.
+    /// The packets of `corpus::inputs`, by input of the element, followed by the packets of
+    /// `corpus::headers`.
     packets: RefCell<BTreeMap<(usize, usize), Rc<Packet>>>,
 }
 
@@ -102,7 +104,8 @@ thread_local! {
     static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 20), packets: RefCell::default() };
 }
 
-/// What comes to an input of an element; `with_headers` for packets with headers of all lengths as well.
+/// Returns the packets for an input of an element; if `with_headers` is true, also packets with headers of
+/// all lengths.
 fn inputs(input: usize, with_headers: bool) -> Vec<Input> {
     let mut all = corpus::inputs(7 + input as u64);
     all.retain(|given| given.bytes.len() <= ONE_SLOT);
@@ -117,15 +120,14 @@ struct Tally {
     unknown: usize,
 }
 
-/// Runs the element on packets, and holds what comes out against its declaration. What it sends again and again says nothing about
-/// that. An element that updates checksums gets some
-/// of what came out once more, with checksums that are all ones: it finds everything as it would have made it, and may leave it
-/// alone, but has to say so.
+/// Runs the element on packets, and compares its output with its declaration. Packets that it replays do
+/// not count. An element that updates checksums gets some of its output again, with checksums of all ones:
+/// it finds every value as it would write it, and may leave the packet unchanged, but has to declare that.
 fn check(sample: &Sample, effects: &Effects, known: &Known) -> Result<Tally, String> {
     if sample.shape.0 == 0 || effects.hold == Hold::Replay {
         return Ok(Tally { exact: 0, unknown: 0 });
     }
-    // In pull context an element declares the same, and nothing where it is opaque.
+    // In pull context an element declares the same, and nothing if it is opaque.
     let with_headers = !sample.pull && effects.opaque.is_none() && effects.hold == Hold::None;
     let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|input| inputs(input, with_headers)).collect();
     let make = |input: usize, number: usize, given: &Input| known.packet(input, number, given);
@@ -140,11 +142,11 @@ fn check(sample: &Sample, effects: &Effects, known: &Known) -> Result<Tally, Str
     Ok(tally)
 }
 
-/// Most packets that come again.
+/// The maximum number of output packets that are sent again.
 const AGAIN: usize = 200;
 
-/// A packet as it came out, with checksums of IPv4, TCP and UDP that are all ones. An update makes zero of the first two, also one
-/// that adds up to nothing.
+/// Returns an output packet with IPv4, TCP and UDP checksums of all ones. An update turns the first two
+/// into zero, even an update without changes.
 fn all_ones(seen: &Seen) -> Option<Input> {
     let Seen { mut bytes, time, annotations, headers, .. } = seen.clone();
     let [_, network, transport] = headers.map(|place| place.and_then(|place| usize::try_from(place).ok()));
@@ -161,7 +163,7 @@ fn all_ones(seen: &Seen) -> Option<Input> {
     Some(Input { bytes, time, annotations, headers })
 }
 
-/// What the element makes of these packets, and whether that is what it declares.
+/// Compares the element's output for these packets with its declaration.
 fn compare(
     sample: &Sample,
     effects: &Effects,
@@ -179,7 +181,7 @@ fn compare(
         by_packet.entry(packet.id).or_default().push(packet);
     }
     let key = sample.to_string();
-    // By reason: packets that end after the declaration.
+    // The number of packets that are dropped according to the declaration, by reason.
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Chains behind extension headers of IPv6, where only the element knows where the transport header is: verdicts about
-//! random pairs against packets that are run.
+//! Tests chains with extension headers of IPv6, where only the element knows the offset of the transport
+//! header: compares verdicts about random pairs with runs of packets.
 
 mod common;
 
@@ -10,10 +10,10 @@ use tidegate_synthesizer::verify::example::Example;
 
 const CASES: u64 = 60;
 
-/// Room for diagrams: what needs more is undecided.
+/// The maximum number of diagram nodes; a pair that needs more is undecided.
 const NODES: usize = 1 << 20;
 
-/// Elements that read and write the header, write where it may be, and ask there.
+/// Elements that read and write the header, and elements that write or test at offsets where it may be.
 const ELEMENTS: &[&str] = &[
     "IP6Mirror",
     "IP6Mirror",
@@ -42,7 +42,7 @@ fn chain(elements: &[&str]) -> String {
     )
 }
 
-/// An IPv6 packet behind a link header.
+/// Returns an IPv6 packet with a link header.
 fn packet(next: u8, behind: &[u8], destination: u8, hops: u8) -> Vec<u8> {
     let mut bytes = vec![0; 12];
     bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, behind.len() as u8, next, hops]);
@@ -54,7 +54,8 @@ fn packet(next: u8, behind: &[u8], destination: u8, hops: u8) -> Vec<u8> {
     bytes
 }
 
-/// Packets with UDP, TCP and something else, right behind the header and behind one or two others, whole and cut short.
+/// Returns packets with UDP, TCP and another protocol, directly after the IPv6 header and after one or two
+/// extension headers, whole and truncated.
 fn packets() -> Vec<Vec<u8>> {
     let ports = [[0, 7, 0, 9], [0, 9, 0, 7], [0, 1, 0, 2]];
     let mut all = Vec::new();
@@ -76,7 +77,7 @@ fn packets() -> Vec<Vec<u8>> {
     all
 }
 
-/// Another order, one element less, or one more.
+/// Swaps two elements, removes one, or adds one.
 fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
     let place = r.usize(..elements.len());
     match r.u8(..4) {
@@ -91,7 +92,7 @@ fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
 
 #[test]
 fn verdicts_agree_with_running_packets() {
-    // More of them by hand: `FROM=1000 CASES=600 cargo test ...`.
+    // To run more cases by hand: `FROM=1000 CASES=600 cargo test ...`.
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |n| n.parse().unwrap());
     let (from, cases) = (number("FROM", 0), number("CASES", CASES));
     let packets = packets();

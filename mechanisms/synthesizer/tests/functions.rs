@@ -1,11 +1,11 @@
-//! What only an element knows: it is the same of the same packets, however these have come to be.
+//! Tests uninterpreted functions: equal packets have equal results, however the packets came about.
 
 mod common;
 
 use common::{compare, read};
 use tidegate_synthesizer::verify::Verdict;
 
-/// A chain between one entry and two exits.
+/// Compares two chains between one entry and two exits.
 fn verdict(a: &str, b: &str) -> Verdict {
     let chain = |body: &str| {
         read(&format!("in :: FromDump(x.pcap); out_a :: ToDump(a.pcap); out_b :: ToDump(b.pcap); {body}"))
@@ -23,7 +23,7 @@ fn not_proven(a: &str, b: &str) {
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
 }
 
-/// Elements that decide, write, cut and make packets in ways of their own.
+/// Elements that decide, write, cut and make packets by uninterpreted functions.
 const ELEMENTS: &[&str] = &[
     "HashSwitch(20, 4)",
     "IPFragmenter(576)",
@@ -32,7 +32,7 @@ const ELEMENTS: &[&str] = &[
     "MoveData(40, 20, 4) -> HashSwitch(40, 4)",
 ];
 
-/// Packets with a time to live of 4 go one way in front of the element, others another one.
+/// Packets with a time to live of 4 take one path upstream of the element, other packets another path.
 fn parted(element: &str, first: &str, second: &str) -> String {
     format!(
         "in -> MarkIPHeader(14) -> c :: Classifier(22/04, -); c[0] -> {first} -> n :: Null -> {};
@@ -41,7 +41,7 @@ fn parted(element: &str, first: &str, second: &str) -> String {
     )
 }
 
-/// The element as `f`, the last one if there are several.
+/// Names the element `f`, the last element if there are several.
 fn named(element: &str) -> String {
     match element.rsplit_once("-> ") {
         Some((front, last)) => format!("{front}-> f :: {last}"),
@@ -53,14 +53,14 @@ fn named(element: &str) -> String {
 fn parts_do_not_matter() {
     for element in ELEMENTS {
         let plain = parted(element, "Null", "Null");
-        // It writes what stands there.
+        // The write stores the value that is already there.
         same(&plain, &parted(element, "StoreData(22, \\<04>)", "Null"));
         let written = parted(element, "StoreData(22, \\<05>)", "StoreData(22, \\<05>)");
         same(
             &written,
             &parted(element, "StoreData(22, \\<05>)", "StoreData(22, \\<06>) -> StoreData(22, \\<05>)"),
         );
-        // The same that comes in other parts.
+        // Equal packets in different parts.
         let thirds = "d :: Classifier(23/11, -); d[0] -> e :: StoreData(20, \\<4000>); d[1] -> e; e";
         same(&parted(element, "StoreData(20, \\<4000>)", "Null"), &parted(element, thirds, "Null"));
     }
@@ -71,7 +71,7 @@ fn what_is_seen_matters() {
     for element in ELEMENTS {
         let plain = parted(element, "Null", "Null");
         let written = |first, second| parted(element, first, second);
-        // In one part, in the other one, or in both.
+        // In the first part, in the second, or in both.
         let store = "StoreData(20, \\<20>)";
         for (first, second) in [(store, "Null"), ("Null", store), (store, store)] {
             not_proven(&plain, &written(first, second));
@@ -83,7 +83,7 @@ fn what_is_seen_matters() {
     not_proven(&fragmenter("576"), &fragmenter("577"));
 }
 
-/// What a translator gives a flow for its source is not what it gives it for its destination.
+/// The value that a translator gives a flow's source differs from the value that it gives its destination.
 #[test]
 fn choices_for_two_fields_are_two() {
     let chain = |behind: &str| {
@@ -101,7 +101,7 @@ fn choices_for_two_fields_are_two() {
     }
 }
 
-/// One packet for which the function is applied to two things.
+/// A packet for which the function has two different arguments.
 #[test]
 fn copies_are_told_apart() {
     for element in ELEMENTS {
@@ -118,7 +118,7 @@ fn copies_are_told_apart() {
         not_proven(&copies("Null", store), &copies(store, store));
         not_proven(&copies("Null", store), &copies("Null", "StoreData(20, \\<21>)"));
     }
-    // Who keeps nothing does not mind which one comes first.
+    // For a stateless element, the order of copies does not matter.
     let copies = "in -> MarkIPHeader(14) -> t :: Tee; t[0] -> n :: Null -> f :: IPFragmenter(576) -> out_a;
         t[1] -> StoreData(22, \\<03>) -> n; Idle -> out_b;";
     same(copies, &copies.replace("t[0]", "t[x]").replace("t[1]", "t[0]").replace("t[x]", "t[1]"));

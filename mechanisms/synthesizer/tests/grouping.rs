@@ -1,4 +1,5 @@
-//! In which parts packets come to an element makes no difference: streams are the same if the packets are.
+//! Tests that the partition of packets at an element does not matter: streams are equal if their packets
+//! are.
 
 mod common;
 
@@ -27,8 +28,8 @@ fn not_proven(a: &str, b: &str) {
 
 const PLAIN: &str = "MarkIPHeader -> rw -> out";
 
-/// The same packets, told apart and put together again in front of an element with state, which changes checksums at places
-/// that depend on a length that may be too small.
+/// Packets that are separated and merged again upstream of a stateful element, which updates checksums at
+/// offsets that depend on a length that may be too small.
 #[test]
 fn packets_in_parts_are_the_same_packets() {
     same(PLAIN, "c :: Classifier(0/45, -); c[0] -> m :: MarkIPHeader -> rw -> out; c[1] -> m");
@@ -44,7 +45,7 @@ fn packets_in_parts_are_the_same_packets() {
 
 #[test]
 fn other_packets_are_not() {
-    // One kind of packet does not come to the element, comes with another mark, or with another byte.
+    // Some packets do not reach the element, or reach it with another mark, or with another byte.
     not_proven(PLAIN, "c :: Classifier(0/45, -); c[0] -> m :: MarkIPHeader -> rw -> out; c[1] -> Discard");
     not_proven(
         PLAIN,
@@ -54,6 +55,6 @@ fn other_packets_are_not() {
         PLAIN,
         "MarkIPHeader -> c :: IPClassifier(ip ttl 77, -); c[0] -> SetIPDSCP(1) -> rw; c[1] -> rw; rw -> out",
     );
-    // Past the element, although it would not have changed them.
+    // Packets that bypass the element, although it would not have changed them.
     not_proven(PLAIN, "MarkIPHeader -> c :: IPClassifier(ip ttl 77, -); c[0] -> out; c[1] -> rw -> out");
 }

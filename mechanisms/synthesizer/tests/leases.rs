@@ -1,5 +1,5 @@
-//! Translators in a row: one mapping, one look-up. What packets become, when mappings end and what handlers show is as if all
-//! packets had gone through the translators.
+//! Tests translators in a row: one mapping, one look-up. Packets, the ends of mappings and the values of
+//! handlers are as if all packets had gone through the translators.
 
 mod common;
 
@@ -23,10 +23,10 @@ use tidegate_synthesizer::verify::Verdict;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
-/// Nodes of decision diagrams that a proof may take here.
+/// The maximum number of diagram nodes of a proof.
 const NODES: usize = 1 << 22;
 
-/// Translators with a filter between them; `$MORE` are further arguments of theirs.
+/// Returns translators with a filter between them; `more` has further arguments of the translators.
 fn chain(input: &str, output: &str, more: &str) -> String {
     format!(
         "FromDump({input}, STOP true) -> before :: Counter -> Strip(14) -> CheckIPHeader
@@ -48,7 +48,7 @@ fn composed(chain: &Read, synthesis: &Synthesis) -> String {
     lang::flatten(&insert(&chain.graph, &chain.chain, synthesis))
 }
 
-/// The class of packets that pass all translators.
+/// Returns the class of packets that pass all translators.
 fn usual(program: &mut Program) -> &mut Class {
     let leads = |class: &&mut Class| {
         let is_tcp = class.transport_checksum.as_ref().is_some_and(|sum| sum.protocol == Header::Tcp);
@@ -67,7 +67,7 @@ fn translators_in_a_row_are_one_mapping() {
     let nested: Vec<u16> = program.steps.iter().filter_map(|step| step.after).collect();
     assert!(!nested.is_empty(), "{:?}", program.steps);
     let class = usual(program).clone();
-    // Addresses and port once, from the second translator; one update for all that has changed.
+    // Addresses and port are written once, from the second translator; one update accounts for all changes.
     let written = class.writes.iter().filter_map(|write| match write.value {
         Value::Copy(Place::Leased(step, _), length) => Some((step, length)),
         _ => None,
@@ -81,7 +81,7 @@ fn translators_in_a_row_are_one_mapping() {
     assert_eq!((sum.protocol, sum.header, sum.words), (Header::Tcp, 34, vec![26, 28, 30, 32, 34, 36]));
 }
 
-/// Changes a program in one way: it is not taken for the same any more.
+/// Changes a program in one way, and expects that it is no longer proven equivalent.
 fn caught(what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let chain = read(&chain("in.pcap", "out.pcap", ""));
     let mut synthesis = compose(&chain);
@@ -158,7 +158,7 @@ fn spoiled_mappings_are_caught() {
     });
 }
 
-/// A translator, and an element behind it.
+/// Returns a translator followed by an element.
 fn and_then(element: &str, input: &str, output: &str) -> String {
     format!(
         "FromDump({input}, STOP true) -> CheckIPHeader(14) -> IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)
@@ -166,7 +166,7 @@ fn and_then(element: &str, input: &str, output: &str) -> String {
     )
 }
 
-/// What is written over a port that was translated, without its checksum, is no part of the update.
+/// A write to a translated port without its checksum is not part of the update.
 #[test]
 fn ports_are_written_over_without_their_checksum() {
     let folder = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ fn ports_are_written_over_without_their_checksum() {
         let [plain, left] = [&text, &leased].map(|text| run(text, &output, 1, &[]).packets);
         assert!(plain == left, "{element}");
     }
-    // A program that takes it for part of the update is caught.
+    // A program whose update includes the write is not proven.
     let [with, without] =
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
@@ -199,7 +199,8 @@ fn ports_are_written_over_without_their_checksum() {
     assert!(!matches!(verdict, Verdict::Equivalent));
 }
 
-/// A program whose update accounts for what was written in front of the translator without the checksum is caught.
+/// A program whose update accounts for a write upstream of the translator that did not update the checksum
+/// is not proven.
 #[test]
 fn writes_in_front_of_translators_have_updates_of_their_own() {
     let chains = ["StoreData(15, \\<28>)", "SetIPDSCP(10)"].map(|element| {
@@ -216,7 +217,7 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         for there in class.writes.iter_mut().filter(|write| write.place == Place::Byte(15)) {
             *there = byte.clone();
         }
-        // It has other cases.
+        // The element has other cases.
         class.path.retain(|passed| Some(passed.element as usize) != changed);
     };
     for step in &mut program.steps {
@@ -225,7 +226,7 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     }
     for class in &mut program.classes {
         write(class);
-        // Where nothing else is written, packets go to the translator itself: these are right.
+        // If nothing else is written, packets go to the translator itself: their checksum is correct.
         if matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words[..] == [14]) {
             class.checksum = None;
         }
@@ -240,19 +241,19 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     assert!(!matches!(verdict, Verdict::Equivalent));
 }
 
-/// Flows that begin, go on, stop for longer or shorter than mappings last, and end in each way. Packets come in batches, unless
-/// they are apart.
+/// Returns packets of flows that begin, continue, pause for longer or shorter than mappings last, and end
+/// in each way. Packets come in batches, unless they are `apart`.
 fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
     let mut random = Rng::with_seed(seed);
     let mut time = 0i64;
     let mut packets = Vec::new();
     for _ in 0..6000 {
-        // Now and then all is silent.
+        // Occasionally there is a pause.
         time += match random.u16(..) {
             0..300 => random.i64(0..3_000_000_000),
             300..20_000 => random.i64(0..6_000_000),
             _ if apart => random.i64(1..2_000_000),
-            // These come in one batch with the one before.
+            // The packet is in one batch with the previous packet.
             _ => 0,
         };
         let flow = random.u16(..40);
@@ -274,7 +275,7 @@ fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
             Builder::tcp(from, to, flags)
         };
         let mut bytes = frame(packet, &payload);
-        // Some will not get far.
+        // Some packets have a short time to live.
         if random.u8(..20) == 0 {
             let (ttl, old) = (1 + random.u8(..3), bytes[22]);
             let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
@@ -290,7 +291,7 @@ fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
     packets
 }
 
-/// What a run has left: the packets that it has written by flow and all together, and values of handlers.
+/// The results of a run: the packets that it has written, and the values of handlers.
 struct Left {
     packets: Vec<Vec<u8>>,
     values: Vec<String>,
@@ -320,7 +321,7 @@ fn run(text: &str, output: &Path, burst: usize, handlers: &[&str]) -> Left {
     Left { packets, values: values.collect() }
 }
 
-/// Packets by addresses, protocol and ports.
+/// Groups packets by addresses, protocol and ports.
 fn by_flow(packets: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Vec<&Vec<u8>>> {
     let mut flows: BTreeMap<Vec<u8>, Vec<&Vec<u8>>> = BTreeMap::new();
     for packet in packets {
@@ -331,7 +332,7 @@ fn by_flow(packets: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Vec<&Vec<u8>>> {
     flows
 }
 
-/// Long and short time-outs, and few mappings.
+/// Arguments for long and short time-outs, and for small tables.
 const SETTINGS: [&str; 5] = [
     "",
     ", TCP_TIMEOUT 1, TCP_NODATA_TIMEOUT 1, TCP_DONE_TIMEOUT 1, UDP_TIMEOUT 1, UDP_STREAMING_TIMEOUT 1, TCP_GUARANTEE 0,
@@ -346,7 +347,8 @@ fn mappings_live_as_long_as_without_leases() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
     for (seed, more) in (1..).zip(SETTINGS) {
-        // Where there is no room, which mapping goes depends on which flow of a batch comes to the translator first.
+        // In a full table, the evicted mapping depends on the flow of a batch that reaches the translator
+        // first.
         write_capture(&input, &traffic(seed, more.contains("MAPPING_CAPACITY")));
         let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), more);
         let chain = read(&text);
@@ -359,7 +361,7 @@ fn mappings_live_as_long_as_without_leases() {
             let plain = run(&text, &output, burst, &HANDLERS);
             let handlers = [&["synthesized.classes"], &HANDLERS[..]].concat();
             let left = run(&leased, &output, burst, &handlers);
-            // There is something that leases could have got wrong.
+            // Ensures that enough packets use leases.
             let counts = left.values[0].lines().filter_map(|line| line.split_once(' '));
             let counts: Vec<u64> = counts.map(|(_, count)| count.parse().unwrap()).collect();
             let passing: u64 =
@@ -375,8 +377,8 @@ fn mappings_live_as_long_as_without_leases() {
     }
 }
 
-/// More flows than the program has room for at first, behind rules that are asked once per flow, with packets among them that
-/// have to come to the elements.
+/// More flows than the program initially has room for, downstream of rules that are evaluated once per
+/// flow, mixed with packets that have to go to the elements.
 #[test]
 fn many_flows_come_and_stay_in_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -389,18 +391,18 @@ fn many_flows_come_and_stay_in_order() {
         let to = SocketAddr::from(([203, 0, 113, 1], 80));
         let mut bytes = frame(Builder::udp(from, to), &number.to_be_bytes());
         if random.u8(..50) == 0 {
-            // A first fragment, which is for the elements.
+            // A first fragment, which goes to the elements.
             let more = wire::checksum::Delta::u16(0, 0x2000);
             let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
             bytes[20] |= 0x20;
             bytes[24..26].copy_from_slice(&more.apply(sum).to_be_bytes());
         }
-        // Batches are of those that come at one time.
+        // Packets with equal times form a batch.
         packets.push((i64::from(number / 40) * 40_000, bytes));
     }
     write_capture(&input, &packets);
     let rules: Vec<String> = (0..38).map(|rule| format!("allow udp && src port {}", 1000 + rule)).collect();
-    // Ports in turn: which translator draws a number first is another matter than the order of packets.
+    // The `#` allocates ports in sequence. Random ports would depend on the translator that draws first.
     let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
         .replace("1024-2047", "1024-65535#")
         .replace("4096-5119", "4096-65535#")
@@ -418,7 +420,7 @@ fn many_flows_come_and_stay_in_order() {
     }
 }
 
-/// Flows of all kinds come again and again, most are denied, and in the end only one is left.
+/// Packets of flows of all kinds, most of them denied; at the end only a single flow is left.
 #[test]
 fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
@@ -462,11 +464,11 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
             let left = run(&composed, &output, burst, &[&more[..], &handlers[..]].concat());
             assert_eq!(plain.values, left.values[2..]);
             assert!(plain.packets == left.packets, "bursts of {burst}: other packets, or in another order");
-            // All but the last one have been idle for too long.
+            // All flows but the last have been idle for too long.
             assert!(["0", "1"].contains(&&*left.values[0]), "{} are remembered", left.values[0]);
             assert_eq!(left.values[1] != "0", is_leased);
         }
-        // Without the pause they stay.
+        // Without the pause, the flows stay cached.
         let (early, _) = packets.split_at(6_000);
         write_capture(&input, early);
         let left = run(&composed, &output, 32, &more);
@@ -476,7 +478,7 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
     }
 }
 
-/// A flow that is remembered is taken on lease for the first of several packets of a batch.
+/// A cached flow is leased at the first of several packets of a batch.
 #[test]
 fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     let folder = tempfile::tempdir().unwrap();
@@ -485,12 +487,12 @@ fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     let packet = |time, port, payload: &[u8]| {
         (time, frame(Builder::tcp(SocketAddr::from(([10, 0, 0, 1], port)), to, ACK), payload))
     };
-    // Eight at a time, which come in one batch.
+    // Eight packets at a time, which form a batch.
     let packets_of = |start: i64, port, payload: &'static [u8]| {
         (0..512).map(move |number| packet(start + number / 8, port, payload))
     };
-    // What is said makes the mapping last, so that the flow may be taken only then. While it is silent others come, in the end in
-    // batches that are full.
+    // Packets with data make the mapping last, so the flow can only be leased from then on. While it is
+    // idle, packets of another flow arrive, at the end in full batches.
     let mut packets: Vec<(i64, Vec<u8>)> =
         packets_of(0, 1000, b"").chain(packets_of(1_000, 1000, b"said")).collect();
     packets.extend((0..20).flat_map(|second| packets_of(second * 1_000_000_000 + 10_000, 1001, b"said")));
@@ -507,12 +509,13 @@ fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     }
 }
 
-/// More different answers of rule sets than are kept: when all are forgotten, so are the ways that packets took by them.
+/// More different answers of rule sets than the cache holds: when all are evicted, the trails based on them
+/// are removed.
 #[test]
 fn answers_that_are_forgotten_lead_nowhere_any_more() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in.pcap");
-    // Each address is one of its own, and each pair of ports is another pair of rules.
+    // Each address is unique, and each pair of ports matches another pair of rules.
     let frame_of = |flow: u32, net: u8| {
         let from = SocketAddr::from(([10, 0, 0, 1], 1000 + (flow % 256) as u16));
         let to = SocketAddr::from(([10, net, 0, 1], 1000 + (flow / 256) as u16));
@@ -546,13 +549,13 @@ fn answers_that_are_forgotten_lead_nowhere_any_more() {
     };
     let left = values(&composed, &[&handlers[..], &["synthesized.remembered"]].concat());
     assert_eq!(left[..4], values(&text, &handlers));
-    // All were forgotten once.
+    // All entries were evicted once.
     let remembered: usize = left[4].parse().unwrap();
     assert!((1..100).contains(&remembered), "{remembered} are remembered");
 }
 
-/// Where the usual way out comes first in the program, a packet that has to come to the translator all the same does not overtake
-/// those of its flow that came before it.
+/// A packet that has to go to the translator itself does not overtake earlier packets of its flow, even if
+/// the usual exit is the first output of the program.
 #[test]
 fn who_closes_a_connection_stays_behind_its_data() {
     let folder = tempfile::tempdir().unwrap();
@@ -563,7 +566,7 @@ fn who_closes_a_connection_stays_behind_its_data() {
         let segment = |number: u8, flags| frame(Builder::tcp(from, to, flags), &[number; 20]);
         let mut packets = vec![(0, segment(100, SYN))];
         packets.extend((1..20).map(|n| (1_000_000 * i64::from(n), segment(100 + n, ACK))));
-        // These come in one batch.
+        // Packets with equal times form a batch.
         let last = [segment(0, ACK), segment(1, ACK), segment(2, FIN | ACK), segment(3, ACK)];
         packets.extend(last.into_iter().map(|segment| (100_000_000, segment)));
         write_capture(&input, &packets);
@@ -591,8 +594,8 @@ fn who_closes_a_connection_stays_behind_its_data() {
     }
 }
 
-/// A program that weighs what it costs: short flows go to the elements but for samples, and flows that last are taken on lease. What
-/// packets become is the same.
+/// A program that compares costs: packets of short flows go to the elements except for samples, and flows
+/// that last are leased. Packets are the same.
 #[test]
 fn only_flows_that_last_are_taken_where_costs_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -605,7 +608,7 @@ fn only_flows_that_last_are_taken_where_costs_count() {
     let short = (0..12_000).map(|number| packet(number, number / 4));
     let lasting = (12_000..60_000).map(|number| packet(number, 5_000 + number % 40));
     let packets: Vec<_> = short.chain(lasting).collect();
-    // Long enough for a program to cost less.
+    // The chain is long enough for a program to cost less.
     let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
         .replace("1024-2047", "1024-65535#")
         .replace("4096-5119", "4096-65535#")

@@ -1,5 +1,5 @@
-//! Generated routers behind firewalls: each single change that has an effect is told apart by a packet, and each that
-//! has none is proven to have none.
+//! Tests changes of generated routers with firewalls: each single change with an effect is found with an
+//! example packet, and each change without an effect is proven equivalent.
 
 mod common;
 
@@ -9,10 +9,10 @@ use common::{compare, read};
 use fastrand::Rng;
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
-/// Routers that each kind of change is tried on.
+/// The number of routers for each kind of change.
 const ROUTERS: u64 = 6;
 
-/// A rule of the firewall: what it does, and with which packets.
+/// A rule of the firewall: an action, and the packets that it applies to.
 #[derive(Clone, PartialEq)]
 struct Rule {
     action: &'static str,
@@ -26,19 +26,19 @@ struct Port {
     destination: [u8; 6],
 }
 
-/// A router with some ports behind a firewall that denies what no rule allows.
+/// A router with several ports, downstream of a firewall that denies packets that no rule allows.
 #[derive(Clone)]
 struct Router {
     rules: Vec<Rule>,
-    /// Networks that lie side by side, each with the port behind it; everything else goes to port 0.
+    /// Adjacent networks, each with its port; all other packets go to port 0.
     routes: Vec<(u8, u8, u8, usize)>,
     ports: Vec<Port>,
     dscp: u8,
 }
 
 impl Router {
-    /// The rules are so that each one matters: a denied network with an allowed part before it, and then allowed
-    /// services, of which no two share packets.
+    /// Returns a random router. Each rule matters: an allowed part of a network precedes the denied
+    /// network, followed by allowed services, no two of which share packets.
     fn random(r: &mut Rng) -> Router {
         let allow = |packets: String| Rule { action: "allow", packets };
         let denied = r.u8(20..100);
@@ -110,7 +110,7 @@ fn verdict(a: &str, b: &str) -> Verdict {
     compare(&read(a), &read(b)).verdict
 }
 
-/// Tries a change on all routers. The change gives the text of another router.
+/// Tries a change on all routers. The change returns the text of another router.
 fn try_out(change: impl Fn(&Router, &mut Rng) -> String, equal: bool) {
     for seed in 0..ROUTERS {
         let r = &mut Rng::with_seed(seed);
@@ -120,7 +120,7 @@ fn try_out(change: impl Fn(&Router, &mut Rng) -> String, equal: bool) {
         let verdict = verdict(&before, &after);
         let is_right = match verdict {
             Verdict::Equivalent => equal,
-            // Whether the packet tells them apart was tried by running both.
+            // A run of both chains on the packet has confirmed the difference.
             Verdict::Different(Difference::Packet { .. }) => !equal,
             _ => false,
         };
@@ -136,7 +136,7 @@ fn proven_equal(change: impl Fn(&Router, &mut Rng) -> String) {
     try_out(change, true);
 }
 
-/// Replaces a part of the text, which has to be there.
+/// Replaces a part of the text, which has to exist.
 fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "no '{from}' in {text}");
     text.replacen(from, to, 1)
@@ -191,19 +191,19 @@ fn a_missing_decrement() {
 
 #[test]
 fn a_missing_checksum() {
-    // The same byte, and nobody updates the checksum.
+    // StoreData writes the byte without an update of the checksum.
     told_apart(|router, _| {
         let dscp = router.dscp;
         let stored = format!("StoreData(1, \\<{:02x}>, MASK \\<fc>)", dscp << 2);
         replaced(&router.text(), &format!("SetIPDSCP({dscp})"), &stored)
     });
-    // One that was right at first, and is computed too early.
+    // A checksum that is computed too early.
     told_apart(|router, _| {
         let (dscp, text) = (router.dscp, router.text());
         let stored = format!("SetIPChecksum -> StoreData(1, \\<{:02x}>, MASK \\<fc>)", dscp << 2);
         replaced(&text, &format!("SetIPDSCP({dscp})"), &stored)
     });
-    // Computed behind it instead.
+    // A checksum that is computed after the write.
     proven_equal(|router, _| {
         let (dscp, text) = (router.dscp, router.text());
         let stored = format!("StoreData(1, \\<{:02x}>, MASK \\<fc>) -> SetIPChecksum", dscp << 2);
@@ -256,7 +256,7 @@ fn another_ethernet_address() {
 fn disjoint_rules_exchanged() {
     proven_equal(|router, r| {
         let mut router = router.clone();
-        // Rules behind the denied network all allow.
+        // Rules after the denied network all allow.
         let (a, b) = (r.usize(2..4), r.usize(4..6));
         router.rules.swap(a, b);
         router.text()
@@ -267,7 +267,7 @@ fn disjoint_rules_exchanged() {
         router.routes.swap(n, n + 1);
         router.text()
     });
-    // One allows and one denies, of different networks.
+    // A deny rule and allow rules for different networks.
     for seed in 0..ROUTERS {
         let router = Router::random(&mut Rng::with_seed(seed));
         let packets = "src net 11.0.0.0/8 && dst net 10.0.0.0/9".to_string();
@@ -285,7 +285,7 @@ fn disjoint_rules_exchanged() {
 fn a_shadowed_rule() {
     proven_equal(|router, r| {
         let mut router = router.clone();
-        // A part of what the second one denies already, or a part of a service.
+        // A part of the packets that the second rule denies already, or a part of a service.
         let denied = router.rules[1].packets.replace(".0.0/16", &format!(".{}.0/24", r.u8(..)));
         let service = format!("{} && src net 10.0.0.0/8", router.rules[2].packets);
         let place = r.usize(3..router.rules.len());
@@ -343,7 +343,7 @@ fn elements_that_do_nothing() {
     {
         proven_equal(|router, r| {
             let text = router.text();
-            // Anywhere on the way.
+            // At any connection.
             let arrows: Vec<usize> = text.match_indices(" -> ").map(|(place, _)| place).collect();
             let at = arrows[r.usize(..arrows.len())];
             format!("{} -> {element}{}", &text[..at], &text[at..])
@@ -378,10 +378,10 @@ fn arguments_in_other_words() {
             }
         }
     }
-    // What looks alike is not the same.
+    // Similar texts that differ in meaning.
     told_apart(|router, _| replaced(&router.text(), "12/0800", "12/08??"));
     told_apart(|router, _| replaced(&router.text(), "&& udp", "|| udp"));
-    // Addresses in small letters.
+    // Addresses in lower case.
     proven_equal(|router, _| {
         let mut text = router.text();
         for port in &router.ports {

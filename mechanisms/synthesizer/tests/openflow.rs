@@ -1,5 +1,5 @@
-//! Programs divided between a switch and software: a small switch reads the flows, and the software behind it does to each
-//! packet what the whole program does.
+//! Tests programs divided between a switch and software: a simple model of a switch reads the flows, and
+//! the software after it does to each packet what the whole program does.
 
 mod common;
 mod frames;
@@ -15,7 +15,7 @@ use tidegate_synthesizer::compose::walk::Limits;
 use tidegate_synthesizer::openflow::{Division, Options, REST, RangeForm, Refusal};
 use tidegate_synthesizer::program::Program;
 
-/// The programs behind the sources of a configuration.
+/// Returns the programs at the sources of a configuration.
 fn programs(text: &str) -> Vec<Program> {
     let chain = read(text);
     let limits = Limits { least: Some(0), ..Limits::default() };
@@ -24,13 +24,13 @@ fn programs(text: &str) -> Vec<Program> {
     programs.filter(|program| program.is_certain).collect()
 }
 
-/// The program behind the first source.
+/// Returns the program at the first source.
 fn program(text: &str) -> Program {
     programs(text).remove(0)
 }
 
-/// Fields by name, as a switch of the kind of Open vSwitch takes them from a frame (ovs-fields(7)): those that are not there
-/// are zero.
+/// Returns the fields of a frame by name, as a switch like Open vSwitch parses them (ovs-fields(7)):
+/// missing fields are zero.
 fn fields(frame: &[u8]) -> BTreeMap<&'static str, u64> {
     let number = |start: usize, length: usize| {
         let bytes = frame.get(start..start + length).unwrap_or_default();
@@ -73,7 +73,7 @@ fn fields(frame: &[u8]) -> BTreeMap<&'static str, u64> {
         132 => 12,
         _ => return fields,
     };
-    // A header of TCP says how long it is.
+    // The data offset of a TCP header is its length.
     let length = if protocol == 6 { number(place + header + 12, 1) as usize >> 4 << 2 } else { least };
     if fragment & 0x3fff == 0 && length >= least && total - header >= length {
         fields.extend([("tp_src", number(place + header, 2)), ("tp_dst", number(place + header + 2, 2))]);
@@ -119,12 +119,12 @@ impl Switch {
             }
             tables.entry(table).or_default().push(flow);
         }
-        // The first one that matches is then the one that counts.
+        // After sorting, the first matching flow applies.
         tables.values_mut().for_each(|flows| flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority)));
         Switch(tables)
     }
 
-    /// The number that a frame leaves with; `None` if it is dropped.
+    /// Returns the class number that a frame leaves with; `None` if it is dropped.
     fn class(&self, frame: &[u8]) -> Option<u16> {
         let mut fields = fields(frame);
         fields.insert("metadata", 0);
@@ -174,7 +174,7 @@ fn masked(name: &str, value: &str) -> (String, u64, u64) {
     }
 }
 
-/// Frames for a program: some for each rule, some at random, and as many again that are damaged.
+/// Returns frames for a program: some for each rule, some random, and as many damaged frames.
 fn frames_for(program: &Program, each: usize, random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = (0..500).map(|_| random_frame(random)).collect();
     frames.extend((0..10_000).map(|_| at_borders(program, random)));
@@ -190,8 +190,8 @@ fn frames_for(program: &Program, each: usize, random: &mut fastrand::Rng) -> Vec
     frames
 }
 
-/// The first frame, if any, that does not leave a switch and the software as it leaves the program; and how many frames had
-/// each class.
+/// Returns the number of frames of each class. The error is the first frame whose result differs between
+/// switch and software, and the whole program.
 fn differs(
     program: &Program,
     division: &Division,
@@ -211,8 +211,8 @@ fn differs(
     Ok(classes)
 }
 
-/// A configuration in which switch and software do what the software alone does, whichever way ranges are matched. How many
-/// flows each way takes behind the first source.
+/// Checks that switch and software do what the software alone does, for each form of ranges. Returns the
+/// number of flows of each form for the first source.
 fn check(text: &str) -> [usize; 2] {
     let flows = programs(text).into_iter().map(|program| {
         [RangeForm::Prefix, RangeForm::Metadata].map(|ranges| {
@@ -220,7 +220,7 @@ fn check(text: &str) -> [usize; 2] {
             let flows = division.flows();
             let classes = differs(&program, &division, &flows, 7)
                 .unwrap_or_else(|frame| panic!("{text}: {frame:02x?}\n{flows}"));
-            // Classes that only few frames have may have none.
+            // Classes with few frames may be missing.
             assert!(classes.len() * 3 / 2 >= division.classes(), "{classes:?}");
             assert!(classes[&REST] < classes.values().sum::<usize>() * 2 / 3, "{classes:?}");
             flows.lines().filter(|line| !line.starts_with('#')).count()
@@ -229,7 +229,7 @@ fn check(text: &str) -> [usize; 2] {
     flows.collect::<Vec<_>>()[0]
 }
 
-/// A filter; with more rules they stay together.
+/// Returns a filter; with more rules, the rules stay together as a list.
 fn filter(more: usize) -> String {
     let more =
         (0..more).map(|n| format!("drop dst host 203.0.113.{n} && udp dst port {n}, ")).collect::<String>();
@@ -263,7 +263,7 @@ fn questions_in_a_switch() {
     );
 }
 
-/// Functions of the example of a provider, both directions.
+/// The functions of the provider's example, in both directions.
 #[test]
 fn examples_in_a_switch() {
     for name in ["firewall", "router", "translator"] {
@@ -272,8 +272,7 @@ fn examples_in_a_switch() {
     }
 }
 
-/// What the tests above would miss if they were not strict: flows of the wrong priority, and a wrong range.
-/// Ports are called as the classes whose they are.
+/// Without tags, each class has a port; ports have the numbers of their classes.
 #[test]
 fn a_port_for_each_class() {
     let program = program(&filter(0));
@@ -293,6 +292,7 @@ fn a_port_for_each_class() {
     }
 }
 
+/// Ensures that the checks above are strict: a wrong priority of flows and a wrong range are detected.
 #[test]
 fn faults_are_found() {
     let program = program(&filter(20));
@@ -349,7 +349,8 @@ fn what_is_dropped_anyway_may_be_dropped_in_the_switch() {
     assert!(dropped > 100);
 }
 
-/// The access lists of three Internet service providers: bits for ranges keep the flows near the number of rules.
+/// The access lists of three Internet service providers: with bits for ranges, the number of flows is close
+/// to the number of rules.
 #[test]
 fn the_lists_of_providers() {
     let Some(folder) = testkit::found::path("rules/snf/real-acl") else { return };

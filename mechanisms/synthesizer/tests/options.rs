@@ -1,5 +1,5 @@
-//! Chains with IPv4 options, which may stand where other packets have ports: verdicts about random pairs against packets
-//! that are run.
+//! Tests chains with IPv4 options, which may be where other packets have ports: compares verdicts about
+//! random pairs with runs of packets.
 
 mod common;
 
@@ -10,11 +10,11 @@ use tidegate_synthesizer::verify::example::Example;
 
 const CASES: u64 = 60;
 
-/// Room for diagrams: what needs more is undecided.
+/// The maximum number of diagram nodes; a pair that needs more is undecided.
 const NODES: usize = 1 << 20;
 
-/// Elements that write options, ports, and the length of the header, write at fixed places where either may be, and ask
-/// there.
+/// Elements that write options, ports, and the length of the header, or that write or test fixed offsets
+/// where either may be.
 const ELEMENTS: &[&str] = &[
     "IPGWOptions(10.0.0.1)",
     "IPGWOptions(10.0.0.1)",
@@ -51,14 +51,14 @@ fn chain(elements: &[&str]) -> String {
     format!("in :: FromDump(x) -> Strip(14) -> MarkIPHeader -> {elements} out :: ToDump(y);")
 }
 
-/// The ones' complement of the sum of a header's words.
+/// Returns the Internet checksum of a header (RFC 1071).
 fn checksum(header: &[u8]) -> [u8; 2] {
     let words = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
     let sum: u32 = words.sum();
     (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
 }
 
-/// An IPv4 packet behind a link header.
+/// Returns an IPv4 packet with a link header.
 fn packet(options: &[u8], protocol: u8, behind: &[u8]) -> Vec<u8> {
     let header = 20 + options.len();
     let mut ip =
@@ -70,7 +70,8 @@ fn packet(options: &[u8], protocol: u8, behind: &[u8]) -> Vec<u8> {
     [&[0; 12][..], &[8, 0], &ip, behind].concat()
 }
 
-/// Packets with and without options, among them some that look like ports and ports that look like options.
+/// Returns packets with and without options, including options that look like ports and ports that look
+/// like options.
 fn packets() -> Vec<Vec<u8>> {
     let options: [&[u8]; 9] = [
         &[],
@@ -84,7 +85,8 @@ fn packets() -> Vec<Vec<u8>> {
         &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     let mut all = Vec::new();
-    // Headers that say less than there is, with checksums of what is there and of what they say: ports are where addresses are.
+    // Headers with a length field that is too small, with checksums over the whole header and over the
+    // given length: the ports are then read at the offsets of addresses.
     for words in [4, 3, 0] {
         let mut short = packet(&[], 6, &[0; 20]);
         short[14] = 0x40 | words;
@@ -108,7 +110,7 @@ fn packets() -> Vec<Vec<u8>> {
     all
 }
 
-/// Another order, one element less, or one more.
+/// Swaps two elements, removes one, or adds one.
 fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
     let place = r.usize(..elements.len());
     match r.u8(..4) {
@@ -123,7 +125,7 @@ fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
 
 #[test]
 fn verdicts_agree_with_running_packets() {
-    // More of them by hand: `FROM=1000 CASES=600 cargo test ...`.
+    // To run more cases by hand: `FROM=1000 CASES=600 cargo test ...`.
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |n| n.parse().unwrap());
     let (from, cases) = (number("FROM", 0), number("CASES", CASES));
     let packets = packets();
@@ -155,13 +157,13 @@ fn verdicts_agree_with_running_packets() {
     assert!(equivalent * 6 > cases && told_apart * 6 > cases, "one-sided: {equivalent}, {told_apart}");
 }
 
-/// Whether two chains are equivalent.
+/// True if two chains are equivalent.
 fn are_equivalent(a: &[&str], b: &[&str]) -> bool {
     let outcome = compare(&read(&chain(a)), &read(&chain(b)));
     matches!(outcome.verdict, Verdict::Equivalent)
 }
 
-/// Options that were written end where the ports start: one does not know of the other.
+/// Written options end where the ports start, so options and ports are independent.
 #[test]
 fn options_and_ports_are_apart() {
     let (options, mirror, port) = ("IPGWOptions(10.0.0.1)", "IPMirror", "IPClassifier(dst port 7)");
@@ -171,7 +173,8 @@ fn options_and_ports_are_apart() {
     assert!(!are_equivalent(&[options, mirror, options], &[options, options, mirror]));
 }
 
-/// Who lets the header say more has options where the ports were, and who asks at a fixed place asks for either.
+/// Options are where the ports were if the header length is increased; a test at a fixed offset reads
+/// either.
 #[test]
 fn options_may_be_where_ports_are() {
     let (options, mirror) = ("IPGWOptions(10.0.0.1)", "IPMirror");
@@ -184,7 +187,7 @@ fn options_may_be_where_ports_are() {
     assert!(!are_equivalent(&[longer, options, mirror], &[longer, mirror, options]));
 }
 
-/// A header that says less than the shortest one has addresses where ports are looked for.
+/// Addresses are where ports are read if the header length is less than the minimum.
 #[test]
 fn ports_may_be_where_addresses_are() {
     let (address, port) = ("StoreData(16, \\<0007>)", "IPClassifier(src tcp port 7)");

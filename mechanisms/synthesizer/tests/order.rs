@@ -1,5 +1,5 @@
-//! The order of packets that come in one batch, some of which are taken past elements that others have to come to: at each output
-//! they stand as they do without a program.
+//! Tests the order of packets in a batch, some of which bypass elements that others have to go through: at
+//! each output, the order is the same as without a program.
 
 mod common;
 
@@ -23,7 +23,8 @@ fn frame(builder: &Builder, payload: usize, number: u8) -> Vec<u8> {
     builder.clone().id(number.into()).ethernet(a, b).build(&vec![number; payload]).unwrap()
 }
 
-/// One batch: of two flows and their replies, long and short, with options, fragments, and at the end of their time to live.
+/// Returns a batch with packets of two flows and their replies: long and short, with options, fragments,
+/// and an expiring time to live.
 fn batch() -> Vec<Vec<u8>> {
     let [one, two, server]: [SocketAddr; 3] = ENDS.map(|end| end.parse().unwrap());
     let of = |number: u8| match number % 4 {
@@ -97,7 +98,8 @@ fn packets_that_only_an_element_can_deal_with_stay_in_their_place() {
     ));
 }
 
-/// Which of two packets of a connection a translator sees first says which one is the reply, and which port a flow gets.
+/// The first packet of a connection at a translator determines the direction of the reply, and the port of
+/// a flow.
 #[test]
 fn translators_see_packets_as_they_came() {
     for input in
@@ -113,7 +115,7 @@ fn translators_see_packets_as_they_came() {
     ));
 }
 
-/// Packets that go apart for good need no order, and each output gets a batch.
+/// Packets that never meet again need no order, and each output gets a batch.
 #[test]
 fn packets_that_part_and_meet_again_stay_in_order() {
     stay_in_order(&format!(

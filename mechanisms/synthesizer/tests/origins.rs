@@ -1,11 +1,12 @@
-//! Packets that come of one, and meet at an element with state, or at two that use the state of each other.
+//! Tests packets derived from one packet that meet at a stateful element, or at two elements that share
+//! state.
 
 mod common;
 
 use common::{compare, read};
 use tidegate_synthesizer::verify::Verdict;
 
-/// A chain between one entry and two exits.
+/// Compares two chains between one entry and two exits.
 fn verdict(a: &str, b: &str) -> Verdict {
     let chain = |body: &str| {
         read(&format!(
@@ -26,7 +27,7 @@ fn not_proven(a: &str, b: &str) {
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
 }
 
-/// With the outputs 0 and 1 of an element exchanged.
+/// Exchanges the outputs 0 and 1 of an element.
 fn exchanged(text: &str, element: &str) -> String {
     let output = |n: &str| format!("{element}[{n}]");
     let changed = text.replace(&output("0"), &output("x")).replace(&output("1"), &output("0"));
@@ -35,7 +36,7 @@ fn exchanged(text: &str, element: &str) -> String {
 
 const ERROR: &str = "ICMPError(9.9.9.9, timeexceeded)";
 
-/// An element with state, and what is behind it.
+/// A stateful element with its exits.
 const ENDS: &str = "s :: RoundRobinSwitch; s[0] -> out_a; s[1] -> out_b;";
 
 #[test]
@@ -43,11 +44,11 @@ fn an_error_comes_before_its_packet_or_behind_it() {
     let chain = format!("{ENDS} check -> t :: Tee; t[0] -> {ERROR} -> s; t[1] -> s;");
     same(&chain, &chain);
     not_proven(&chain, &exchanged(&chain, "t"));
-    // What is done on the way does not change that.
+    // Changes upstream that cancel out do not affect the order.
     same(&chain, &chain.replace("check ->", "check -> Paint(1) -> Paint(0) ->"));
     same(&chain, &chain.replace("t[1] ->", "t[1] -> Counter ->"));
     not_proven(&chain, &chain.replace("t[1] ->", "t[1] -> SetIPDSCP(3) ->"));
-    // If one waits, it may come behind another one.
+    // A packet that waits may come after a later packet.
     let waits = chain.replace("t[1] ->", "t[1] -> Queue -> Unqueue ->");
     same(&waits, &waits);
     not_proven(&chain, &waits);
@@ -66,7 +67,7 @@ fn packets_that_never_meet_may_come_by_any_way() {
     let chain = format!("{ENDS} check -> d :: DecIPTTL -> s; d[1] -> {ERROR} -> s;");
     same(&chain, &chain.replace("check ->", "check -> Counter ->"));
     same(&chain, &chain.replace("-> d ::", "-> Paint(1) -> Paint(0) -> d ::"));
-    // A packet and the rest of it.
+    // A packet and its other fragments.
     let chain = format!("{ENDS} check -> IPFragmenter(576) -> s;");
     same(&chain, &chain.replace("check ->", "check -> Counter ->"));
     same(&chain, &chain.replace("-> s;", "-> Null -> s;"));
@@ -88,11 +89,11 @@ fn elements_that_use_the_state_of_others_are_passed_in_an_order() {
     same(chain, chain);
     same(chain, &chain.replace("check ->", "check -> Counter ->"));
     not_proven(chain, &exchanged(chain, "t"));
-    // One that adds to the state of another one.
+    // An element that adds to the state of another element.
     let mapper = chain.replace("ICMPRewriter(rw)", "FTPPortMapper(rw, rw, 0)");
     same(&mapper, &mapper);
     not_proven(&mapper, &exchanged(&mapper, "t"));
-    // One behind the other.
+    // Elements in a row.
     let row = "rw :: IPRewriter(pattern 11.0.0.1 - - - 0 0); check -> rw -> ICMPRewriter(rw) -> out_a; Idle -> out_b;";
     same(row, &row.replace("check ->", "check -> Paint(1) -> Paint(0) ->"));
     // Different packets.

@@ -1,4 +1,4 @@
-//! Pairs that a review found to be called equivalent although they are not: each for its own reason.
+//! Regression tests: pairs that a review found to be wrongly called equivalent, each for its own reason.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn made_packets_have_annotations() {
     are_not_equivalent(&chain(0), &chain(1));
 }
 
-/// A source may mark headers where only it knows.
+/// A source may mark headers at offsets that only the source knows.
 #[test]
 fn sources_mark_headers() {
     let chain = |protocol: &str| {
@@ -55,7 +55,7 @@ fn transport_checksums_cover_length_and_protocol() {
     );
 }
 
-/// The first bytes may be equal where packets start at different places, and the next ones different.
+/// Packets that start at different offsets may have equal first bytes, but different bytes after them.
 #[test]
 fn shifted_packets_are_different() {
     let chain = |bytes: usize| {
@@ -67,7 +67,7 @@ fn shifted_packets_are_different() {
     are_not_equivalent(&chain(1), &chain(2));
 }
 
-/// 0000 and ffff count the same in a sum.
+/// 0000 and ffff are equal in a sum.
 #[test]
 fn a_wrong_word_may_leave_a_sum_right() {
     let start = "FromDump(x) -> Classifier(12/0800 14/45) -> MarkIPHeader(14) ->";
@@ -82,7 +82,8 @@ fn a_wrong_word_may_leave_a_sum_right() {
     );
 }
 
-/// That a right checksum and a computed one are the same bytes holds but for the two zeros, and is said.
+/// A correct checksum and a computed checksum are equal except for the two zeros; that is reported as an
+/// assumption.
 #[test]
 fn the_two_zeros_are_an_assumption() {
     let outcome = compare(
@@ -93,8 +94,9 @@ fn the_two_zeros_are_an_assumption() {
     assert!(outcome.assumptions.iter().any(|text| text.contains("ffff")), "{outcome:?}");
 }
 
-/// An update that changes nothing writes 0000 where ffff came in, which counts the same: with or without it, packets are
-/// the same but for that. Where both chains update, whatever changes, there is only one way to write zero.
+/// An update without changes turns ffff into 0000, which is equal in a sum: with or without the update,
+/// packets are equal except for that. If both chains update, whatever they change, zero has a single
+/// representation.
 #[test]
 fn updates_may_turn_one_zero_into_the_other() {
     let chain = |elements: &str| {
@@ -116,7 +118,7 @@ fn updates_may_turn_one_zero_into_the_other() {
     let set = ["SetIPDSCP(3) ->", "StoreIPAddress(10.0.0.1, dst) ->"];
     assert!(!says_so(&set.concat(), &[set[1], set[0]].concat()));
 
-    // What is assumed not to matter does happen.
+    // The difference that the assumption ignores does occur.
     let mut bytes = vec![0; 14];
     bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xff, 0xff, 10, 0, 0, 1, 10, 0, 0, 2]);
     let rest = wire::checksum::Sum::new().bytes(&bytes[14..24]).bytes(&bytes[26..]).checksum();
@@ -145,7 +147,7 @@ fn names_stand_for_what_they_are_given() {
     are_not_equivalent(&chain("10.0.0.1"), &chain("10.0.0.9"));
 }
 
-/// Elements that write at places that only they know are equal to themselves.
+/// Elements that write at offsets that only they know are equal to themselves.
 #[test]
 fn a_router_that_fragments_is_itself() {
     let router = read(
@@ -158,7 +160,7 @@ fn a_router_that_fragments_is_itself() {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
 }
 
-/// What is not pulled does not pass.
+/// Packets that are not pulled do not pass.
 #[test]
 fn pullers_choose_what_passes() {
     let pulled = |scheduler: &str| {
@@ -175,7 +177,7 @@ fn pullers_choose_what_passes() {
     are_not_equivalent(&chain("LIMIT 1"), &chain(""));
 }
 
-/// Where an element sends packets may depend on where they come in.
+/// The output of an element may depend on the input of a packet.
 #[test]
 fn inputs_make_a_difference() {
     for class in ["EtherSwitch(TIMEOUT 0)", "Hub"] {
@@ -189,7 +191,7 @@ fn inputs_make_a_difference() {
     }
 }
 
-/// What a sum covers may hold another sum that is kept.
+/// The data that a checksum covers may contain another maintained checksum.
 #[test]
 fn sums_cover_other_sums() {
     let start = "FromDump(x) -> Classifier(12/0800 14/45 20/0000 23/11 42/45)";
@@ -205,7 +207,7 @@ fn sums_cover_other_sums() {
         &format!("{start} {inner} -> out :: ToDump(y);"),
         &format!("{start} {inner} -> CheckICMPHeader -> out :: ToDump(y);"),
     );
-    // Two in the same bytes.
+    // Two checksums in the same bytes.
     let start = "FromDump(x) -> Classifier(24/45000024 30/0000 33/11 40/45000014 48/0010)";
     let (one, two) = ("-> MarkIPHeader(40) -> SetIPChecksum", "-> MarkIPHeader(24) -> SetUDPChecksum");
     are_not_equivalent(
@@ -221,7 +223,7 @@ fn sums_cover_other_sums() {
     );
 }
 
-/// A sum stays what it was computed over.
+/// A checksum accounts for the data it was computed over.
 #[test]
 fn sums_remember_what_they_were_computed_over() {
     let start = "FromDump(x) -> Classifier(12/0800 14/45) -> l :: CheckLength(33); l[0] -> Discard; l[1]";
@@ -239,7 +241,7 @@ fn sums_remember_what_they_were_computed_over() {
     are_not_equivalent(&chain("1111"), &chain("2222"));
 }
 
-/// Elements with inputs may give packets of their own.
+/// Elements with inputs may emit packets of their own.
 #[test]
 fn sources_may_have_inputs() {
     let chain = |bytes: usize| {
@@ -251,7 +253,7 @@ fn sources_may_have_inputs() {
     are_not_equivalent(&chain(1), &chain(2));
 }
 
-/// Of several elements of one kind each is compared with one.
+/// Each of several equal elements is paired with one counterpart.
 #[test]
 fn each_made_packet_has_one_counterpart() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> Strip(14) -> t :: Tee(2);";
@@ -267,7 +269,7 @@ fn each_made_packet_has_one_counterpart() {
     );
 }
 
-/// Copies come in an order to who remembers packets.
+/// The order of copies matters for a stateful element.
 #[test]
 fn copies_come_in_an_order() {
     let chain = |first: usize| {
@@ -283,7 +285,7 @@ fn copies_come_in_an_order() {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
 }
 
-/// Elements that call handlers turn others.
+/// Elements that call handlers change switches.
 #[test]
 fn calls_turn_switches() {
     let chain = |count: usize| {
@@ -295,7 +297,7 @@ fn calls_turn_switches() {
     are_not_equivalent(&chain(2), &chain(5));
 }
 
-/// Reasons differ only if those of the run do.
+/// A difference in drop reasons must be confirmed by a run.
 #[test]
 fn reasons_are_run_too() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> c :: Classifier(14/45 20/0000%3fff 23/11 34/0035, -); c[1] -> Discard;";
@@ -308,7 +310,7 @@ fn reasons_are_run_too() {
     assert!(!matches!(outcome.verdict, Verdict::Different(_)), "{outcome:?}");
 }
 
-/// An exit that reads headers sees where they are marked.
+/// An exit that reads headers depends on their marks.
 #[test]
 fn exits_may_see_marks() {
     let chain = |place: usize| {
@@ -317,7 +319,7 @@ fn exits_may_see_marks() {
     are_not_equivalent(&chain(14), &chain(18));
 }
 
-/// Which input a packet comes to decides where it leaves.
+/// The input of a packet decides the output.
 #[test]
 fn switches_that_learn_nothing_send_elsewhere() {
     for (class, ports) in
@@ -336,7 +338,7 @@ fn switches_that_learn_nothing_send_elsewhere() {
         let outcome = compare(&read(&chain(0)), &read(&chain(0)));
         assert!(matches!(outcome.verdict, Verdict::Equivalent), "{class} {ports}: {outcome:?}");
     }
-    // Two outputs of a hub that drops all but one copy are the same as a wire.
+    // A hub of which all outputs but one are dropped equals a wire.
     are_equivalent(
         "FromDump(x) -> h :: Hub; Idle -> [1] h; Idle -> [2] h;
          h[0] -> Discard; h[1] -> out :: ToDump(y); h[2] -> Discard;",
@@ -347,7 +349,7 @@ fn switches_that_learn_nothing_send_elsewhere() {
 const EXTENSIONS: &str =
     "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) ->";
 
-/// Where a header is that only the element knows, both chains know as little.
+/// A header at an offset that only the element knows is equally unknown in both chains.
 #[test]
 fn headers_somewhere_are_in_the_same_place() {
     let chain = |first: &str, second: &str| {
@@ -360,7 +362,7 @@ fn headers_somewhere_are_in_the_same_place() {
     are_not_equivalent(&chain("24/20", "24/30"), &chain("24/20", "24/31"));
 }
 
-/// The bytes of such a header have other names elsewhere.
+/// The bytes of such a header also have names in the frame.
 #[test]
 fn headers_somewhere_may_be_what_is_asked_about() {
     let mirrored =
@@ -371,14 +373,14 @@ fn headers_somewhere_may_be_what_is_asked_about() {
     are_not_equivalent(&mirrored("", ""), &mirrored("", "").replace("PROCESS_EH true", ""));
 }
 
-/// An update of a checksum that is wrong by then leaves it as wrong as it was.
+/// An update of a wrong checksum leaves it wrong.
 #[test]
 fn updates_do_not_mend_a_checksum() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> StoreData(22, \\<0303>) ->";
     let wrong = format!("{start} DecIPTTL -> out :: ToDump(y);");
     are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> SetIPChecksum"));
     are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> CheckIPHeader(14)"));
-    // In between, too.
+    // Between two updates, too.
     let between = wrong.replace("StoreData", "DecIPTTL -> StoreData");
     are_not_equivalent(&between, &between.replace("-> out", "-> SetIPChecksum -> out"));
     are_equivalent(&between, &between.replace("-> out", "-> Counter -> out"));

@@ -1,5 +1,5 @@
-//! Room in front of packets and bytes in their first slot: an element that lacks one of them drops the packet, also where the packet
-//! would end in the program, or get back the length that it had.
+//! Tests the limits of headroom and of the first slot: an element that lacks room drops the packet, even if
+//! the packet would be dropped later in the program, or would get back its former length.
 
 mod common;
 
@@ -10,10 +10,10 @@ use element::Timestamp;
 use packet::SLOT_CAPACITY;
 use testkit::elements::Input;
 
-/// Counts of elements by name: packets that they have passed on, and drops by reason.
+/// The counts of elements by name: forwarded packets, and drops by reason.
 type Counts = BTreeMap<String, (u64, String)>;
 
-/// A packet of so many bytes.
+/// Returns a packet of this length.
 fn input(length: usize) -> Input {
     Input {
         bytes: (0..length).map(|place| place as u8).collect(),
@@ -23,7 +23,7 @@ fn input(length: usize) -> Input {
     }
 }
 
-/// The counts of some elements as they are, and as a program.
+/// Returns the counts of elements, plain and as a program.
 fn counts(elements: &str) -> [Counts; 2] {
     let inputs = [60, 200, 2100, 5000].map(input);
     let [plain, composed] = as_it_is_and_composed(&format!("FromDump(in.pcap) -> {elements};"), &inputs, &[])
@@ -66,7 +66,8 @@ fn bytes_are_taken_off_where_the_first_slot_has_them() {
     }
 }
 
-/// Ends are moved by as much as packets are longer, and counted as such, also where the packet has less left than was cut.
+/// The end moves with the number of prepended bytes, and byte counts agree, even if a packet is cut below
+/// its prepended headers.
 #[test]
 fn bytes_are_counted_where_the_end_is_moved() {
     for elements in [

@@ -1,4 +1,5 @@
-//! Large segments in front of programs: whoever makes some does so where the elements of the program take them.
+//! Tests large segments upstream of programs: an element merges segments only if the elements of the
+//! program accept them.
 
 mod common;
 
@@ -11,7 +12,7 @@ use wire::build::Builder;
 use wire::ethernet::MacAddr;
 use wire::tcp::flags::ACK;
 
-/// Segments of one connection, one behind the other.
+/// Returns consecutive segments of one connection.
 fn segments() -> Vec<Input> {
     let (a, b) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let [from, to]: [SocketAddr; 2] = ["10.0.0.1:1234", "192.0.2.7:80"].map(|end| end.parse().unwrap());
@@ -28,12 +29,12 @@ fn segments() -> Vec<Input> {
     (1..=8).map(input).collect()
 }
 
-/// How many packets come behind some elements that a juggler stands in front of: as they are, and as a program.
+/// Returns the number of packets after some elements with a Juggler upstream: plain, and as a program.
 fn counts(elements: &str) -> [u64; 2] {
     values(elements, "c.count").map(|count| count.trim().parse().unwrap())
 }
 
-/// The value of a handler, also of the juggler `j`.
+/// Returns the value of a handler, also of the Juggler `j`.
 fn values(elements: &str, handler: &str) -> [String; 2] {
     let text = format!("FromDump(in.pcap) -> j :: Juggler -> {elements} -> c :: Counter -> Discard;");
     as_it_is_and_composed(&text, &segments(), &[handler]).map(|outcome| outcome.values[0].clone().unwrap())
@@ -43,7 +44,7 @@ fn values(elements: &str, handler: &str) -> [String; 2] {
 fn segments_are_merged_in_front_of_programs_as_in_front_of_elements() {
     assert_eq!(counts("CheckIPHeader(14) -> DecIPTTL -> IPFilter(allow tcp, deny all)"), [1, 1]);
     assert_eq!(counts("Strip(14) -> CheckIPHeader(0) -> SetIPDSCP(3)"), [1, 1]);
-    // It tells segments apart.
+    // CheckLength distinguishes segments.
     assert_eq!(counts("CheckIPHeader(14) -> CheckLength(1500)"), [8, 8]);
 }
 

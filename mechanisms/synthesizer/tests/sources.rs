@@ -1,4 +1,5 @@
-//! Programs behind elements that make packets by themselves, with annotations that nobody else has set.
+//! Tests programs downstream of elements that make packets themselves, with annotations that only these
+//! elements set.
 
 mod common;
 
@@ -20,7 +21,7 @@ fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.stretches.is_empty());
     for mut graph in [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)] {
-        // No packet comes in.
+        // Only generated packets enter.
         let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();
         (source.class, source.config) = ("Idle".into(), String::new());
         let outcome = Run::trace().text(&flatten(&graph), &["near.count", "far.count"]).unwrap();

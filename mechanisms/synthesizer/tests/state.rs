@@ -1,12 +1,12 @@
-//! Elements whose outcome depends on more than the packet: counters, chance, queues, what others made of packets
-//! before; and packets that elements make.
+//! Tests elements whose outcome depends on more than the packet: counters, chance, queues, earlier packets;
+//! and packets that elements make.
 
 mod common;
 
 use common::{compare, read};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
-/// A chain between one entry and three exits.
+/// Returns a chain between one entry and three exits.
 fn chain(body: &str) -> String {
     let mut text = String::from("in :: FromDump(x.pcap);\n");
     for out in ["a", "b", "c"] {
@@ -26,7 +26,7 @@ fn same(a: &str, b: &str) {
     assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Not equal, whether a packet shows that or not.
+/// Asserts that two chains are not proven equivalent, with or without an example packet.
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
@@ -37,7 +37,7 @@ fn different(a: &str, b: &str) {
     assert!(matches!(verdict, Verdict::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Elements with state between `in` and two outputs, and the same with something else.
+/// Stateful elements between `in` and two outputs, each with a different element.
 const STATEFUL: &[(&str, &str)] = &[
     ("RoundRobinSwitch", "StrideSwitch(1, 2)"),
     ("RandomSwitch", "RoundRobinSwitch"),
@@ -58,13 +58,14 @@ fn the_same_state_with_the_same_packets_does_the_same() {
         let longer =
             format!("in -> Null -> s :: {element}; s [0] -> Counter -> out_a; s [1] -> Null -> out_b;");
         same(&plain, &longer);
-        // What is done to packets behind it on every way may as well be done on each of them.
+        // A change on every output can also be made in two steps on each of them.
         let late = format!("in -> s :: {element}; s [0] -> Strip(4) -> out_a; s [1] -> Strip(4) -> out_b;");
         same(&late, &late.replace("Strip(4)", "Strip(2) -> Strip(2)"));
     }
 }
 
-/// What nobody looks at makes no other packets of those that come to an element with state; what anybody does look at, does.
+/// Metadata that no element looks at does not distinguish the packets of a stateful element; metadata that
+/// any element looks at does.
 #[test]
 fn what_nobody_looks_at_does_not_count() {
     for (element, _) in STATEFUL {
@@ -100,20 +101,20 @@ fn other_packets_make_other_state() {
         if element.starts_with("Hash") {
             continue;
         }
-        // Half of the packets do not come to it: those that do are spread in another way.
+        // Half of the packets do not reach the element, so the others are distributed differently.
         let all = format!(
             "in -> s :: {element}; s [0] -> f :: Classifier(12/0800); s [1] -> g :: Classifier(12/0800); f -> out_a; g -> out_b;"
         );
         let some =
             format!("in -> f :: Classifier(12/0800) -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
         not_proven(&all, &some);
-        // The same packets, written to before.
+        // Packets modified upstream of the element.
         let plain = format!("in -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
         not_proven(&plain, &plain.replace("in ->", "in -> Strip(1) ->"));
     }
 }
 
-/// Two packets that come to an element one behind the other fare differently, even if they are copies.
+/// Two consecutive packets at an element can have different results, even if they are copies.
 #[test]
 fn copies_do_not_share_their_fate() {
     for element in ["RoundRobinSwitch", "RandomSwitch", "StrideSwitch(1, 1)"] {
@@ -127,7 +128,7 @@ fn copies_do_not_share_their_fate() {
             not_proven(&switched, "in -> t :: Tee; t [0] -> out_a; t [1] -> out_b;");
             same(&switched, &switched);
         }
-        // Copies that nothing distinguishes.
+        // Indistinguishable copies.
         let twice =
             format!("in -> t :: Tee; t [0] -> s :: {element}; t [1] -> s; s [0] -> out_a; s [1] -> out_b;");
         let both = format!(
@@ -138,7 +139,7 @@ fn copies_do_not_share_their_fate() {
     }
 }
 
-/// An element that spreads packets over two ways does it otherwise over four.
+/// An element distributes packets over two outputs by another function than over four.
 #[test]
 fn the_number_of_ways_matters() {
     for element in ["RoundRobinSwitch", "RandomSwitch", "HashSwitch(0, 4)"] {
@@ -151,7 +152,7 @@ fn the_number_of_ways_matters() {
     }
 }
 
-/// Counts are for people, so that it does not matter whose packets are counted together.
+/// Counts are only displayed, so it does not matter which packets are counted together.
 #[test]
 fn counters_and_switches_for_handlers_are_no_state() {
     for element in ["Counter", "AverageCounter", "SetIPDSCP(3)", "CheckLength(100)"] {
@@ -166,7 +167,8 @@ fn counters_and_switches_for_handlers_are_no_state() {
     }
 }
 
-/// The same element is not two of its kind, though each does the same with the packets of its own.
+/// A shared stateful element differs from two elements of its kind, although each does the same to its own
+/// packets.
 #[test]
 fn shared_state_is_not_state_of_ones_own() {
     let shared = "other :: FromDump(y.pcap); s :: RoundRobinSwitch; in -> s; other -> s; s [0] -> out_a; s [1] -> out_b;";
@@ -224,7 +226,7 @@ fn errors_are_compared_with_what_becomes_of_them() {
 fn circles_that_are_left_are_followed() {
     let circle =
         "in -> MarkIPHeader(14) -> c :: IPClassifier(ip ttl > 0, -); c [0] -> DecIPTTL -> c; c [1] -> out_a;";
-    // Each round takes one off the time to live, so that no packet stays for ever; DecIPTTL ends it before.
+    // Each round decrements the time to live, so no packet stays forever; DecIPTTL drops it earlier.
     let verdict = verdict(circle, circle);
     assert!(!matches!(verdict, Verdict::Different(_)), "{verdict:?}");
     let painted = "in -> p :: CheckPaint(3); p [0] -> out_a; p [1] -> Strip(2) -> Paint(3) -> p;";
@@ -252,7 +254,7 @@ fn state_in_a_circle_is_not_taken_for_known() {
     not_proven(&body("RoundRobinSwitch"), "in -> out_a; Idle -> out_b;");
 }
 
-/// Copies are matched one by one, however many kinds of packets there are and whatever was marked in them.
+/// Copies are matched one by one, regardless of the number of layouts and of marks.
 #[test]
 fn copies_of_several_kinds_are_matched() {
     let ends = "c :: CheckLength(63); c [0] -> out_a; c [1] -> out_b;";
@@ -271,17 +273,17 @@ fn copies_of_several_kinds_are_matched() {
     same(swapped, &swapped.replace("t [0]", "t [x]").replace("t [1]", "t [0]").replace("[x]", "[1]"));
 }
 
-/// A checksum covers as much as the header's length says, and no byte more.
+/// A checksum covers exactly the bytes within the header's length.
 #[test]
 fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     let check = "MarkIPHeader(14) -> SetIPChecksum ->";
     for place in [34, 46, 59] {
-        // Long enough to have that byte.
+        // The packet is long enough to have that byte.
         let plain = format!("in -> Classifier(14/45 60/00) -> {check}");
         let written = format!("{plain} StoreData({place}, \\<12>) -> CheckIPHeader(14) -> out_a;");
         not_proven(&written, &format!("{plain} Classifier({place}/12) -> CheckIPHeader(14) -> out_a;"));
         same(&written, &written.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
-        // With options it may be part of the header.
+        // With options, the byte may be part of the header.
         let optional = written.replace("14/45", "14/4?");
         not_proven(&optional, &optional.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
     }
@@ -289,7 +291,7 @@ fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     let inside =
         format!("in -> Classifier(14/45) -> {check} StoreData(22, \\<12>) -> CheckIPHeader(14) -> out_a;");
     same(&inside, &format!("in -> Classifier(14/45 22/12) -> {check} CheckIPHeader(14) -> out_a;"));
-    // A longer header has other words in its sum.
+    // The checksum of a longer header covers other words.
     let longer =
         format!("in -> Classifier(14/45) -> {check} StoreData(14, \\<46>) -> CheckIPHeader(14) -> out_a;");
     not_proven(
@@ -298,7 +300,8 @@ fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     );
 }
 
-/// A packet with fewer bytes than are stripped becomes empty where it starts: what was marked in it is still in front.
+/// A packet with fewer bytes than are stripped becomes empty and keeps its start: marked headers keep their
+/// offsets.
 #[test]
 fn packets_too_short_to_strip_stay_where_they_are() {
     let whole = "in -> Strip(14) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> out_a;";
@@ -309,15 +312,15 @@ fn packets_too_short_to_strip_stay_where_they_are() {
     different("in -> out_a;", "in -> Strip(4) -> Unstrip(4) -> out_a;");
 }
 
-/// What the language of declarations does not say is a function of what is read, as far as that is there, and of the
-/// element's arguments.
+/// An effect that declarations cannot express is a function of the fields that are read, as far as they
+/// exist, and of the element's arguments.
 #[test]
 fn functions_are_those_of_their_element_and_of_all_that_is_there() {
-    // Six bytes are too few to take two from the fifth on.
+    // Six bytes are too few to move two bytes from the fifth on.
     let moved = "in -> CheckLength(6) -> MoveData(0, 4, 2) -> out_a;";
     same(moved, "in -> CheckLength(6) -> out_a;");
     different(&moved.replace("(6)", "(7)"), "in -> CheckLength(7) -> out_a;");
-    // What a packet grows by was never in it.
+    // The new bytes of a packet that grows were never part of it.
     let grown = "in -> StoreData(58, \\<01>, GROW true) -> out_a;";
     not_proven(grown, &grown.replace("in ->", "in -> Truncate(40) ->"));
     let options =

@@ -1,4 +1,4 @@
-//! Programs of chains in which packets come back: each is proven by itself, and whatever is wrong with one is noticed.
+//! Tests programs of chains with loops: each is proven by itself, and any error in one is detected.
 
 mod common;
 
@@ -10,8 +10,8 @@ use tidegate_synthesizer::insert::insert;
 use tidegate_synthesizer::program::{Exit, Program, Value};
 use tidegate_synthesizer::verify::{Options, Outcome, Verdict, verify, verify_programs};
 
-/// A router whose messages take the same way as the packets that they are about. PaintTee copies some, IPFragmenter makes new
-/// ones.
+/// A router whose messages take the same path as the packets that they are about. PaintTee copies some
+/// packets, IPFragmenter makes new packets.
 const ROUTER: &str = "in :: FromDump(x.pcap); out :: ToDump(y.pcap); back :: ToDump(z.pcap);
 in -> Strip(14) -> Paint(1) -> CheckIPHeader -> GetIPAddress(16) -> rt :: RadixIPLookup(10.0.0.0/8 0, 192.0.2.0/24 1, 0.0.0.0/0 2);
 rt[0] -> DropBroadcasts -> tee :: PaintTee(2) -> options :: IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> ttl :: DecIPTTL
@@ -32,7 +32,8 @@ fn put_in(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
 
-/// With little room: what is not proven program by program is hopeless here.
+/// Returns the verdict with few diagram nodes: a pair that is not proven program by program would take too
+/// long.
 fn verdict(chain: &Read, other: &Read) -> Verdict {
     let options = Options { reasons: true, deadline: None };
     let mut runner = Runner { reads: [chain, other] };
@@ -46,7 +47,7 @@ fn programs_on_circles_are_proven() {
     let other = put_in(&chain, &synthesis);
     let verdict = verdict(&chain, &other);
     assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
-    // What comes in and what the router says itself are composed as far as to where packets leave.
+    // Incoming packets and the router's own messages are composed up to the exits.
     let passed = |name: &str| {
         let is_it = |node: &usize| chain.chain.nodes[*node].name == name;
         synthesis.stretches.iter().filter(|stretch| stretch.passed.iter().any(is_it)).count()
@@ -54,8 +55,9 @@ fn programs_on_circles_are_proven() {
     assert!(passed("rt") >= 2 && passed("ttl") >= 2 && passed("size") >= 2, "{synthesis:#?}");
 }
 
-/// All programs that do something else to packets of one class that leaves the stretch. (Of those that are handed over to one of its
-/// elements some are dropped there, and their checksums computed anew; and who is handed over to an earlier one is in good hands.)
+/// Returns all programs that differ for packets of a class that leaves the region. (Packets that are handed
+/// over to an element of the region may be dropped there, or their checksums recomputed, and a hand-over to
+/// an earlier element is harmless.)
 fn spoiled(stretch: &Stretch) -> Vec<(String, Program)> {
     let program = &stretch.program;
     let leaves = |output: &usize| !stretch.passed.contains(&stretch.outputs[*output].0);
@@ -109,7 +111,8 @@ fn spoiled(stretch: &Stretch) -> Vec<(String, Program)> {
     all
 }
 
-/// Of so many changes one is tried: what is not proven program by program is tried in other ways, too, which takes a while.
+/// The test tries one of every five changes: a program that is not proven by itself is tried in other ways,
+/// too, which is slow.
 const ONE_OF: usize = 5;
 
 #[test]
@@ -134,7 +137,7 @@ fn whatever_is_wrong_with_a_program_is_noticed() {
     assert!(missed.is_empty() && tried > 20, "{tried}: {missed:#?}");
 }
 
-/// A translator with both ways, behind a firewall.
+/// A translator with both directions, downstream of a firewall.
 const TRANSLATOR: &str = "in :: FromDump(x.pcap); net :: FromDump(y.pcap);
 nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
 in -> CheckIPHeader(14) -> IPFilter(deny dst port 22, allow all) -> DecIPTTL -> [0] nat[0] -> SetIPDSCP(3)
@@ -142,7 +145,7 @@ in -> CheckIPHeader(14) -> IPFilter(deny dst port 22, allow all) -> DecIPTTL -> 
 net -> CheckIPHeader(14) -> IPFilter(deny src port 25, allow all) -> DecIPTTL -> [1] nat[1]
     -> EtherRewrite(3:3:3:3:3:3, 4:4:4:4:4:4) -> back :: ToDump(w.pcap);";
 
-/// One program put in alone, and proven by itself.
+/// Inserts a single program, and proves it separately.
 fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Outcome> {
     let one = Synthesis { stretches: vec![synthesis.stretches[number].clone()], ..Synthesis::default() };
     let other = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &one)))?;
@@ -169,7 +172,7 @@ fn whatever_is_wrong_with_a_program_that_leases_flows_is_noticed() {
     let synthesis = compose(&chain);
     let (mut missed, mut tried) = (Vec::new(), 0);
     for number in 0..synthesis.stretches.len() {
-        // Nobody here looks at the type of a packet, and all that come to DecIPTTL have a header.
+        // No element here looks at the type of a packet, and all packets at DecIPTTL have a header.
         let unseen = |what: &str| {
             let class: Option<usize> = what.split([' ', ':']).nth(1).and_then(|number| number.parse().ok());
             let exit = class.map(|class| synthesis.stretches[number].program.classes[class].exit);

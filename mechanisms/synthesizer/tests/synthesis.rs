@@ -1,5 +1,5 @@
-//! Synthesized chains against those that they were made of: proven by the verifier, and run beside them on packets of every
-//! class and on those at the borders between classes.
+//! Tests synthesized chains against their originals: the verifier proves them, and both are run on packets
+//! of every class and on packets at the borders between classes.
 
 mod common;
 
@@ -13,12 +13,12 @@ use tidegate_synthesizer::program::question::Question;
 use tidegate_synthesizer::program::{Checksum, Exit, Next, Program, Value, text};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
-/// Short stretches, too.
+/// Returns limits that also permit short regions.
 fn limits() -> Limits {
     Limits { least: Some(1), ..Limits::default() }
 }
 
-/// Nodes of decision diagrams that a proof may take here.
+/// The maximum number of diagram nodes of a proof.
 const NODES: usize = 1 << 22;
 
 fn compose(chain: &Read) -> Synthesis {
@@ -26,7 +26,7 @@ fn compose(chain: &Read) -> Synthesis {
         .with_machine_code(Making::Now)
 }
 
-/// What was made of a chain, as a chain that was read again.
+/// Returns the synthesized chain, printed and parsed again.
 fn put_in(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
@@ -35,7 +35,7 @@ fn prove(chain: &Read, synthesis: &Synthesis) -> Verdict {
     compare_within(NODES, chain, &put_in(chain, synthesis)).verdict
 }
 
-/// A chain, synthesized and proven.
+/// Synthesizes and proves a chain.
 fn proven(text: &str) -> (Read, Synthesis) {
     let chain = read(text);
     let synthesis = compose(&chain);
@@ -57,7 +57,7 @@ routes[2] -> Discard;";
 fn a_router_is_one_classification_and_one_write() {
     let (_, synthesis) = proven(ROUTER);
     let [stretch] = &synthesis.stretches[..] else { panic!("{} stretches", synthesis.stretches.len()) };
-    // Each way asks each question once, in one order.
+    // Each path asks each question once, in one order.
     for node in &stretch.program.nodes {
         for (_, next) in &node.parts {
             if let Next::Node(behind) = next {
@@ -72,8 +72,8 @@ fn a_router_is_one_classification_and_one_write() {
     assert!(matches!(&usual.checksum, Some(Checksum::Updated { words, .. }) if words.len() == 1));
 }
 
-/// The TTL that a later element sees is that of the packet that came in, less those in between: the pre-image of a function
-/// of the old value. A filter that was met by the old value only is not.
+/// The TTL at a later element is the input TTL minus the decrements in between: the filter becomes the
+/// pre-image under a function of the old value. A filter that only the old value satisfies does not hold.
 #[test]
 fn reads_of_written_fields_are_resolved() {
     let (_, synthesis) = proven(
@@ -84,9 +84,9 @@ fn reads_of_written_fields_are_resolved() {
     let program = &synthesis.stretches[0].program;
     let ttl = program.nodes.iter().find(|node| node.question == Question::Bytes { offset: 22, length: 1 });
     let ends: Vec<u128> = ttl.unwrap().parts.iter().map(|(last, _)| *last).collect();
-    // Ends at the first hop, at the second one, near, far.
+    // Expired at the first hop, at the second hop, near, far.
     assert_eq!(ends, [1, 2, 10, 255]);
-    // A known value decides at once.
+    // A constant decides at once.
     let (_, synthesis) = proven(
         "FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> StoreIPAddress(10.0.0.1, dst)
             -> to :: IPClassifier(dst host 10.0.0.1, -);
@@ -152,7 +152,7 @@ fn programs_are_written_and_read_as_they_are() {
     }
 }
 
-/// Rules that stay together.
+/// Rules that stay together as a list.
 const LISTED: &str = "FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> rules :: IPFilter(
     deny src net 10.1.0.0/16 && udp, allow src net 10.0.0.0/8, deny tcp && dst port 23, allow tcp && dst port 22,
     allow tcp && dst port 80, allow tcp && dst port 443, allow udp && dst port 53, deny udp && src port 53,
@@ -170,7 +170,7 @@ fn many_rules_stay_together() {
     assert!(program.nodes.iter().any(|node| node.question == Question::List(0)));
 }
 
-/// Changes a program in one way, and expects a packet that shows it.
+/// Changes a program in one way, and expects a packet that shows the difference.
 fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let chain = read(text);
     let mut synthesis = compose(&chain);
@@ -181,7 +181,7 @@ fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
     }
 }
 
-/// The class that packets of the usual kind are of.
+/// Returns the class of the usual packets.
 fn usual(program: &mut Program) -> &mut tidegate_synthesizer::program::Class {
     let class = program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_)));
     class.max_by_key(|class| class.path.len()).unwrap()
@@ -235,7 +235,8 @@ fn a_wrong_priority_is_caught() {
     });
 }
 
-/// A class of its own for packets that are an exception (an expired TTL, a long packet, options) that is taken for the usual.
+/// A class for exceptional packets (an expired TTL, a long packet, options) that is replaced by the usual
+/// class.
 #[test]
 fn a_lost_exception_is_caught() {
     for question in [
@@ -246,7 +247,7 @@ fn a_lost_exception_is_caught() {
         caught(ROUTER, &question.to_string(), |program| {
             let mut spoiled = false;
             for node in program.nodes.iter_mut().filter(|node| node.question == question) {
-                // The exception goes where most answers go.
+                // The exception goes to the successor of most answers.
                 let usual = node.parts[node.parts.len() - 1].1;
                 let usual = match question {
                     Question::Bytes { offset: 14, .. } => node.next(0x45),
@@ -278,7 +279,7 @@ fn a_wrong_checksum_is_caught() {
     caught(ROUTER, "not updated", |program| usual(program).checksum.take().is_some());
     caught(ROUTER, "for another word", |program| match &mut usual(program).checksum {
         Some(Checksum::Updated { words, .. }) => {
-            // That is declared in words; what runs shows it.
+            // The declaration lists words; only the run shows the difference.
             words[0] -= 2;
             true
         }
@@ -286,8 +287,8 @@ fn a_wrong_checksum_is_caught() {
     });
 }
 
-/// SNF's Algorithm 2 as printed takes a field that was written as outside of a filter unless all of its values lie inside:
-/// packets of which some do are lost.
+/// SNF's Algorithm 2 as printed treats a written field as outside of a filter unless all of its values are
+/// inside. It would lose packets for which only some are.
 #[test]
 fn the_printed_algorithm_would_be_caught() {
     caught(
@@ -295,7 +296,8 @@ fn the_printed_algorithm_would_be_caught() {
         low[0] -> near :: ToDump(near.pcap); low[1] -> far :: ToDump(far.pcap);",
         "partial overlap",
         |program| {
-            // The written value, TTL - 1, is neither always below nine nor never: with the printed rule nobody matches.
+            // The written value, TTL - 1, is neither always below nine nor never: by the printed rule no
+            // packet matches.
             let ttl = Question::Bytes { offset: 22, length: 1 };
             let class = program.classes.len() as u32;
             let mut dropped = program.classes[0].clone();
@@ -318,11 +320,12 @@ fn the_printed_algorithm_would_be_caught() {
     );
 }
 
-/// Each example configuration of the repository, and SNF's own chains where they are there: what is not proven is listed.
+/// Each example configuration of the repository, and SNF's own chains if they are available. Unproven
+/// configurations are listed.
 #[test]
 fn examples_are_proven() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // Scripts write handlers there, packets come back again and again, or payloads are parked.
+    // In these, scripts write handlers, packets are on loops, or payloads are parked.
     let known = ["load-balancer.click", "nat.click", "all.click"];
     for entry in std::fs::read_dir(root.join("configs")).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,6 @@
-//! What elements show of packets is the same whether these come to them or are told: each element beside a twin that gets
-//! no packet, but hears of all that the element gets.
+//! Tests that handlers of an element show the same counts, no matter if packets arrive or the element is
+//! notified of them: each element has a twin that receives no packets, but is notified of every packet of
+//! the element.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -19,11 +20,12 @@ use tidegate_synthesizer::model::functions::Functions;
 use tidegate_synthesizer::model::packet::Packet as Symbolic;
 use tidegate_synthesizer::model::step::Unit;
 
-/// Of packets in several slots the model knows less than elements do.
+/// The maximum length of packets here. The model does not cover packets of several slots.
 const ONE_SLOT: usize = 2000;
 
-/// `Teller(TWIN, INPUT, OUTPUTS)` passes packets on that somebody may stand for, and tells the twin of them. It finds out
-/// by the declaration which case each of them is of; those of which that does not follow it drops.
+/// The class `Teller(TWIN, INPUT, OUTPUTS)`: forwards packets that may bypass the element, and notifies the
+/// twin of them. It derives the case of each packet from the declaration, and drops packets whose case does
+/// not follow from it.
 static TELLER: Class = Class {
     name: "Teller",
     args: &[
@@ -44,18 +46,19 @@ static TELLER: Class = Class {
 static CLASSES: &[&Class] = &[&TELLER];
 
 thread_local! {
-    /// What the element under test declares.
+    /// The declaration of the element under test.
     static DECLARED: RefCell<Effects> = RefCell::default();
-    /// Packets of which the declaration says no case, and packets that nobody may stand for.
+    /// The number of packets without a case in the declaration, and the number of packets that may not
+    /// bypass the element.
     static LEFT: RefCell<(usize, usize)> = RefCell::default();
-    /// For all elements of the test, as they get the same packets.
+    /// The symbolic packets, shared by all elements of the test, which get equal packets.
     static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 16), packets: RefCell::default() };
 }
 
-/// Bytes, places of headers, annotations and time.
+/// The bytes, the offsets of headers, and the annotations with the time.
 type Parts = (Vec<u8>, [Option<i32>; 3], Vec<u8>);
 
-/// Packets as the model has them.
+/// The symbolic packets.
 struct Known {
     diagrams: Diagrams,
     packets: RefCell<HashMap<Parts, Rc<Symbolic>>>,
@@ -65,14 +68,14 @@ struct Teller {
     twin: ElementId,
     input: usize,
     outputs: usize,
-    /// Those of the twin.
+    /// The declaration of the twin.
     effects: Effects,
-    /// By case.
+    /// The counts to notify the twin of, by case.
     tallies: BTreeMap<usize, Tally>,
 }
 
 impl Teller {
-    /// The case of a packet.
+    /// Returns the case of a packet.
     fn case(&self, packet: &Packet) -> Option<usize> {
         let mut side = packet.annotations().bytes().to_vec();
         side.extend(packet.time().0.to_be_bytes());
@@ -102,7 +105,8 @@ impl Teller {
                     break;
                 }
             }
-            // Packets of which it makes others come to it, and those that it finds an output for.
+            // The element must process packets of which it makes others, and packets whose output it
+            // chooses.
             let case = case
                 .filter(|case| matches!(self.effects.cases[*case].to, Target::Output(_) | Target::Drop(_)))?;
             let outcome = unit.step(d, &d.yes(), known);
@@ -143,7 +147,7 @@ impl Element for Teller {
     }
 }
 
-/// The element with a teller at each input, and its twin.
+/// Returns a configuration with the element, a Teller at each input, and the twin.
 fn text(sample: &Sample, number: u64) -> String {
     let (class, config, (inputs, outputs)) = (sample.class.name, &sample.config, sample.shape);
     let mut text = format!("e :: {class}({config});\ntwin :: {class}({config});\n");
@@ -160,7 +164,7 @@ fn text(sample: &Sample, number: u64) -> String {
     text
 }
 
-/// What a handler of the element says and one of its twin, where that is not the same.
+/// Compares the handlers of the element and its twin.
 fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     DECLARED.set(effects.clone());
     let mut inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
@@ -178,7 +182,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     for (handler, values) in handlers.iter().zip(outcome.values.chunks(2)) {
         let [real, told] = [0, 1].map(|of| {
             let mut lines: Vec<&str> = values[of].as_ref().unwrap_or_else(|error| error).lines().collect();
-            // In the order in which they were first seen.
+            // The lines are in the order of the first drops.
             if handler == "drops_by_reason" {
                 lines.sort_unstable();
             }
@@ -191,7 +195,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     for text in [outcome.output, outcome.messages].iter().filter(|text| !text.is_empty()) {
         differences.push(format!("it would not say {text:?}"));
     }
-    // Packets that end have ended for both, so the totals say nothing.
+    // Dropped packets count for both elements, so the totals are not compared.
     if let Some(element) = outcome.report.elements.iter().find(|element| !element.balances()) {
         differences.push(format!("{element:?}"));
     }
@@ -201,7 +205,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     }
 }
 
-/// The element's handlers that can be read, without those that say where in the graph it is.
+/// Returns the readable handlers of the element, except handlers about its place in the graph.
 fn readable(text: &str, run: Run) -> Result<Vec<String>, String> {
     let mut worker = testkit::worker(text, run)?;
     let id = worker.plan().graph.find("e");
@@ -216,7 +220,7 @@ fn classes() -> Vec<&'static Class> {
     testkit::classes().chain([&testkit::example::CLASS]).collect()
 }
 
-/// Whether another element may take packets past one of a class, at least those of some cases.
+/// True if packets may bypass an element of a class, at least packets of some cases.
 fn may_be_passed(class: &Class, effects: &Effects) -> bool {
     let keeps = |access| !matches!(access, Access::Read | Access::Soft);
     ports::processing(class.processing, false, 0) != Some(Processing::Pull)

@@ -1,4 +1,4 @@
-//! Chains of several configurations: what a topology becomes, and what is said where it is wrong.
+//! Tests chains of several configurations: the linked graph, and the diagnostics about invalid topologies.
 
 mod common;
 
@@ -13,7 +13,8 @@ use testkit::{Run, registry};
 use tidegate_synthesizer::topology::{Options, read};
 use tidegate_synthesizer::verify::Verdict;
 
-/// Reads a chain of these files; `chain.prop` is the first one. Gives its graph and what is said, one line each.
+/// Reads a chain of these files, of which `chain.prop` is the first. Returns its graph and the diagnostics,
+/// one line each.
 fn chain(files: &[(&str, &str)]) -> (Graph, Vec<String>) {
     let texts: HashMap<&str, &str> = files.iter().copied().collect();
     let find = |name: &str, from: &str| {
@@ -36,7 +37,7 @@ fn chain(files: &[(&str, &str)]) -> (Graph, Vec<String>) {
     (graph, said)
 }
 
-/// The errors among what is said.
+/// Returns the errors among the diagnostics.
 fn errors(files: &[(&str, &str)]) -> Vec<String> {
     let (graph, said) = chain(files);
     assert_eq!(graph, Graph::default());
@@ -66,7 +67,8 @@ fn packets_cross_a_link_one_way() {
     let text = flatten(&graph);
     assert!(text.contains("NF_1/Cable@3 :: Cable(e1, e0)"), "{text}");
     assert!(text.contains("NF_1/Cable@3\n    -> NF_2/a"), "{text}");
-    // What the second one sends back leaves the chain there, and nothing comes in by the other ends.
+    // Packets that the second function sends back leave the chain there, and no packets enter at the other
+    // ends.
     assert!(text.contains("NF_2/b\n    -> NF_2/ToDevice@6"), "{text}");
     assert!(text.contains("NF_1/Idle@4 :: Idle") && text.contains("NF_2/Idle@4 :: Idle"), "{text}");
     assert_eq!(
@@ -76,7 +78,7 @@ fn packets_cross_a_link_one_way() {
             "a:1:47: note: idle, as nothing comes in there: NF_1/FromDevice@4, NF_2/FromDevice@4",
         ]
     );
-    // An interface may send into a link and be an entry point.
+    // An interface may send into a link and also be an entry point.
     let more = PAIR.replace("[e0]NF_1\n", "[e0]NF_1, [e1]NF_1, [e1]NF_2\n");
     let (graph, _) = chain(&[("chain.prop", &more), ("a", TWO_WAYS), ("b", TWO_WAYS)]);
     assert_eq!(graph.elements.iter().filter(|element| element.class == "FromDevice").count(), 3);
@@ -115,11 +117,11 @@ fn what_is_pulled_otherwise_keeps_its_queue() {
         "{text}"
     );
     assert_eq!(said, [""; 0]);
-    // So does one that somebody looks at.
+    // A queue that another element refers to stays, too.
     let watched = "FromDevice(e0) -> red :: RED(1, 2, 0.5, QUEUES q) -> q :: Queue -> ToDevice(e1)";
     let (graph, _) = chain(&[("chain.prop", PAIR), ("a", watched), ("b", ONE_WAY)]);
     assert!(flatten(&graph).contains("NF_1/q\n    -> NF_1/Unqueue"), "{}", flatten(&graph));
-    // Where packets are pushed there is nothing to do.
+    // No Unqueue is needed where packets are pushed.
     let pushed = "FromDPDKDevice(0) -> ToDPDKDevice(1); FromNetmapDevice(e9) -> ToDPDKDevice(1)";
     let prop = PAIR
         .replace("NF_1[e1]", "NF_1[1]")
@@ -159,7 +161,7 @@ fn names_are_each_functions_own() {
     assert_eq!(seen[0].bytes[26..30], [10, 0, 0, 2]);
 }
 
-/// The graph with packets in the place of its interfaces.
+/// Runs the graph, with a test source and sink in place of its interfaces.
 fn run(graph: &Graph, packets: &[&[u8]]) -> Vec<Seen> {
     let input = |bytes: &&[u8]| Input {
         bytes: bytes.to_vec(),
@@ -254,12 +256,13 @@ fn circles_of_functions_are_found() {
     let three = ONE_WAY.to_string() + "; Idle -> ToDevice(e2)";
     let said = errors(&[("chain.prop", prop), ("a", &three), ("b", TWO_WAYS)]);
     assert_eq!(said, ["chain.prop:7:28: error: links lead in a circle: NF_1 -> NF_2 -> NF_3 -> NF_1"]);
-    // So is one by two interfaces each, which is no way back.
+    // A link by two other interfaces is not a way back, so it closes a loop.
     let prop =
         PAIR.replace("[e0]NF_2;", "[e0]NF_2; NF_2[e1] -> [e0]NF_1").replace("= [e0]NF_1\n", "= [e1]NF_1\n");
     let said = errors(&[("chain.prop", &prop), ("a", TWO_WAYS), ("b", TWO_WAYS)]);
     assert_eq!(said, ["chain.prop:5:28: error: links lead in a circle: NF_1 -> NF_2 -> NF_1"]);
-    // Ways back between three are none, but in a ring of these packets go round both ways.
+    // Ways back between three functions form no loop, but in a ring of them packets circulate in both
+    // directions.
     let ring = "FromDevice(l) -> Queue -> ToDevice(r); FromDevice(r) -> Queue -> ToDevice(l); \
         FromDevice(in) -> Queue -> ToDevice(out)";
     let prop = |last: &str| {
@@ -328,7 +331,7 @@ fn cables_are_known_to_the_proofs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Whatever is linked with what: there are errors, or a graph that can be run, in which every end is one of the chain's.
+    /// Any topology has errors, or results in a graph that can be run and whose ends are ends of the chain.
     #[test]
     fn any_topology_is_wrong_or_runs(
         links in proptest::collection::vec(((0usize..4, 0usize..3), (0usize..4, 0usize..3)), 0..5),

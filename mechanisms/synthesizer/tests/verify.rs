@@ -1,11 +1,11 @@
-//! Chains that do the same are proven to, and others are told apart by a packet.
+//! Tests the verifier: equivalent chains are proven equivalent, and others are distinguished by a packet.
 
 mod common;
 
 use common::{compare, read};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
-/// A small router behind a firewall.
+/// A small router with a firewall upstream.
 const BASE: &str = "
 in :: FromDump(x.pcap);
 out0 :: ToDump(a.pcap);
@@ -95,7 +95,7 @@ fn changes_without_effect_are_none() {
     same(BASE, &early);
 }
 
-/// Where an output leads nowhere, the element's own reason counts.
+/// For an unconnected output, the element's own drop reason counts.
 #[test]
 fn reasons_are_those_of_the_elements() {
     let chain = |check: &str| format!("FromDump(x) -> {check} -> out :: ToDump(y);");
@@ -112,12 +112,12 @@ fn reasons_are_those_of_the_elements() {
         let verdict = reasons(a, b);
         assert!(matches!(verdict, Verdict::Equivalent), "{a}, {b}: {verdict:?}");
     }
-    // Too long, and no match.
+    // The packet is too long, or matches no pattern.
     let verdict = reasons("CheckLength(60)", "l :: CheckLength(60); l[1] -> Discard; l");
     assert!(matches!(verdict, Verdict::Different(_)), "{verdict:?}");
 }
 
-/// Examples are frames as they usually are, whatever other packets the chain makes.
+/// Examples are usual frames, whatever packets the chain makes.
 #[test]
 fn examples_are_usual_frames() {
     let chain = |port: u16| {
@@ -135,7 +135,7 @@ fn examples_are_usual_frames() {
     assert!(matches!(example.bytes[36..38], [0, 25 | 26]), "{example:?}");
 }
 
-/// A sum does not see which of two words it covers stands where.
+/// A checksum does not depend on the order of the words that it covers.
 #[test]
 fn mirrored_headers_keep_their_checksums() {
     let chain = |end: &str| {
@@ -148,7 +148,7 @@ fn mirrored_headers_keep_their_checksums() {
     same(&chain(""), &chain("-> CheckTCPHeader"));
     same(&chain(""), &chain("-> SetIPChecksum"));
     different(&chain(""), &chain("-> StoreData(28, \\<0a>) -> CheckIPHeader(14)"));
-    // Moved to where the sum does not reach it.
+    // Words moved to an offset outside of the checksum's header.
     let moved = |end: &str| {
         format!(
             "FromDump(x) -> Classifier(12/0800 14/45) -> CheckIPHeader(14) -> Strip(2) {end} -> out :: ToDump(y);"
@@ -157,7 +157,7 @@ fn mirrored_headers_keep_their_checksums() {
     same(&moved(""), &moved("-> Unstrip(2) -> CheckIPHeader(14) -> Strip(2)"));
 }
 
-/// What is cut off in two steps is as much as in one, and the annotation that counts it too.
+/// Two truncations remove as much as one, and so does the annotation that counts removed bytes.
 #[test]
 fn cutting_twice_is_cutting_once() {
     let chain = |cut: &str| format!("FromDump(x) -> {cut} -> out :: ToDump(y);");
@@ -169,7 +169,7 @@ fn cutting_twice_is_cutting_once() {
     different(&counted("Truncate(50)"), &counted("Truncate(50, EXTRA_LENGTH false)"));
 }
 
-/// What is written once is what is written twice, for a checksum that may be right by chance too.
+/// Writing a value twice equals writing it once, even for a checksum that may be correct by chance.
 #[test]
 fn a_checksum_by_chance_depends_on_its_header_only() {
     let chain = |more: &str| {
@@ -178,7 +178,7 @@ fn a_checksum_by_chance_depends_on_its_header_only() {
         )
     };
     same(&chain(""), &chain("-> StoreData(20, \\<0102>)"));
-    // What is written elsewhere does not matter for the sum; that it is written does.
+    // The value of a write outside of the header does not matter for the checksum; its existence does.
     let paid = |store: &str, more: &str| chain(&format!("{store} {more}"));
     same(
         &paid("-> StoreData(0, \\<07>)", ""),

@@ -1,9 +1,9 @@
-//! What there is to say about one chain without running it: where packets end, which elements and rules never see one,
-//! and which parts can be composed.
+//! The lint: findings about one chain without running it: where packets end, which elements and rules no
+//! packet ever reaches, and which parts can be composed.
 //!
-//! All of it is read off the model ([`crate::model`]): every packet at once goes through the chain, and what no packet
-//! does is known. An entry may give any packet, whatever its arguments say; what an opaque element does to packets is
-//! not known, so that behind it nothing is ruled out.
+//! All findings follow from the model ([`crate::model`]): symbolic execution covers every packet, so
+//! anything that no path does never happens. An entry may emit any packet, whatever its arguments say. The
+//! effect of an opaque element is unknown, so downstream of it nothing is excluded.
 
 pub mod rules;
 pub mod stretches;
@@ -23,61 +23,65 @@ use crate::model::streams::Streams;
 use crate::verify::example::Example;
 use rules::{IdleRule, Usage};
 
-/// How often packets are followed to an element that they come back to.
+/// The number of times that packets are followed to an element on a loop.
 const MOST_ROUNDS: usize = 3;
 
-/// Nodes of diagrams that telling places of headers apart may take: most chains need far fewer, and some more than there
-/// are.
+/// The maximum number of diagram nodes for an analysis that forks for each header offset: most chains need
+/// far fewer nodes, and some more than there are.
 const EXACT_NODES: usize = 1 << 19;
 
-/// What was found out.
+/// The findings about a chain.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What becomes of packets, by entry.
+    /// The exit states of packets, by entry.
     pub entries: Vec<Entry>,
-    /// Elements with inputs that no packet comes to.
+    /// Elements with inputs that no packet reaches.
     pub unreached: Vec<usize>,
     /// Rules that never decide.
     pub idle: Vec<IdleRule>,
-    /// Elements that packets came back to too often to be followed any further: behind them any packet is taken for
-    /// possible.
+    /// Elements on loops where packets exceeded the number of rounds: downstream of them, any packet is
+    /// assumed possible.
     pub round: BTreeSet<usize>,
-    /// By element: how many bytes before (negative) or behind the start of an IP header the packets that come there start.
+    /// The distances in bytes from the IP header to the start of packets that arrive at each element;
+    /// negative if the packet starts before the header.
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
-    /// True if there was no room or no time to find out all of this. `entries` are those whose packets have all been looked at
-    /// then, and the rest is empty.
+    /// True if the analysis ran out of memory or time. Then `entries` has the entries whose packets have
+    /// all been analyzed, and the other findings are empty.
     pub exhausted: bool,
-    /// The elements that packets come from and whose packets have not all been looked at.
+    /// The entries whose packets have not all been analyzed.
     pub unknown: Vec<usize>,
-    /// The work that it took, whatever the machine: steps of operations on diagrams.
+    /// The cost of the analysis, independent of the machine: the number of steps of diagram operations.
     pub steps: u64,
 }
 
-/// What becomes of the packets of one entry.
+/// The exit states of the packets of one entry.
 #[derive(Debug)]
 pub struct Entry {
-    /// The element that they come from.
+    /// The element that the packets come from.
     pub node: usize,
-    /// Where they end: those that leave the chain first, each in the order in which packets pass elements.
+    /// The ends of the packets: exits of the chain first, each group in the order in which packets pass
+    /// elements.
     pub fates: Vec<Fate>,
-    /// Opaque elements that packets come to: nothing is known of them from there on.
+    /// Opaque elements that packets reach: from there on, nothing is known of them.
     pub opaque: Vec<usize>,
-    /// Elements that they come back to again and again: where they end then is not known.
+    /// Elements that packets come back to repeatedly: their ends are not known.
     pub round: Vec<usize>,
 }
 
-/// One end of packets of which something is known.
+/// An end of packets whose contents are known.
 #[derive(Debug)]
 pub struct Fate {
     /// The element.
     pub node: usize,
-    /// Why packets end there; `None` if they leave the chain by it.
+    /// The drop reason; `None` if packets leave the chain at the element.
     pub reason: Option<DropReason>,
-    /// A packet for which that is so. One that leaves may have copies that do not, but one that ends leaves nowhere.
+    /// An example packet. If it leaves the chain, it may have copies that do not; if it is dropped, no copy
+    /// leaves.
     pub example: Option<Example>,
 }
 
-/// Looks at a chain until a deadline, with diagrams of so many nodes; `progress` is told which element it is at.
+/// Analyzes a chain until a deadline, with at most `nodes` diagram nodes; calls `progress` with the name of
+/// each element.
 pub fn check(
     chain: &Chain,
     deadline: Option<Instant>,
@@ -90,32 +94,33 @@ pub fn check(
     if !d.overlap_found() || d.exhausted() {
         return Findings { steps, ..findings };
     }
-    // Headers in regions of their own were not exact enough.
+    // Byte regions for headers were not precise enough.
     drop(d);
     let d = Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact();
     let exact = look(&d, chain, progress);
     let steps = steps + d.steps();
     match exact.exhausted {
         false => Findings { steps, ..exact },
-        // Examples can be tried; what never happens is not known.
+        // Examples can be checked by running them; claims that something never happens cannot.
         true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
     }
 }
 
-/// What is noted on the way.
+/// The notes taken during exploration.
 #[derive(Default)]
 struct Notes {
     usage: BTreeMap<usize, Usage>,
     starts: BTreeMap<usize, BTreeSet<i32>>,
 }
 
-/// Where a packet starts, counted from its IP header: that of Ethernet if none is marked.
+/// Returns the start of a packet, relative to its IP header; to the usual offset in Ethernet if none is
+/// marked.
 fn start_of(packet: &Packet) -> Option<i32> {
     let network = packet.place(Base::Network).unwrap_or(ETHERNET);
     (!in_region(packet.start) && !in_region(network)).then_some(packet.start - network)
 }
 
-/// Packets that start somewhere.
+/// The inputs at which packets start.
 struct Start {
     ports: Vec<Port>,
     packet: Packet,
@@ -145,7 +150,7 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.entries.push(entry);
     }
     findings.unknown.extend(entries);
-    // Packets that elements make go on from there, whatever they are, and so do those that come round again and again.
+    // Packets that elements make, and packets on loops, start again there, with arbitrary contents.
     let mut next = 0;
     while next < made.len() {
         let ends = run(d, chain, &made[next], &mut notes, progress);
@@ -165,7 +170,7 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.idle.extend(usage.idle(node, &chain.nodes[node].effects));
     }
     if chain.has_scripts() {
-        // Other packets may come when a script has turned something, and rules may be others.
+        // A script may change switches so that other packets arrive, or change rules.
         findings.unreached.clear();
         findings.idle.retain(|rule| !rule.covered_by.is_empty() && !chain.is_written_to(rule.node));
     }
@@ -183,7 +188,7 @@ fn run(
         let element = &chain.nodes[node];
         progress(&element.name);
         let known = waiting.values().flatten().map(|arrival| &arrival.packet).filter(|p| p.lost.is_none());
-        // Packets that were too short for what was stripped are empty, and have no header.
+        // Packets that were too short for a strip are empty, and have no header.
         let whole = known.filter(|packet| packet.length(d).known(d) != Some(0));
         notes.starts.entry(node).or_default().extend(whole.filter_map(start_of));
         if element.effects.cases.iter().any(|case| case.written.is_some()) {
@@ -220,7 +225,7 @@ fn note(
     }
 }
 
-/// A packet of which nothing is known, not even where it starts.
+/// Returns a packet of which nothing is known, not even its start.
 fn lost(d: &Diagrams) -> Packet {
     Packet::lost(d, d.term(Term { name: "whatever comes round".into(), ..Term::default() }))
 }
@@ -229,13 +234,13 @@ fn is_opaque(chain: &Chain, node: usize) -> bool {
     chain.nodes[node].effects.opaque.is_some() && !chain.is_exit(node)
 }
 
-/// What becomes of the packets of an entry, while its outputs are gone through.
+/// The exit states of an entry's packets, collected over its outputs.
 struct Fates<'d> {
     d: &'d Diagrams,
     out: BTreeMap<usize, Bit>,
     dropped: BTreeMap<(usize, DropReason), Bit>,
     seen: BTreeSet<usize>,
-    /// Those that come round too often to be followed: where they end is not known.
+    /// The condition of packets that stay on loops: their ends are not known.
     round: Bit,
     rounds: BTreeSet<usize>,
 }

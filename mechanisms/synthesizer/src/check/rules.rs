@@ -1,4 +1,4 @@
-//! Rules that never decide: those before them take every packet that they are about.
+//! Rules that never decide: earlier rules take every packet that they match.
 
 use std::ops::Range;
 
@@ -10,47 +10,47 @@ use crate::model::explore::Waiting;
 use crate::model::functions::Functions;
 use crate::model::step::Unit;
 
-/// Rules that are looked for as covering another one together.
+/// The maximum number of rules that are sought as a joint cover of another rule.
 const MOST_COVERS: usize = 64;
 
-/// Packets of a rule that are tried before the question is decided by diagrams.
+/// The number of packets of a rule that are tried before diagrams decide.
 const WITNESSES: usize = 8;
 
-/// Rules named as those that cover another one; there may be more.
+/// The maximum number of covering rules that are named; there may be more.
 pub const MOST_NAMED: usize = 4;
 
-/// A rule that decides about no packet.
+/// A rule that decides no packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleRule {
     /// The element.
     pub node: usize,
     /// The rule.
     pub rule: Written,
-    /// Rules that take its packets, the one that takes the last ones first; at most [`MOST_NAMED`]. Without any, no
-    /// packet that comes there is one of the rule.
+    /// Rules that take the idle rule's packets, starting at the last rule; at most [`MOST_NAMED`]. If
+    /// empty, no packet that arrives matches the rule.
     pub covered_by: Vec<Written>,
-    /// The first rule that sends some of its packets elsewhere than it would, if there is one.
+    /// The first rule that sends some of the idle rule's packets to another destination, if there is one.
     pub elsewhere: Option<Written>,
 }
 
-/// What the rules of one element did while packets passed.
+/// The use of one element's rules by all packets.
 pub struct Usage {
-    /// By case: whether it has decided about some packet.
+    /// True for each case that has decided a packet.
     decides: Vec<bool>,
-    /// By case: cases that took its packets, if there were some, the last ones first; at most [`MOST_COVERS`].
+    /// The earlier cases that took the packets of each case, the last first; at most [`MOST_COVERS`].
     covers: Vec<Vec<usize>>,
-    /// By case: the first one that sends some of its packets elsewhere.
+    /// The first case that sends some packets of each case to another destination.
     elsewhere: Vec<Option<usize>>,
 }
 
 impl Usage {
-    /// For the cases of a declaration.
+    /// Returns an empty record for the cases of a declaration.
     pub fn new(effects: &Effects) -> Usage {
         let n = effects.cases.len();
         Usage { decides: vec![false; n], covers: vec![Vec::new(); n], elsewhere: vec![None; n] }
     }
 
-    /// Takes note of packets that wait at the element.
+    /// Records the packets that wait at the element.
     pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
         for (&input, arrivals) in waiting {
             for arrival in arrivals {
@@ -67,7 +67,7 @@ impl Usage {
         }
     }
 
-    /// Notes which of these cases decide, and what covers the others.
+    /// Records which of these cases decide, and the cover of the others.
     fn compare(&mut self, d: &Diagrams, effects: &Effects, cases: &[(usize, Bit)]) {
         let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
         let mut random = fastrand::Rng::with_seed(1);
@@ -75,7 +75,7 @@ impl Usage {
             if effects.cases[*case].written.is_none() {
                 continue;
             }
-            // Most rules that decide show it at once.
+            // For most deciding rules, a random packet shows that they decide.
             self.decides[*case] |= (0..WITNESSES).any(|_| {
                 let witness = d.witness(when, &mut || random.bool());
                 witness.is_some_and(|values| !unions.take(d, place, &values))
@@ -88,7 +88,7 @@ impl Usage {
             let mut covers = Vec::new();
             while !d.is_never(&rest) && covers.len() < MOST_COVERS {
                 let Some(last) = unions.last_needed(d, before, &rest) else {
-                    // Those before leave something to decide.
+                    // The earlier rules leave packets to decide.
                     self.decides[*case] = covers.is_empty();
                     break;
                 };
@@ -110,7 +110,7 @@ impl Usage {
         }
     }
 
-    /// The rules that have decided nothing.
+    /// Returns the rules that have decided nothing.
     pub fn idle(self, node: usize, effects: &Effects) -> Vec<IdleRule> {
         let Usage { decides, covers, elsewhere } = self;
         let idle = (0..decides.len()).filter(|&case| !decides[case]);
@@ -125,10 +125,11 @@ impl Usage {
     }
 }
 
-/// The unions of stretches of a row of conditions, as a binary tree: what the first so many leave over is found by few
-/// operations with large diagrams.
+/// A binary tree of the unions of consecutive conditions: the rest that a prefix of the conditions leaves
+/// is computed by few operations on large diagrams.
 struct Unions {
-    /// Node 1 is the root, those of node n are 2n and 2n+1; leaves are padded to a power of two.
+    /// The nodes: 1 is the root, the children of node n are 2n and 2n+1; leaves are padded to a power of
+    /// two.
     tree: Vec<Bit>,
     leaves: usize,
 }
@@ -146,16 +147,16 @@ impl Unions {
         Unions { tree, leaves }
     }
 
-    /// The last of the first `end` conditions that it takes, in their order, to cover something; `None` if all of them
-    /// do not.
+    /// Returns the last condition of the shortest prefix, among the first `end` conditions, that covers
+    /// `covered`; `None` if all of them do not cover it.
     fn last_needed(&self, d: &Diagrams, end: usize, covered: &Bit) -> Option<usize> {
         let mut rest = covered.clone();
         self.descend(d, 1, 0..self.leaves, end, &mut rest)
     }
 
-    /// Whether one of the first `end` conditions is true for these values.
+    /// True if one of the first `end` conditions is true for an assignment.
     fn take(&self, d: &Diagrams, end: usize, values: &[bool]) -> bool {
-        // The stretches that make up the first `end` conditions, from the last one on.
+        // The maximal subtrees that make up the first `end` conditions, starting at the last.
         let mut node = self.leaves + end;
         while node > 1 {
             if node % 2 == 1 && d.is_true(&self.tree[node - 1], values) {
@@ -166,7 +167,8 @@ impl Unions {
         false
     }
 
-    /// Those of the first `end` conditions that take something when each takes what those before have left.
+    /// Returns the conditions, among the first `end`, that take a part of `all` when each takes what the
+    /// earlier conditions have left.
     fn takers(&self, d: &Diagrams, end: usize, all: &Bit) -> impl Iterator<Item = usize> {
         let mut rest = all.clone();
         let mut from = 0;
@@ -178,7 +180,7 @@ impl Unions {
         })
     }
 
-    /// The first condition of `within` that overlaps with something.
+    /// Returns the first condition of `within` that overlaps with `rest`.
     fn first_overlap(
         &self,
         d: &Diagrams,

@@ -1,10 +1,11 @@
-//! Parts of a chain that can be composed.
+//! Regions: parts of a chain that can be composed.
 
 use element::obstacles;
 
 use crate::model::chain::Chain;
 
-/// What keeps an element out of a stretch, in words that follow its name. Ends of the chain are no obstacles.
+/// Returns the reason why an element cannot be in a region, as words that follow its name. Ends of the
+/// chain are no obstacles.
 pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     let element = &chain.nodes[node];
     if is_end(chain, node) {
@@ -15,12 +16,12 @@ pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     obstacles::to_synthesis(&element.effects).or_else(circle)
 }
 
-/// Whether packets come in or leave there; such elements are part of no stretch.
+/// True for entries and exits of the chain; such elements are not part of regions.
 pub fn is_end(chain: &Chain, node: usize) -> bool {
     chain.nodes[node].inputs == 0 || chain.is_exit(node)
 }
 
-/// The stretches: elements without obstacles that are connected with each other, in the order in which packets pass.
+/// Returns the regions: connected elements without obstacles, in the order in which packets pass.
 pub fn stretches(chain: &Chain) -> Vec<Vec<usize>> {
     let n = chain.nodes.len();
     let fits: Vec<bool> =

@@ -1,4 +1,5 @@
-//! Graphs of questions: equal ones are one, and in the end each question is asked at most once on every way.
+//! Decision DAGs over questions: equal nodes are shared, and after ordering each path asks a question at
+//! most once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,10 +8,10 @@ use classify::IntervalSet;
 use crate::program::question::{Leased, Question};
 use crate::program::{Next, Node};
 
-/// Nodes that ordering may make; a graph for which that is not enough is left as it is.
+/// The maximum number of nodes that ordering may add; a graph that needs more is left as it is.
 const MOST_NODES: usize = 1 << 18;
 
-/// Nodes, each once.
+/// A hash-consed store of decision nodes.
 #[derive(Default)]
 pub struct Diagram {
     nodes: Vec<Node>,
@@ -18,7 +19,7 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// A node in which sets of answers lead somewhere. Answers in none of them do not come.
+    /// Returns a node whose sets of answers lead to successors. Answers in none of the sets do not occur.
     pub fn switch(&mut self, question: &Question, parts: Vec<(IntervalSet, Next)>) -> Next {
         let mut ranges: Vec<(u128, u128, Next)> = parts
             .iter()
@@ -29,9 +30,9 @@ impl Diagram {
         self.node(question, ends)
     }
 
-    /// The same, by the last answer of each range; between ranges there are no answers.
+    /// Returns a node given by the last answer of each range; answers between ranges do not occur.
     fn node(&mut self, question: &Question, mut ends: Vec<(u128, Next)>) -> Next {
-        // A range reaches up to the next one that leads elsewhere.
+        // Adjacent ranges with one successor are merged.
         let mut parts: Vec<(u128, Next)> = Vec::with_capacity(ends.len());
         for (last, next) in ends.drain(..) {
             match parts.last_mut() {
@@ -44,7 +45,8 @@ impl Diagram {
             Some((last, _)) => *last = all,
             None => return Next::default(),
         }
-        // Rules are counted and flows taken on lease, so that they are asked even if nothing depends on it.
+        // Rule lists count, and leases take effect, so these questions are asked even if nothing depends on
+        // the answer.
         if let [(_, only)] = parts[..]
             && !matches!(question, Question::List(_) | Question::Leased { what: Leased::Output, .. })
         {
@@ -67,8 +69,8 @@ impl Diagram {
         }
     }
 
-    /// The same graph, in which questions stand in their order and none is asked twice; as it was if that would be too
-    /// large.
+    /// Returns an equivalent graph in which questions follow their order and none is asked twice; the
+    /// unchanged graph if the result would be too large.
     #[must_use]
     pub fn ordered(&mut self, start: Next) -> Next {
         let limit = self.nodes.len() + MOST_NODES;
@@ -76,7 +78,7 @@ impl Diagram {
         order.order(start).unwrap_or(start)
     }
 
-    /// A graph from its nodes, each of which leads to later ones; where it starts then.
+    /// Loads a graph from a list of nodes, each of which leads to later nodes only; returns its start.
     pub fn load(&mut self, nodes: &[Node], start: Next) -> Next {
         let mut loaded = vec![Next::default(); nodes.len()];
         let place = |loaded: &[Next], next| match next {
@@ -90,14 +92,14 @@ impl Diagram {
         place(&loaded, start)
     }
 
-    /// All that is asked in a graph.
+    /// Returns all questions of a graph.
     pub fn questions(&self, start: Next) -> BTreeSet<Question> {
         let (nodes, _) = self.finish(start);
         nodes.into_iter().map(|node| node.question).collect()
     }
 
-    /// What is left of a graph where the answer to a question lies in a set. Where there is one way to go on then, classes
-    /// behind it are replaced.
+    /// Returns the residual graph for an answer in a set. Where a single successor remains, the classes
+    /// below it are replaced by `replace`.
     #[must_use]
     pub fn narrowed(
         &mut self,
@@ -144,7 +146,7 @@ impl Diagram {
         left
     }
 
-    /// The same graph with other classes.
+    /// Returns the graph with its classes replaced.
     fn replaced(
         &mut self,
         next: Next,
@@ -169,11 +171,11 @@ impl Diagram {
         replaced
     }
 
-    /// The nodes that a graph needs, each before those that it leads to, and where it starts.
+    /// Returns the nodes of a graph, each before its successors, and the start.
     pub fn finish(&self, start: Next) -> (Vec<Node>, Next) {
         let mut done: Vec<u32> = Vec::new();
         let mut seen = vec![false; self.nodes.len()];
-        // Behind one another in the order in which all that they lead to is there; then turned round.
+        // Depth-first search in postorder; the reverse is a topological order.
         let mut work = vec![(start, false)];
         while let Some((next, is_left)) = work.pop() {
             let Next::Node(number) = next else { continue };
@@ -202,7 +204,7 @@ impl Diagram {
     }
 }
 
-/// What is known of the answer to a question.
+/// A restriction of the answers to a question.
 struct Narrow<'a> {
     question: &'a Question,
     answers: &'a IntervalSet,
@@ -211,7 +213,7 @@ struct Narrow<'a> {
 struct Order<'d> {
     diagram: &'d mut Diagram,
     limit: usize,
-    /// By node: what is asked from there on.
+    /// The questions in the graph below each node.
     questions: HashMap<Next, std::rc::Rc<BTreeSet<Question>>>,
     done: HashMap<Next, Next>,
 }
@@ -264,7 +266,7 @@ impl Order<'_> {
         Some(done)
     }
 
-    /// Where ranges of answers to a question end anywhere in a graph.
+    /// Collects the last answers of all ranges for a question in a graph.
     fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
         let Some(node) = self.diagram.get(next) else { return };
         if !seen.insert(next) {
@@ -279,7 +281,7 @@ impl Order<'_> {
         children.into_iter().for_each(|child| self.ends(child, question, ends, seen));
     }
 
-    /// What is left of a graph where the answer to a question is known.
+    /// Returns the residual graph for a known answer.
     fn restrict(
         &mut self,
         next: Next,
@@ -337,7 +339,7 @@ mod tests {
     }
 
     proptest! {
-        /// Random trees over three bytes, in which questions come again: ordered, they give the same classes.
+        /// Random graphs over three bytes, with repeated questions: ordering preserves their classes.
         #[test]
         fn order_changes_nothing(choices in prop::collection::vec((0i32..3, any::<u8>(), 0u32..5), 1..14),
                                  packets in prop::collection::vec(any::<[u8; 3]>(), 40)) {

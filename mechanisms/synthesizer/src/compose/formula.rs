@@ -1,4 +1,4 @@
-//! Conditions on packets as they came in, and what is known of packets so far.
+//! Conditions on the input packet, and the path condition.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,37 +7,38 @@ use classify::IntervalSet;
 
 use crate::program::question::{Question, Sum, masked, preimage};
 
-/// Answers of a set that are looked through one by one.
+/// The maximum size of a set of answers that is enumerated.
 const MOST_LOOKED_THROUGH: u128 = 256;
 
-/// A condition.
+/// A condition on the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Formula {
-    /// Always or never.
+    /// A condition that is always true, or never.
     Constant(bool),
-    /// Only the element knows.
+    /// A condition that only the element knows.
     Unknown,
-    /// The answer lies in a set.
+    /// True if the answer to a question is in a set.
     Is(Question, Rc<IntervalSet>),
-    /// Not so.
+    /// The negation.
     Not(Box<Formula>),
-    /// All of them.
+    /// The conjunction.
     All(Vec<Formula>),
-    /// One of them.
+    /// The disjunction.
     One(Vec<Formula>),
 }
 
-/// Answers that are still possible, where not all are: the paper's packet filter.
+/// The possible answers to each question, where some are excluded: the path condition, in the paper the
+/// packet filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Known(BTreeMap<Question, Rc<IntervalSet>>);
 
 impl Known {
-    /// The possible answers.
+    /// Returns the possible answers.
     pub fn of(&self, question: &Question) -> Rc<IntervalSet> {
         self.0.get(question).cloned().unwrap_or_else(|| Rc::new(question.all()))
     }
 
-    /// The same, where the answer is one of these.
+    /// Returns the path condition with the answers to a question replaced.
     #[must_use]
     pub fn with(&self, question: &Question, answers: IntervalSet) -> Known {
         let mut more = self.clone();
@@ -45,12 +46,13 @@ impl Known {
         more
     }
 
-    /// What is known.
+    /// Iterates over the restricted questions.
     pub fn iter(&self) -> impl Iterator<Item = (&Question, &IntervalSet)> {
         self.0.iter().map(|(question, answers)| (question, &**answers))
     }
 
-    /// Some bits of an answer, if they are the same for all answers that are possible. Only short sets are looked through.
+    /// Returns some bits of an answer, if they are equal for all possible answers. Only small sets are
+    /// enumerated.
     pub fn bits(&self, question: &Question, mask: u128) -> Option<u128> {
         let set = self.0.get(question)?;
         let is_short = set
@@ -64,7 +66,7 @@ impl Known {
         values.all(|value| masked(value, mask) == first).then_some(first)
     }
 
-    /// A sum with what is known put in.
+    /// Returns a sum with known answers substituted.
     pub fn put_in(&self, sum: &Sum) -> Sum {
         let mut rest = Sum::constant(sum.constant);
         for (factor, question, mask) in &sum.terms {
@@ -79,7 +81,7 @@ impl Known {
 }
 
 impl Formula {
-    /// The answer lies in a set.
+    /// Returns the condition that the answer is in a set.
     pub fn is(question: Question, set: IntervalSet) -> Formula {
         if set.is_empty() {
             return Formula::Constant(false);
@@ -91,7 +93,7 @@ impl Formula {
         Formula::Is(question, Rc::new(set))
     }
 
-    /// The sum is zero or more.
+    /// Returns the condition that the sum is zero or more.
     pub fn at_least_zero(sum: Sum) -> Formula {
         match &sum.terms[..] {
             [] => Formula::Constant(sum.constant >= 0),
@@ -121,7 +123,7 @@ impl Formula {
         }
     }
 
-    /// The opposite.
+    /// Returns the negation.
     #[must_use]
     pub fn negated(self) -> Formula {
         match self {
@@ -131,7 +133,7 @@ impl Formula {
         }
     }
 
-    /// All of these.
+    /// Returns the conjunction, simplified.
     pub fn all(parts: impl IntoIterator<Item = Formula>) -> Formula {
         let mut rest = Vec::new();
         for part in parts {
@@ -149,7 +151,7 @@ impl Formula {
         }
     }
 
-    /// One of these.
+    /// Returns the disjunction, simplified.
     pub fn one(parts: impl IntoIterator<Item = Formula>) -> Formula {
         let mut rest = Vec::new();
         for part in parts {
@@ -167,13 +169,13 @@ impl Formula {
         }
     }
 
-    /// What is left of it for packets of which something is known.
+    /// Returns the residual condition under a path condition.
     #[must_use]
     pub fn under(&self, known: &Known) -> Formula {
         match self {
             Formula::Constant(_) | Formula::Unknown => self.clone(),
             Formula::Is(Question::AtLeastZero(sum), set) => {
-                // Some of the answers that it is made of may be known by now, or their bounds.
+                // Some answers in the sum, or their bounds, may be known.
                 let sum = known.put_in(sum);
                 let asked = match bounds(&sum, known) {
                     (least, _) if least >= 0 => Formula::Constant(true),
@@ -197,7 +199,7 @@ impl Formula {
         }
     }
 
-    /// The first question that it depends on.
+    /// Returns the first question that the condition depends on.
     pub fn question(&self) -> Option<&Question> {
         match self {
             Formula::Constant(_) | Formula::Unknown => None,
@@ -207,7 +209,7 @@ impl Formula {
         }
     }
 
-    /// Every set that the answer to a question is compared with.
+    /// Collects every set that the answer to a question is compared with.
     pub fn sets<'f>(&'f self, question: &Question, sets: &mut Vec<&'f Rc<IntervalSet>>) {
         match self {
             Formula::Constant(_) | Formula::Unknown => {}
@@ -224,7 +226,7 @@ impl Formula {
     }
 }
 
-/// Whether an answer of which something is known lies in a set.
+/// Returns the condition that an answer is in a set, simplified by its possible answers.
 fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &Known) -> Formula {
     let Some(possible) = known.0.get(&question) else { return Formula::Is(question, set.clone()) };
     let both = possible.intersection(set);
@@ -237,7 +239,7 @@ fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &Known) -> Formula
     }
 }
 
-/// The least and the most that a sum can be.
+/// Returns the minimum and the maximum of a sum.
 fn bounds(sum: &Sum, known: &Known) -> (i128, i128) {
     let mut bounds = (i128::from(sum.constant), i128::from(sum.constant));
     for (factor, question, mask) in &sum.terms {

@@ -1,4 +1,4 @@
-//! Where packets end: classes, each once, and what their operations come to.
+//! Exit states: the classes, without duplicates, and the operations that they require.
 
 use std::collections::HashMap;
 
@@ -9,42 +9,42 @@ use crate::model::chain::Port;
 use crate::program::question::{Question, Sum};
 use crate::program::{Checksum, TransportChecksum, Value, Write};
 
-/// An element that packets have passed.
+/// An element on the path of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Passed {
     /// The element.
     pub node: usize,
     /// The input.
     pub input: usize,
-    /// The case of its declaration.
+    /// The case of the element's declaration.
     pub case: usize,
-    /// Where the packet started when it came there.
+    /// The offset of the packet's start on arrival.
     pub start: i32,
-    /// Whether it ended by then where it ends at last, rather than where it did when it came in.
+    /// True if the packet already had its final end on arrival, and not the end of the input packet.
     pub cut: bool,
 }
 
-/// Where packets go.
+/// The destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum To {
-    /// To an input of an element.
+    /// An input of an element.
     Port(Port),
-    /// They end at the last element of the path.
+    /// No destination: the last element of the path drops the packets.
     Drop(DropReason),
 }
 
-/// A class while it is composed.
+/// An exit state: a class under construction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leaf {
-    /// What became of the packet.
+    /// The symbolic packet at the exit.
     pub packet: Packet,
-    /// Where it goes.
+    /// The destination.
     pub to: To,
-    /// The elements that it has passed.
+    /// The elements on the path.
     pub path: Vec<Passed>,
 }
 
-/// Classes, each once.
+/// A set of exit states, without duplicates.
 #[derive(Default)]
 pub struct Leaves {
     all: Vec<Leaf>,
@@ -52,7 +52,7 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    /// The number of a class.
+    /// Returns the number of an exit state, and adds the state if it is new.
     pub fn add(&mut self, leaf: Leaf) -> u32 {
         let next = self.all.len() as u32;
         *self.numbers.entry(leaf).or_insert_with_key(|leaf| {
@@ -61,37 +61,37 @@ impl Leaves {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of exit states.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over all exit states.
     pub fn iter(&self) -> impl Iterator<Item = &Leaf> {
         self.all.iter()
     }
 
-    /// One of them.
+    /// Returns the exit state with this number.
     pub fn get(&self, number: u32) -> &Leaf {
         &self.all[number as usize]
     }
 }
 
-/// Where a packet ends, if not where it did when it came in.
+/// Returns the end of a packet, if it differs from the end of the input packet.
 pub fn end(packet: &Packet) -> Option<Sum> {
     (packet.end != Sum::of(Question::Length)).then(|| packet.end.clone())
 }
 
-/// What has to be written to make the packet from the one that came in.
+/// Returns the writes that turn the input packet into this packet.
 pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
-    // Annotations that the source sets are there already. Behind an element with state that writes them it has to be said
-    // nevertheless: the proof takes packets through the element.
+    // Annotations that the source sets already have their values. Annotations that a stateful element
+    // writes are nevertheless listed: the equivalence proof passes packets through the element.
     let is_new = |(place, byte): &(&u8, &Byte)| {
         incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place)
     };
@@ -127,7 +127,7 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
     writes
 }
 
-/// What becomes of the checksum.
+/// Returns the operation on the IPv4 checksum.
 pub fn checksum(packet: &Packet) -> Option<Checksum> {
     match &packet.summed {
         Summed::Not => None,
@@ -137,13 +137,13 @@ pub fn checksum(packet: &Packet) -> Option<Checksum> {
             let mut words: Vec<i32> = written.map(|place| header + (place - header) / 2 * 2).collect();
             words.retain(|word| *word != header + IPV4_SUM);
             words.dedup();
-            // An update by nothing may still change ffff to 0000.
+            // An update without changes may still turn ffff into 0000.
             Some(Checksum::Updated { header: *header, words })
         }
     }
 }
 
-/// What becomes of the checksum of the transport header.
+/// Returns the operation on the checksum of the transport header.
 pub fn transport_checksum(packet: &Packet) -> Option<TransportChecksum> {
     let summed = packet.transport_summed.as_ref()?;
     let written = summed.places.iter().filter(|place| packet.bytes.contains_key(place));

@@ -1,5 +1,6 @@
-//! Elements that lease flows, and packets of such flows: they get values that nobody knows yet, each of which has a place of
-//! its own (Properties 1 and 2 of the paper: what state decides stays one question, whose answer belongs to the flow).
+//! Leases: packets of flows that a stateful element knows take values that the compiler does not know, each
+//! with a location of its own. A decision of the state remains a single question, whose answer belongs to
+//! the flow (Properties 1 and 2 of the paper).
 
 use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Target, wire_field};
@@ -12,23 +13,23 @@ use crate::model::chain::Port;
 use crate::program::Next;
 use crate::program::question::{self, Question};
 
-/// Steps of one program.
+/// The maximum number of steps of a program.
 const MOST_STEPS: usize = 64;
 
-/// An element with state on the way of packets of a flow.
+/// A stateful element on the path of packets of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
     /// The element and the input.
     pub port: Port,
-    /// The case of its declaration that is for packets of flows that it knows.
+    /// The case of the element's declaration for packets of known flows.
     pub case: usize,
-    /// The step that they have passed before.
+    /// The previous step on the path.
     pub after: Option<u16>,
-    /// What they have become when they come there.
+    /// The packet as it arrives at the element.
     pub packet: Packet,
 }
 
-/// Whether a case is for packets of flows that the element knows.
+/// True if a case is for packets of flows that the element knows.
 pub fn is_for_known_flows(when: &Filter) -> bool {
     match when {
         Filter::State { hit, .. } => *hit,
@@ -37,7 +38,7 @@ pub fn is_for_known_flows(when: &Filter) -> bool {
     }
 }
 
-/// What a filter comes to for packets of flows that the element knows.
+/// Returns the residual filter for packets of flows that the element knows.
 pub fn of_known_flows(filter: &Filter) -> Filter {
     match filter {
         Filter::State { hit: true, .. } => Filter::Any,
@@ -49,7 +50,7 @@ pub fn of_known_flows(filter: &Filter) -> Filter {
     }
 }
 
-/// The bytes that flows are told apart by, and where they stand: addresses, protocol and ports, in this order.
+/// Returns the bytes of a flow's key with their locations: addresses, protocol and ports, in this order.
 pub fn key(packet: &Packet) -> Option<Vec<(Place, Byte)>> {
     let fields = [
         wire_field::IP_SRC,
@@ -68,14 +69,15 @@ pub fn key(packet: &Packet) -> Option<Vec<(Place, Byte)>> {
 }
 
 impl Walk<'_> {
-    /// The packets of known flows that come to an element itself all the same, if it leases others.
+    /// Returns the filter of packets of known flows that still go through the element, if flows can be
+    /// leased from it.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
         let element = &self.chain.nodes[node];
-        // What a translator gives to packets that come back to it could not be proven.
+        // On a loop, values that a translator gives to returning packets could not be proven.
         element.effects.leases.as_ref().filter(|_| self.limits.leases && element.circle.is_none())
     }
 
-    /// Follows packets of flows that an element knows.
+    /// Continues with packets of flows that an element knows.
     pub(super) fn lease(
         &mut self,
         port: Port,
@@ -137,7 +139,8 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Whether the flow of packets can be known from what came in, at the same places as that of all others.
+    /// True if the flow's key follows from the input packet, and has the same locations as on all other
+    /// paths.
     fn is_looked_up_alike(&self, way: &Way) -> bool {
         let Some(here) = key(&way.packet) else { return false };
         let known =

@@ -1,15 +1,18 @@
-//! Synthesis (SNF paper, "Service chain synthesizer"): from declarations to programs.
+//! Synthesis (SNF paper, "Service chain synthesizer"): the front end, from declarations to programs.
 //!
-//! Each place from which packets can be followed, a source's output or that of an element that must be left alone, begins a
-//! stretch. All packets at once are followed through it ([`mod@walk`]): conditions of elements ([`formula`]) are put in terms of
-//! the packet that came in ([`packet`]), operations are composed ([`step`]), rule sets with many rules stay together
-//! ([`rules`]). Where nothing can be said of some packets, these are handed over to the element that they have come to, with
-//! all that was done before. What comes out is a graph in which no question is asked twice ([`diagram`]).
+//! A region begins at each output from which packets can be followed: the output of a source, or of an
+//! element that must stay. All packets of the entry are followed through the region at once ([`mod@walk`]):
+//! conditions of elements ([`formula`]) are expressed in terms of the input packet ([`packet`]), operations
+//! are composed ([`step`]), and rule sets with many rules stay together ([`rules`]). Packets whose further
+//! processing is not known at compile time are handed over to the element that they have reached, with all
+//! earlier changes applied. The result is a decision DAG in which no path asks a question twice
+//! ([`diagram`]).
 //!
 //! Invariants:
-//! - A program does to a packet what the elements that it has passed do, in one go.
-//! - A packet for which that cannot be said goes to the element itself; nothing is refused.
-//! - This is found out by other means than those of [`crate::verify`]: sets of intervals here, decision diagrams there.
+//! - A program does to a packet in one operation what the elements on its path do.
+//! - A packet for which this is not possible goes to the element itself; no configuration is refused.
+//! - The method is independent of [`crate::verify`]: sets of intervals here, binary decision diagrams
+//!   there.
 
 pub mod diagram;
 pub mod formula;
@@ -34,39 +37,40 @@ use leaf::To;
 use packet::{Byte, Packet, Place};
 use walk::{Handed, Limits, TooMany, Walked, walk};
 
-/// One stretch.
+/// A region and its program.
 #[derive(Clone, Debug)]
 pub struct Stretch {
-    /// Where it begins: behind this output of this element.
+    /// The entry: the element and the output at which the region begins.
     pub from: Port,
-    /// The input that packets came to there.
+    /// The input that the entry was connected to.
     pub to: Port,
-    /// What it does.
+    /// The program.
     pub program: Program,
-    /// By output of the program: where packets go on.
+    /// The destination of each output of the program.
     pub outputs: Vec<Port>,
-    /// Where it hands packets over, and why.
+    /// The inputs to which packets are handed over, and the reasons.
     pub handed: Handed,
-    /// Elements that packets are taken past.
+    /// The elements that packets bypass.
     pub passed: BTreeSet<usize>,
 }
 
-/// What came of a chain.
+/// The result of the synthesis of a chain.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
-    /// The stretches, in the order in which packets pass.
+    /// The regions, in the order in which packets pass.
     pub stretches: Vec<Stretch>,
-    /// Elements that had to be left alone because with them there were too many classes, and how often each parted packets.
+    /// Elements that stay because they would multiply the classes beyond the limit, each with its number of
+    /// forks.
     pub multiplied: Vec<(usize, usize)>,
-    /// Elements that are left alone, and why.
+    /// Elements that stay, and the reasons.
     pub alone: BTreeMap<usize, String>,
-    /// Stretches that are left alone because a program would cost more than the elements: where each begins, and how many elements
-    /// it takes packets past at most.
+    /// Regions that stay because a program would cost more than the elements: the entry, and the maximum
+    /// number of elements that packets would bypass.
     pub dear: Vec<(Port, usize)>,
 }
 
 impl Synthesis {
-    /// The same with machine code at another time.
+    /// Returns the synthesis with another time for making machine code.
     #[must_use]
     pub fn with_machine_code(mut self, making: Making) -> Synthesis {
         for stretch in &mut self.stretches {
@@ -76,8 +80,8 @@ impl Synthesis {
     }
 }
 
-/// Synthesizes a chain. `is_pushed` says of an output whether packets are pushed out of it: where they are pulled, elements
-/// stay as they are.
+/// Synthesizes a chain. `is_pushed` returns true if packets are pushed out of an output: where packets are
+/// pulled, elements stay.
 pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
     let mut alone = limits.alone.clone();
     let mut synthesis = Synthesis::default();
@@ -92,7 +96,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
         for output in 0..chain.nodes[node].forward.len() {
             let Some(packet) = given(&chain.nodes[node].effects) else { continue };
             if !is_pushed((node, output)) {
-                // Who pulls may be the one to begin behind.
+                // A downstream element that pulls may have the entry at its own outputs.
                 for &(next, _) in &chain.nodes[node].forward[output] {
                     behind(
                         chain,
@@ -116,7 +120,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
         let walked = loop {
             match walk(chain, to, packet.clone(), &limits) {
                 Ok(walked) => break walked,
-                // Stretch by stretch: the element that parts packets most often ends one.
+                // The limit applies per region: the element that forks most often becomes its end.
                 Err(TooMany { elements }) => match elements.first() {
                     Some(&(node, parts)) if limits.alone.insert(node) => {
                         alone.insert(node);
@@ -133,7 +137,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             }
             let Some(why) = walked.why_alone(port) else { continue };
             synthesis.alone.entry(node).or_insert_with(|| why.to_string());
-            // Behind an element from which flows are leased come those that are not.
+            // Packets downstream of an element that leases flows belong to flows that are not leased.
             let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
                 begin(&mut work, Start::behind(from, headers, leases));
@@ -160,11 +164,11 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
     synthesis
 }
 
-/// Where headers are marked, from the start of the packet: link, network, transport.
+/// The offsets of marked headers from the start of the packet: link, network, transport.
 type Layout = [Option<i32>; 3];
 
-/// Finds where stretches may begin behind an element that is left alone: at its outputs, or further on where packets are
-/// pulled out of them.
+/// Finds the possible entries downstream of an element that stays: at its outputs, or further downstream if
+/// packets are pulled out of them.
 fn behind(
     chain: &Chain,
     node: usize,
@@ -182,7 +186,7 @@ fn behind(
             let known =
                 layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
             let known: BTreeSet<Layout> = known.collect();
-            // Most packets have all headers that any has.
+            // Most packets have all headers that any packet has.
             let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else {
                 continue;
             };
@@ -198,20 +202,20 @@ fn behind(
 struct Start {
     from: Port,
     packet: Packet,
-    /// Whether all packets are laid out like this.
+    /// True if all packets have this layout.
     is_certain: bool,
-    /// Whether flows may be leased.
+    /// True if flows may be leased.
     leases: bool,
 }
 
 impl Start {
-    /// Behind an element, for packets with headers there.
+    /// Makes the start of a region at an element's output, for packets with headers at these offsets.
     fn behind(from: Port, headers: Layout, leases: bool) -> Start {
         Start { from, packet: Packet::incoming(headers), is_certain: false, leases }
     }
 }
 
-/// A packet as a source gives it; `None` if only the source knows where its headers are.
+/// Returns a packet as a source emits it; `None` if only the source knows the offsets of its headers.
 pub(crate) fn given(source: &Effects) -> Option<Packet> {
     let mut packet = Packet::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
     packet.annotations = (0..48).map(|place| (place, Byte::Constant(0))).collect();
@@ -237,7 +241,7 @@ pub(crate) fn given(source: &Effects) -> Option<Packet> {
     Some(packet)
 }
 
-/// Where the headers of packets are that are handed over, by where to, from the start of each.
+/// Returns the layouts of packets that are handed over, by destination.
 fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
     let mut layouts: BTreeMap<Port, BTreeSet<Layout>> = BTreeMap::new();
     for leaf in walked.leaves.iter() {
@@ -249,7 +253,7 @@ fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
     layouts
 }
 
-/// Where headers are behind an element, as its declaration says for those that leave by an output.
+/// Returns the layout of packets that leave an element by an output, according to its declaration.
 fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     if effects.opaque.is_some() {
         return None;
@@ -290,7 +294,7 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
     }
 }
 
-/// What there is to say where nothing can be said.
+/// Returns the result of a walk that hands over all packets at the entry.
 fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     let mut walked = Walked::default();
     let leaf = leaf::Leaf { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
@@ -298,7 +302,8 @@ fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     walked
 }
 
-/// Why a program cannot be written down, or run: elements may ask for places that no packet has.
+/// Returns the reason why a program cannot be written down, or run: elements may read offsets that no
+/// packet has.
 fn refusal(program: &Program) -> Option<String> {
     let lines: Vec<String> =
         lang::args::split(&text::write(program)).into_iter().map(|line| line.text).collect();
@@ -310,7 +315,7 @@ fn refusal(program: &Program) -> Option<String> {
     refused.map(|why| format!("its program cannot be run: {why}"))
 }
 
-/// The program of what was found out; `None` if it takes packets past no element.
+/// Returns the program of a walk; `None` if packets bypass no element.
 fn stretch(
     chain: &Chain,
     from: Port,
@@ -333,7 +338,7 @@ fn stretch(
     used.sort_unstable();
     used.dedup();
     let mut elements = Names { chain, numbers: BTreeMap::new(), names: Vec::new() };
-    // The output that most classes take stands first: it is the engine's shortest way.
+    // The output of most classes comes first: the engine's path for it is the shortest.
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
     for class in &used {
@@ -343,7 +348,7 @@ fn stretch(
     }
     outputs.extend(often.keys());
     outputs.sort_by_key(|port| std::cmp::Reverse(often[port]));
-    // Packets that are laid out otherwise take the way that they would have gone.
+    // Packets with another layout take the original path.
     if !outputs.contains(&to) {
         outputs.push(to);
     }
@@ -439,7 +444,7 @@ fn class_of(
     };
     let headers = std::array::from_fn(|base| {
         let is_other = packet.headers[base] != incoming.headers[base];
-        // Where the link header was may be unknown.
+        // The former offset of the link header may be unknown.
         let is_new = is_other || base == 0 && packet.link_marked && !is_certain;
         (!is_dropped && is_new).then_some(packet.headers[base])
     });

@@ -1,7 +1,7 @@
-//! A packet on its way through the chain: what it has become, said in terms of the packet that came in.
+//! A symbolic packet of the compiler: its contents, as expressions over the input packet.
 //!
-//! Places are counted from the first byte that the packet had when it came in. The paper's operation is the difference
-//! between this and an untouched packet.
+//! Offsets are counted from the first byte of the input packet. The paper's operation is the difference
+//! between this packet and an unmodified one.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,19 +15,20 @@ use element::effects::{Field, Filter, Header, Number};
 use super::formula::Formula;
 use crate::program::question::{Leased, Question, Sum, preimage, shifted};
 
-/// One byte of what came in.
+/// The location of a byte of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
-    /// Of the packet.
+    /// A byte of the packet, at an offset.
     Byte(i32),
-    /// Of its annotations.
+    /// An annotation byte.
     Annotation(u8),
-    /// Of the values that an element with state gives to packets of its flow: the step, and where among them.
+    /// A byte of the values that a stateful element gives to packets of its flow: the step, and the index
+    /// among its values.
     Leased(u16, u8),
 }
 
 impl Place {
-    /// So many bytes further on.
+    /// Returns the location `more` bytes later.
     pub fn behind(self, more: i32) -> Place {
         match self {
             Place::Byte(place) => Place::Byte(place.saturating_add(more)),
@@ -37,62 +38,62 @@ impl Place {
     }
 }
 
-/// What a byte has become.
+/// The value of a byte, as an expression over the input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Byte {
-    /// This.
+    /// A constant.
     Constant(u8),
-    /// What stood there.
+    /// The input byte at a location.
     Came(Place),
-    /// What stood there, with some bits cleared and others set.
+    /// The input byte at a location, with some bits cleared and others set.
     Masked {
-        /// Where.
+        /// The location.
         place: Place,
-        /// Bits that stay.
+        /// The bits that are kept.
         and: u8,
-        /// Bits that are set.
+        /// The bits that are set.
         or: u8,
     },
-    /// A byte of a number that stood there, plus something.
+    /// A byte of an input number plus a constant.
     Plus {
-        /// Where the number begins.
+        /// The location of the number's first byte.
         place: Place,
-        /// Its bytes.
+        /// The length of the number in bytes.
         length: u8,
-        /// What is added.
+        /// The constant that is added.
         plus: i64,
-        /// Which byte of it.
+        /// The index of the byte in the number.
         index: u8,
     },
 }
 
-/// The value of a field.
+/// The value of a field, as an expression over the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Known.
+    /// A constant.
     Constant(Vec<u8>),
-    /// What stood there, plus something.
+    /// The input number of this location and length, plus a constant.
     Came(Place, u8, i64),
-    /// A byte with bits cleared and set.
+    /// An input byte with bits cleared and set.
     Masked(Place, u8, u8),
-    /// Of several kinds, which nobody puts together.
+    /// A mixture of several kinds of bytes, which has no single expression.
     Mixed,
 }
 
-/// What has been done about the checksum of an IPv4 header without options.
+/// The state of the checksum of an IPv4 header without options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Summed {
-    /// Nothing.
+    /// No element has updated or computed the checksum.
     #[default]
     Not,
-    /// It accounts for what was written at these places of the header that starts there.
+    /// The checksum accounts for the writes at these offsets of the header at this offset.
     Updated(i32, BTreeSet<i32>),
-    /// It was computed afresh.
+    /// The checksum of the header at this offset was computed from scratch.
     Recomputed(i32),
 }
 
 impl Summed {
-    /// Where the header starts whose checksum is kept.
+    /// Returns the offset of the header whose checksum is maintained.
     pub fn header(&self) -> Option<i32> {
         match self {
             Summed::Not => None,
@@ -101,35 +102,35 @@ impl Summed {
     }
 }
 
-/// A checksum of TCP or UDP that accounts for what was written at some places of its header, of the payload and of the
-/// addresses.
+/// A checksum of TCP or UDP that accounts for writes at some offsets of its header, of the payload and of
+/// the IP addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportSummed {
-    /// Of which protocol.
+    /// The protocol.
     pub protocol: Header,
-    /// Where the IPv4 header starts.
+    /// The offset of the IPv4 header.
     pub network: i32,
-    /// Where its own header starts.
+    /// The offset of the transport header.
     pub transport: i32,
-    /// The places.
+    /// The offsets of the writes.
     pub places: BTreeSet<i32>,
 }
 
 impl TransportSummed {
-    /// Whether it covers a place: the rest of the pseudo-header does not change with it.
+    /// True if the checksum covers a byte. The other fields of the pseudo-header do not change with it.
     pub fn covers(&self, place: i32) -> bool {
         let addresses = self.network + 12..self.network + 20;
         place >= self.transport || addresses.contains(&place)
     }
 
-    /// Where it stands.
+    /// Returns the offset of the checksum field.
     pub fn place(&self) -> i32 {
         self.transport + if self.protocol == Header::Tcp { 16 } else { 6 }
     }
 }
 
-/// Whether somebody has asked where the link header was marked when the packet came in: a note that all packets of a walk
-/// share, and no part of what they are.
+/// True if any path has depended on the offset of the link header in the input packet. The flag is shared
+/// by all packets of a walk, and does not take part in their comparison.
 #[derive(Clone, Debug, Default)]
 pub struct LinkAsked(Rc<Cell<bool>>);
 
@@ -145,47 +146,47 @@ impl Hash for LinkAsked {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The packet.
+/// The symbolic packet at one point of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// Where it starts.
+    /// The offset at which the packet starts.
     pub start: i32,
-    /// Where its link, network and transport header start.
+    /// The offsets at which the packet's link, network and transport header start.
     pub headers: [Option<i32>; 3],
-    /// Whether its link header was marked on the way.
+    /// True if an element of the path has marked the link header.
     pub link_marked: bool,
-    /// Whether it mattered where that was before.
+    /// The record of a dependence on the link header's former offset.
     link_asked: LinkAsked,
-    /// Where it ends.
+    /// The offset at which the packet ends.
     pub end: Sum,
-    /// Bytes that were written.
+    /// The bytes that were written.
     pub bytes: BTreeMap<i32, Byte>,
-    /// Annotations that were written.
+    /// The annotations that were written.
     pub annotations: BTreeMap<u8, Byte>,
-    /// Those that elements with state write, whatever has been written since.
+    /// The annotations that stateful elements write, regardless of later writes.
     pub rewritten: BTreeSet<u8>,
-    /// The packet type, where it is known.
+    /// The packet type, if known.
     pub kind: Option<u8>,
-    /// The input that it came from, where it is known.
+    /// The input port of the packet, if known.
     pub port: Option<u8>,
-    /// Whether somebody has made an Ethernet frame of it: captures tell.
+    /// True if an element has made an Ethernet frame of the packet: captures record that.
     pub framed: bool,
-    /// Whether its time stamp is the time at which the chain has it.
+    /// True if the time stamp is the time at which the chain processes the packet.
     pub stamped: bool,
-    /// The checksum of its IPv4 header.
+    /// The state of the IPv4 header's checksum.
     pub summed: Summed,
-    /// That of its transport header, if somebody keeps it.
+    /// The state of the transport header's checksum, if an element maintains it.
     pub transport_summed: Option<TransportSummed>,
 }
 
-/// The IPv4 header without options.
+/// The length of an IPv4 header without options in bytes.
 pub const IPV4: i32 = 20;
 
-/// Where its checksum stands.
+/// The offset of the checksum in an IPv4 header.
 pub const IPV4_SUM: i32 = 10;
 
 impl Packet {
-    /// As it comes in, with headers marked there.
+    /// Returns an unmodified packet with headers marked at these offsets.
     pub fn incoming(headers: [Option<i32>; 3]) -> Packet {
         Packet {
             start: 0,
@@ -205,7 +206,7 @@ impl Packet {
         }
     }
 
-    /// Where counting from a base starts.
+    /// Returns the offset that a base refers to.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
@@ -233,17 +234,17 @@ impl Packet {
         }
     }
 
-    /// Whether it has mattered where the link header was marked when packets came in.
+    /// True if any path has depended on the offset of the link header in the input packet.
     pub fn is_link_asked(&self) -> bool {
         self.link_asked.0.get()
     }
 
-    /// Where it reaches at least to a place.
+    /// Returns the condition that the packet extends at least to an offset.
     pub fn reaches(&self, place: i32) -> Formula {
         Formula::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
     }
 
-    /// What a byte has become.
+    /// Returns the value of a byte.
     pub fn byte(&self, place: Place) -> Byte {
         let written = match place {
             Place::Byte(place) => self.bytes.get(&place),
@@ -253,7 +254,8 @@ impl Packet {
         written.cloned().unwrap_or(Byte::Came(place))
     }
 
-    /// Whether numbers that something was added to stand where they are as a whole: nobody can write a part of one.
+    /// True if every number that a constant was added to is complete at its location: no write has replaced
+    /// a part of it.
     pub fn is_whole(&self) -> bool {
         let bytes = self.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
         let annotations = self.annotations.iter().map(|(place, byte)| (Place::Annotation(*place), byte));
@@ -267,14 +269,14 @@ impl Packet {
         })
     }
 
-    /// The value of bytes that stand together.
+    /// Returns the value of consecutive bytes.
     pub fn value(&self, first: Place, length: u8) -> Value {
-        // In front of what came in are bytes that were never part of the packet.
+        // Offsets before the input packet have bytes that were never part of it.
         if matches!(first, Place::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
         {
             return Value::Mixed;
         }
-        // Checksums change as a whole in the end.
+        // Maintained checksums are updated as a whole at the exit.
         if let Place::Byte(place) = first
             && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
@@ -309,13 +311,14 @@ impl Packet {
         Value::Mixed
     }
 
-    /// Where checksums stand that are kept.
+    /// Returns the offsets of the maintained checksums.
     fn sums(&self) -> impl Iterator<Item = i32> {
         let network = self.summed.header().map(|header| header + IPV4_SUM);
         network.into_iter().chain(self.transport_summed.as_ref().map(TransportSummed::place))
     }
 
-    /// Where a field of bytes or annotations is; `None` for other fields, and where its header is not marked.
+    /// Returns the location and the length of a field of bytes or annotations; `None` for other fields, and
+    /// if the header is not marked.
     pub fn whereabouts(&self, field: &Field) -> Option<(Place, u8)> {
         match *field {
             Field::Bytes { base, offset, length } => {
@@ -335,13 +338,14 @@ impl Packet {
             match place {
                 Place::Byte(place) => put(&mut self.bytes, place, byte, is_old),
                 Place::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
-                // Nobody writes there.
+                // Values of elements are read-only.
                 Place::Leased(..) => {}
             }
         }
     }
 
-    /// A number of a declaration as a sum of what came in, and the condition under which there is one.
+    /// Returns a number of a declaration as a sum over the input, and the condition that the packet has its
+    /// fields.
     pub fn number(&self, number: &Number) -> Option<(Sum, Formula)> {
         let mut sum = Sum::constant(number.constant);
         let mut there = Vec::new();
@@ -388,8 +392,9 @@ impl Packet {
         }
     }
 
-    /// A filter of a declaration as a condition on the packet that came in (the paper's Algorithm 2, with what has been
-    /// written put in: a constant decides, and of a function of the old value the pre-image is taken).
+    /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm
+    /// 2 with earlier writes substituted: a constant decides at once, and for a function of the old value,
+    /// the pre-image of the set is taken.
     pub fn condition(&self, filter: &Filter) -> Formula {
         match filter {
             Filter::Any => Formula::Constant(true),
@@ -429,7 +434,7 @@ impl Packet {
             }
             Field::HeaderOffset(base) => match self.place(*base) {
                 Some(place) => {
-                    // Counted from the start, in as many bits as declarations give it.
+                    // The offset is relative to the start, in the width that declarations give it.
                     let offset = (i64::from(place) - i64::from(self.start)) as u128 & 0xff_ffff;
                     Formula::Constant(set.contains(offset & mask))
                 }
@@ -444,7 +449,7 @@ impl Packet {
                 if length > 16 {
                     return Formula::Unknown;
                 }
-                // Only bytes of which some bits count are asked for.
+                // Only bytes with bits in the mask are tested.
                 let runs = runs(mask & all_ones(length), length);
                 let inside = match (&runs[..], set.intervals()) {
                     (&[(first, width)], _) => {
@@ -495,7 +500,8 @@ impl Packet {
         }
     }
 
-    /// Whether the checksum of an IPv4 header is right: whoever keeps it right leaves it as right or wrong as it came.
+    /// Returns the condition that the checksum of an IPv4 header is correct. An update preserves
+    /// correctness, and incorrectness.
     fn right_checksum(&self, base: Base, offset: i32) -> Formula {
         let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
             return Formula::Constant(false);
@@ -514,7 +520,7 @@ impl Packet {
     }
 }
 
-/// Notes what a byte has become; nothing where it is what it was.
+/// Stores the value of a byte, or removes the entry if the value is the input byte.
 fn put<K: Ord>(bytes: &mut BTreeMap<K, Byte>, place: K, byte: Byte, is_old: bool) {
     match is_old {
         true => bytes.remove(&place),
@@ -522,7 +528,7 @@ fn put<K: Ord>(bytes: &mut BTreeMap<K, Byte>, place: K, byte: Byte, is_old: bool
     };
 }
 
-/// The runs of bytes of which a mask has bits, by first byte and how many.
+/// Returns the runs of bytes that have bits in a mask, each by first byte and length.
 fn runs(mask: u128, length: u8) -> Vec<(u8, u8)> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for byte in 0..length {
@@ -537,7 +543,7 @@ fn runs(mask: u128, length: u8) -> Vec<(u8, u8)> {
     runs
 }
 
-/// Numbers without their lowest bits, of those in a set in which these are zero.
+/// Returns the numbers of a set whose lowest `bits` bits are zero, without these bits.
 fn scaled(set: &IntervalSet, bits: u32) -> IntervalSet {
     let rest = (1u128 << bits) - 1;
     let up = |low: u128| low.checked_add(rest).map_or(u128::MAX >> bits, |low| low >> bits);
@@ -549,11 +555,11 @@ fn scaled(set: &IntervalSet, bits: u32) -> IntervalSet {
 }
 
 fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {
-    // Of eight bits there are few enough.
+    // Sets of eight-bit numbers always have a pre-image.
     preimage(mask, set, bits).unwrap_or_else(IntervalSet::empty)
 }
 
-/// Where a sum is one of these numbers.
+/// Returns the condition that a sum is in a set.
 fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
     let bound = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
     Formula::one(set.intervals().iter().map(|&(low, high)| {
@@ -566,7 +572,7 @@ fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
     }))
 }
 
-/// The question what stands there.
+/// Returns the question that reads a location of the input.
 pub fn asking(place: Place, length: u8) -> Question {
     match place {
         Place::Byte(offset) => Question::Bytes { offset, length },
@@ -575,12 +581,12 @@ pub fn asking(place: Place, length: u8) -> Question {
     }
 }
 
-/// Bytes as a big-endian number.
+/// Returns bytes as a big-endian number.
 pub fn big_endian(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
 }
 
-/// A number with ones in so many bytes.
+/// Returns a number with all bits set in its lowest `length` bytes.
 pub fn all_ones(length: u8) -> u128 {
     if length >= 16 { u128::MAX } else { (1 << (8 * u32::from(length))) - 1 }
 }

@@ -1,4 +1,4 @@
-//! Rule sets that stay together: their conditions, said about the packet that came in.
+//! Rule sets that stay together: their conditions, expressed over the input packet.
 
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
@@ -7,14 +7,14 @@ use element::effects::{Field, Filter};
 use super::packet::{Packet, Place, Value, big_endian};
 use crate::program::question::shifted;
 
-/// Where the network and the transport header of a packet start for tests, if both are known.
+/// Returns the offsets of a packet's network and transport header for tests, if both are known.
 pub fn headers(packet: &Packet) -> Option<[i32; 2]> {
     let [_, network, transport] = packet.headers;
     let (network, transport) = (network?, transport?);
     (0 <= network && network <= transport).then_some([network, transport])
 }
 
-/// A filter as a condition over header bytes; `None` where that cannot say it.
+/// Returns a filter as a condition over header bytes; `None` if it cannot be expressed.
 pub fn condition(filter: &Filter, packet: &Packet, headers: [i32; 2]) -> Option<Condition> {
     let all = |parts: &[Filter]| {
         parts.iter().map(|part| condition(part, packet, headers)).collect::<Option<Vec<Condition>>>()
@@ -45,7 +45,7 @@ fn tests(
     let all = u128::from(u32::MAX) >> (32 - bits);
     match packet.value(place, length) {
         Value::Constant(bytes) => {
-            // It was written, so that it is there.
+            // The field was written, so the packet has it.
             Some(Tree::Constant(set.contains(big_endian(&bytes) & mask)))
         }
         Value::Came(Place::Byte(offset), length, plus) => {
@@ -69,7 +69,7 @@ fn tests(
             Some(match inside[..] {
                 [] => Tree::Constant(false),
                 [(low, high)] => test(low as u32, high as u32, false),
-                // What is outside of one interval.
+                // Two intervals at the ends are the outside of one interval.
                 [(0, below), (above, high)] if high == largest => {
                     test(below as u32 + 1, above as u32 - 1, true)
                 }
@@ -82,7 +82,7 @@ fn tests(
     }
 }
 
-/// The header that a place belongs to, and where in it.
+/// Returns the header that contains an offset, and the offset in it.
 fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(Header, u16)> {
     let (header, start) = match place {
         _ if place >= transport => (Header::Transport, transport),

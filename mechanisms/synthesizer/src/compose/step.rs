@@ -1,4 +1,5 @@
-//! What a case of an element's declaration makes of a packet (the composition of operations in the paper's Algorithm 1).
+//! The transfer function of a case of a declaration (the composition of operations in the paper's Algorithm
+//! 1).
 
 use std::collections::BTreeSet;
 
@@ -9,15 +10,16 @@ use packet::HEADROOM;
 use super::formula::{Formula, Known};
 use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, TransportSummed, Value};
 
-/// Why a case is not carried out.
+/// The reason why a case cannot be executed symbolically.
 pub enum Stop {
-    /// That depends on a condition: where it holds, trying again leads further.
+    /// The execution depends on a condition: a fork on it leads further.
     Needs(Formula),
-    /// Only the element itself can do it.
+    /// Only the element itself can execute the case.
     Alone,
 }
 
-/// Carries out a case on packets of which something is known. Values that the element chooses are those of a step.
+/// Executes a case on packets of a path condition. Values that the element chooses are values of a lease's
+/// step.
 pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>) -> Result<Packet, Stop> {
     let mut packet = before.clone();
     let mut written: Vec<i32> = Vec::new();
@@ -25,7 +27,7 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>)
     for action in &case.actions {
         act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
-    // Bytes in front of what came in were never part of the packet; nobody can tell what they are.
+    // Bytes before the input packet were never part of it; their values are unknown.
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
         return Err(Stop::Alone);
     }
@@ -68,7 +70,7 @@ fn act(
                 }
                 Set::Number(number) => Some(packet.start.saturating_add(place(before, number, known)?)),
                 Set::Copy(Field::HeaderOffset(other)) => {
-                    // Counted from the start that it had.
+                    // The offset is relative to the former start.
                     before.place(*other).map(|place| place - before.start + packet.start)
                 }
                 _ => return Err(Stop::Alone),
@@ -90,12 +92,12 @@ fn act(
                 _ => return Err(Stop::Alone),
             };
             let end = known.put_in(&length.plus_constant(packet.start.into()));
-            // Lengths on the way are those at its beginning or its end.
+            // The program counts lengths with the initial end or the final end, so there can be no other.
             let was_cut = super::leaf::end(packet).is_some();
             if was_cut && packet.end != end {
                 return Err(Stop::Alone);
             }
-            // A packet that grows has bytes of which nothing is known.
+            // The new bytes of a packet that grows are unknown.
             holds(Formula::at_least_zero(packet.end.clone().plus(-1, &end)), known)?;
             packet.end = end;
             Ok(())
@@ -132,7 +134,7 @@ fn act(
     }
 }
 
-/// Goes on where a condition holds.
+/// Continues if a condition holds under the path condition.
 fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
     match condition.under(known) {
         Formula::Constant(true) => Ok(()),
@@ -141,8 +143,8 @@ fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
     }
 }
 
-/// A number of bytes behind the start that is the same for all packets. Where it follows from the length of an IPv4 header,
-/// headers without options go on together.
+/// Returns a distance from the start in bytes that is constant for all packets. If it depends on the length
+/// of an IPv4 header, a fork selects headers without options.
 fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Stop> {
     let (sum, there) = packet.number(number).ok_or(Stop::Alone)?;
     holds(there, known)?;
@@ -158,7 +160,7 @@ fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> R
     }
 }
 
-/// What a field becomes, byte by byte.
+/// Returns the new value of a field, byte by byte.
 fn value_of(
     before: &Packet,
     packet: &Packet,
@@ -206,7 +208,7 @@ fn value_of(
     }
 }
 
-/// A value plus something, byte by byte. Numbers wrap around.
+/// Returns a value plus a constant, byte by byte. Numbers wrap around.
 fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
     Some(match value {
         Value::Constant(bytes) if plus == 0 => bytes.into_iter().map(Byte::Constant).collect(),
@@ -227,11 +229,12 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
     })
 }
 
-/// Notes what becomes of checksums.
+/// Records the effect of a case on checksums.
 ///
-/// A checksum is updated once, in the end, by the difference between the words that came in and those that leave. So each byte
-/// of its header that has been written must be accounted for: one that was written without the checksum is no part of the
-/// difference, whoever writes it again. What an element writes over a whole checksum ends it.
+/// A checksum is updated once, at the exit, by the difference between the input words and the final words.
+/// Therefore each written byte of its header must be accounted for: a byte that was written without an
+/// update of the checksum is no part of the difference, even if another element writes it again. An element
+/// that overwrites a whole checksum ends its maintenance.
 fn sum_up(
     before: &Packet,
     packet: &mut Packet,
@@ -257,7 +260,7 @@ fn sum_up(
         if written.iter().any(is_sum) || packet.summed.header().is_some_and(|other| other != start) {
             return Err(Stop::Alone);
         }
-        // In front of what came in there is only what the program writes.
+        // Before the input packet, there are only bytes that the program writes.
         if (start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) {
             return Err(Stop::Alone);
         }
@@ -284,8 +287,8 @@ fn sum_up(
     Ok(())
 }
 
-/// Forgets the checksum of a header if an element has written over all of it; of other bytes of the header it would not account
-/// for what has been written.
+/// Ends the maintenance of a header's checksum if an element has overwritten all of it. A write to other
+/// bytes of the header is refused, because the checksum would not account for it.
 fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> Result<(), Stop> {
     if [0, 1].iter().all(|byte| written.contains(&(header + IPV4_SUM + byte))) {
         packet.summed = Summed::Not;
@@ -295,7 +298,7 @@ fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> R
     if is_hit { Err(Stop::Alone) } else { Ok(()) }
 }
 
-/// The same for the checksum of TCP or UDP, if it is updated.
+/// Records the effect on the checksum of TCP or UDP, if it is updated.
 fn sum_up_transport(
     before: &Packet,
     packet: &mut Packet,
@@ -309,7 +312,7 @@ fn sum_up_transport(
         if (summed.protocol, summed.network, summed.transport) != (protocol, network, transport) {
             return Err(Stop::Alone);
         }
-        // Programs update no checksum of what lies in front of the packet that came in.
+        // Programs do not update checksums in headers that start before the input packet.
         if network < 0 || transport < 0 {
             return Err(Stop::Alone);
         }
@@ -323,7 +326,8 @@ fn sum_up_transport(
     }
     let Some(summed) = &packet.transport_summed else { return Ok(()) };
     let sum = summed.place()..summed.place() + 2;
-    // Bytes that it does not account for, also where it did so before they were written over, and what others write in its place.
+    // Refuses bytes that the checksum does not account for, even if they were overwritten later, and other
+    // writes into its field.
     let is_odd = |place: &i32| summed.covers(*place) && !summed.places.contains(place);
     let is_wrong = |place: &i32| sum.contains(place) || summed.covers(*place) && updated.is_none();
     if packet.bytes.keys().any(is_odd) || written.iter().any(is_wrong) {

@@ -1,5 +1,6 @@
-//! All packets of an entry through the chain at once (the paper's Algorithm 1): each condition that an element asks about
-//! parts them, each change is noted, and where nothing more can be said they are handed over to the element itself.
+//! Path exploration: all packets of an entry through the chain at once (the paper's Algorithm 1). Each
+//! condition of an element forks the path, each change is recorded, and where a path cannot continue, its
+//! packets are handed over to the element itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,20 +19,21 @@ use crate::model::chain::{Chain, Port};
 use crate::program::question::Question;
 use crate::program::{List, Next, Rule};
 
-/// From so many undecided rules on, an element's rules stay together.
+/// The number of undecided rules from which on an element's rules stay together as a list.
 const MOST_APART: usize = 16;
 
-/// Bounds of a composition.
+/// The limits of a composition.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Classes.
+    /// The maximum number of classes.
     pub classes: usize,
-    /// Elements that are left alone, by number.
+    /// The elements that stay, by number.
     pub alone: BTreeSet<usize>,
-    /// Elements that a stretch takes packets past at least to become a program, whatever it costs: all packets and flows are taken
-    /// then. `None` for programs that cost less than their elements only.
+    /// The minimum number of elements that packets bypass in a region that becomes a program, regardless of
+    /// cost: such programs take all packets and flows. `None` if only programs that cost less than their
+    /// elements are wanted.
     pub least: Option<usize>,
-    /// Whether packets of flows are followed through elements that lease them.
+    /// True if packets of flows are followed through elements that lease them.
     pub leases: bool,
 }
 
@@ -41,44 +43,45 @@ impl Default for Limits {
     }
 }
 
-/// There are more classes than the limit.
+/// The error of a walk with more classes than the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooMany {
-    /// Elements by how often they part packets, those that do it most often first.
+    /// The elements with their numbers of forks, the highest number first.
     pub elements: Vec<(usize, usize)>,
 }
 
-/// Where packets go that are not followed further, why, and whether that is so for any packets.
+/// The inputs where packets are handed over: the reason, and true if that applies to all packets.
 pub type Handed = BTreeMap<Port, (String, bool)>;
 
-/// What a walk found out.
+/// The result of a walk.
 #[derive(Default)]
 pub struct Walked {
-    /// Where it begins.
+    /// The start of the graph.
     pub start: Next,
-    /// The graph.
+    /// The decision graph.
     pub diagram: Diagram,
-    /// What becomes of packets.
+    /// The exit states.
     pub leaves: Leaves,
-    /// Rule sets.
+    /// The rule lists.
     pub lists: Vec<List>,
-    /// Elements that flows are leased from.
+    /// The elements that flows are leased from.
     pub steps: Vec<Leased>,
-    /// Where packets are handed over, and why.
+    /// The inputs where packets are handed over, and the reasons.
     pub handed: Handed,
-    /// Elements behind which some packets are followed further.
+    /// The elements with outputs where some packets are followed further.
     pub gone_on: BTreeSet<usize>,
 }
 
 impl Walked {
-    /// Why an element does the work itself for all that comes to an input of it and goes on; `None` if it does for some only.
+    /// Returns the reason why an element itself processes all packets that arrive at an input; `None` if
+    /// only some of them.
     pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
         let (why, always) = self.handed.get(&(node, input))?;
         (*always || !self.gone_on.contains(&node)).then_some(why)
     }
 }
 
-/// Follows packets from an input of an element on.
+/// Follows packets from an input of an element.
 ///
 /// # Errors
 /// If there are too many classes.
@@ -109,17 +112,17 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
     }
 }
 
-/// There is no room for another class.
+/// The error that the limit of classes is reached.
 pub(super) struct Full;
 
-/// Packets of one kind, and the elements that they have passed.
+/// The state of a path: the symbolic packet, and the elements passed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Way {
     pub(super) packet: Packet,
     pub(super) path: Vec<super::leaf::Passed>,
-    /// Those among them whose rules stay together.
+    /// The passed elements whose rules stay together.
     pub(super) lists: Vec<usize>,
-    /// The last one among them that their flow is leased from.
+    /// The last passed element that the flow is leased from.
     pub(super) step: Option<u16>,
 }
 
@@ -136,7 +139,7 @@ pub(super) struct Walk<'w> {
     seen: HashMap<(Port, Way, Known), Next>,
 }
 
-/// Cases that may still be the first one that holds.
+/// The cases that may still be the first that holds, with their residual conditions.
 type Open = Vec<(usize, Formula)>;
 
 impl Walk<'_> {
@@ -170,7 +173,7 @@ impl Walk<'_> {
         Ok(next)
     }
 
-    /// Why packets are handed over to an element, whatever they are.
+    /// Returns the reason why all packets are handed over to an element, if there is one.
     fn why_alone(&self, node: usize) -> Option<String> {
         let element = &self.chain.nodes[node];
         if self.chain.is_exit(node) {
@@ -197,7 +200,7 @@ impl Walk<'_> {
         if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
     }
 
-    /// Parts packets until it is clear which case is the first that holds.
+    /// Forks until the first case that holds is known.
     fn decide(&mut self, port: Port, way: &Way, known: &Known, open: Open) -> Result<Next, Full> {
         let open = under(open, known);
         let Some((number, first)) = open.first() else {
@@ -215,7 +218,7 @@ impl Walk<'_> {
             return self.hand_over(port, way, "it decides by itself");
         };
         let parts = parts(&question, known, &open);
-        // Packets for which the same is left open go on together.
+        // Packets with equal residual cases stay together.
         let mut groups: Vec<(IntervalSet, Open)> = Vec::new();
         for part in parts {
             let left = under(open.clone(), &known.with(&question, part.clone()));
@@ -233,7 +236,7 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Goes on behind a case.
+    /// Continues after a case.
     fn take(&mut self, port: Port, way: &Way, known: &Known, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
@@ -244,7 +247,7 @@ impl Walk<'_> {
         if !element.effects.may_be_told(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
-        // Packets that the element makes from this one are for it to make.
+        // Packets that the element emits must be made by the element itself.
         let makes =
             element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
         let made = Formula::one(makes.map(|emit| way.packet.condition(&emit.when))).under(known);
@@ -268,7 +271,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Where a condition holds, takes a case; elsewhere the element does it.
+    /// Takes a case where a condition holds; elsewhere, packets are handed over to the element.
     pub(super) fn part(
         &mut self,
         port: Port,
@@ -298,7 +301,8 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Goes on behind an element; where the graph has no such output, packets end for that reason.
+    /// Continues downstream of an element; if the graph has no such output, packets are dropped for the
+    /// reason `otherwise`.
     pub(super) fn leave(
         &mut self,
         port: Port,
@@ -327,15 +331,16 @@ impl Walk<'_> {
     }
 
     fn drop(&mut self, way: Way, reason: DropReason) -> Result<Next, Full> {
-        // Of packets that end nothing is left to be changed, but elements may have counted their bytes, and had no room for what
-        // they put in front.
+        // Changes of a dropped packet do not matter, except for its start and end: elements may have
+        // counted its bytes, and may have lacked room for a header.
         let mut packet = Packet::incoming([None; 3]);
         packet.start = way.packet.start;
         packet.end = way.packet.end;
         self.leaf(Leaf { packet, to: super::leaf::To::Drop(reason), path: way.path })
     }
 
-    /// Rules that are many stay together, as one question what they say; `None` where they cannot.
+    /// Keeps many rules together, as a single question for the outcome of the list; `None` if that is not
+    /// possible.
     fn list(&mut self, port: Port, way: &Way, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
         let chain = self.chain;
         let cases = &chain.nodes[port.0].effects.cases;
@@ -369,7 +374,7 @@ impl Walk<'_> {
         for (answer, &number) in (0..).zip(&outcomes) {
             let answer = IntervalSet::one(answer, answer);
             let known = known.with(&question, answer.clone());
-            // The list counts for the element itself.
+            // The list counts in place of the element.
             let next = self.behind_list(port, way, &known, number)?;
             nexts.push((answer, next));
         }
@@ -394,7 +399,8 @@ impl Walk<'_> {
     }
 }
 
-/// Cases that may still hold; behind one that does, none counts.
+/// Returns the cases that may still hold under a path condition; cases after a case that certainly holds
+/// are left out.
 fn under(open: Open, known: &Known) -> Open {
     let mut left = Vec::with_capacity(open.len());
     for (number, formula) in open {
@@ -411,7 +417,7 @@ fn under(open: Open, known: &Known) -> Open {
     left
 }
 
-/// Answers to a question, parted so that all of a part are the same to everybody.
+/// Partitions the answers to a question so that all answers of a part are equal for all cases.
 fn parts(question: &Question, known: &Known, open: &Open) -> Vec<IntervalSet> {
     let mut sets = Vec::new();
     open.iter().for_each(|(_, formula)| formula.sets(question, &mut sets));
@@ -431,7 +437,7 @@ fn does_the_same(a: &Case, b: &Case) -> bool {
     (a.to, a.otherwise, &a.checksum) == (b.to, b.otherwise, &b.checksum) && a.actions == b.actions
 }
 
-/// What keeps packets from being taken through an element without it, whatever case they are.
+/// Returns the reason why packets cannot bypass an element, whatever case applies.
 fn obstacle(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));

@@ -1,8 +1,9 @@
-//! The operations on decision diagrams, step by step, so that one that takes too long can be given up in the middle.
+//! The operations on decision diagrams, as explicit recursions that can be aborted in the middle.
 //!
-//! These are the textbook's recursions (Bryant 1986; complemented edges after Brace, Rudell and Bryant 1990) over the nodes and the
-//! cache of results of `oxidd`, whose own operations cannot be interrupted: one operation on diagrams of millions of nodes takes
-//! seconds. Results are the same nodes, so that both kinds of operations can be mixed.
+//! The algorithms are the textbook's recursions (Bryant 1986; complemented edges after Brace, Rudell and
+//! Bryant 1990) over the nodes and the result cache of `oxidd`, whose own operations cannot be interrupted:
+//! one operation on diagrams of millions of nodes takes seconds. The results are the same nodes, so both
+//! kinds of operations can be mixed.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -14,35 +15,35 @@ use oxidd_core::util::{EdgeDropGuard, Own, Ref};
 use oxidd_core::{ApplyCache, DiagramRules, HasApplyCache, LevelView, ReducedOrNew};
 use oxidd_rules_bdd::complement_edge::{BCDDOp, BCDDRules, BCDDTerminal, EdgeTag};
 
-/// Steps of recursions between two looks at the clock: some tenths of a millisecond.
+/// The number of recursion steps between two readings of the clock: some tenths of a millisecond.
 const STEPS: u64 = 1 << 12;
 
-/// Why there is no result.
+/// The reason why an operation has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// There is no room for another node.
+    /// No memory for another node.
     Full,
-    /// There is no time left.
+    /// The deadline has passed.
     Late,
 }
 
-/// Counts steps, and says when there is no time left.
+/// A step counter that checks the deadline.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     steps: Cell<u64>,
-    /// Steps at which the clock was looked at last.
+    /// The step count at the last reading of the clock.
     looked: Cell<u64>,
     deadline: Cell<Option<Instant>>,
     is_late: Cell<bool>,
 }
 
 impl Meter {
-    /// From then on there is no time.
+    /// Sets the deadline.
     pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
         self.deadline.set(deadline);
     }
 
-    /// Says whether there is no time left, by a look at the clock once in so many steps.
+    /// True if the deadline has passed; reads the clock only once every [`STEPS`] steps.
     pub(super) fn is_late(&self) -> bool {
         if self.steps.get() - self.looked.get() >= STEPS {
             self.look();
@@ -50,7 +51,7 @@ impl Meter {
         self.is_late.get()
     }
 
-    /// Looks at the clock now, and says whether there is no time left.
+    /// Reads the clock, and returns true if the deadline has passed.
     pub(super) fn look(&self) -> bool {
         self.looked.set(self.steps.get());
         let is_late = self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
@@ -58,7 +59,7 @@ impl Meter {
         self.is_late.get()
     }
 
-    /// Steps so far.
+    /// Returns the number of steps so far.
     pub(super) fn steps(&self) -> u64 {
         self.steps.get()
     }
@@ -71,7 +72,7 @@ impl Meter {
     }
 }
 
-/// The conjunction of two diagrams.
+/// Returns the conjunction of two diagrams.
 pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
     f.with_manager_shared(|manager, edge| {
         let result = Apply { manager, meter }.and(edge, g.as_edge(manager))?;
@@ -79,7 +80,7 @@ pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<B
     })
 }
 
-/// The exclusive or of two diagrams.
+/// Returns the exclusive or of two diagrams.
 pub(super) fn xor(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
     f.with_manager_shared(|manager, edge| {
         let result = Apply { manager, meter }.xor(edge, g.as_edge(manager))?;
@@ -87,7 +88,7 @@ pub(super) fn xor(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<B
     })
 }
 
-/// The second diagram where the first one holds, else the third one.
+/// Returns `g` where `f` holds, else `h`.
 pub(super) fn choose(
     meter: &Meter,
     f: &BCDDFunction,
@@ -172,7 +173,7 @@ where
                 self.xor(f, g).map(not_owned)
             };
         }
-        // A part that is a constant, or the condition itself, leaves an "and" of the others.
+        // An operand that is a constant, or equals the condition, reduces the operation to a conjunction.
         let is_true = |edge: Ref<'a, M::Edge>, with: bool| match self.known(edge) {
             Some(value) => Some(value),
             None if edge == f => Some(with),
@@ -189,7 +190,8 @@ where
         self.cached(BCDDOp::Ite, [f, g, h], |apply, [f, g, h]| apply.choose(f, g, h))
     }
 
-    /// An operation on inner nodes, from the cache or for both answers to the first question that any of them asks.
+    /// Returns the result from the cache, or applies the operation to both cofactors of the topmost
+    /// variable.
     fn cached<const N: usize>(
         &self,
         operation: BCDDOp,
@@ -221,7 +223,7 @@ where
         }
     }
 
-    /// Whether it is always or never so.
+    /// Returns the value of a constant.
     fn known(&self, edge: Ref<'a, M::Edge>) -> Option<bool> {
         match self.manager.get_node(edge) {
             Node::Inner(_) => None,
@@ -244,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// So many variables, and functions of them put together at random.
+    /// Returns random functions of this number of variables.
     fn functions(variables: u32, random: &mut Rng) -> Vec<BCDDFunction> {
         let manager = oxidd::bcdd::new_manager(1 << 16, 1 << 12, 1);
         manager.with_manager_exclusive(|manager| manager.add_vars(variables));
@@ -279,7 +281,8 @@ mod tests {
         }
     }
 
-    /// Numbers that stand far from each other are compared by large diagrams, which take many steps to put together.
+    /// The equality of numbers that are far apart in the order has a large diagram, which takes many steps
+    /// to build.
     #[test]
     fn an_operation_is_given_up_in_the_middle() {
         let bits = 14;

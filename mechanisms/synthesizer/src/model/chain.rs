@@ -1,4 +1,4 @@
-//! The graph of a configuration with what its elements declare.
+//! The graph of a configuration, with the declarations of its elements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,100 +12,105 @@ use crate::program::unfold::{self, Forward, Passed, Unfolded};
 use crate::program::{Step, text};
 use crate::synthesized;
 
-/// An element and one of its ports.
+/// An element and the index of one of its ports.
 pub type Port = (usize, usize);
 
-/// A configuration, ready to be reasoned about.
+/// A configuration, prepared for analysis.
 #[derive(Clone)]
 pub struct Chain {
-    /// Its elements.
+    /// The elements.
     pub nodes: Vec<Node>,
     order: Order,
-    /// Class and arguments of elements that may write handlers, sorted: those beside the graph, and those in it that
-    /// have a call among their arguments.
+    /// Class and arguments of elements that may write handlers, sorted: elements without ports, and
+    /// elements of the graph that have a call among their arguments.
     scripts: Vec<String>,
-    /// Whether there are elements in the graph that write handlers when packets have come.
+    /// True if the graph has elements that write handlers when packets arrive.
     pub calls: bool,
-    /// By element: what is in front of it.
+    /// A hash of everything upstream of each element.
     upstream: Vec<i64>,
 }
 
-/// An order in which packets come to elements, as far as there is one.
+/// A topological order of the elements, as far as there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
-    /// By element: its place.
+    /// The index of each element in the order.
     places: Vec<usize>,
-    /// By element: the circle that it is on, as a number: packets that leave it may come back.
+    /// The loop (strongly connected component) of each element, as a number: packets that leave the element
+    /// may come back.
     circles: Vec<Option<usize>>,
 }
 
 impl Order {
-    /// The place of an element.
+    /// Returns the index of an element in the order.
     pub fn rank(&self, node: usize) -> usize {
         self.places[node]
     }
 
-    /// Whether packets that leave an element may come back to it.
+    /// True if packets that leave an element may come back to it.
     pub fn is_round(&self, node: usize) -> bool {
         self.circles[node].is_some()
     }
 }
 
-/// Inputs from this one on are none of the element's own.
+/// The number of the first input that is a passage of a program, and not one of the element's own.
 const FIRST_PASSAGE: usize = 1 << 32;
 
-/// What stands in the place of elements: which packets it is for, and which elements these are.
+/// The region that a program replaces: the packets that the program accepts, and the replaced elements.
 #[derive(Clone)]
 pub struct Stretch {
-    /// Where headers are marked on packets that it is for, from the start of each: link, network, transport.
+    /// The offsets of the headers, from the packet's start, of packets that the program accepts: link,
+    /// network, transport.
     pub layout: [Option<i32>; 3],
-    /// Whether it matters where the link header is.
+    /// True if the offset of the link header matters.
     pub needs_link: bool,
-    /// Whether all packets that come are laid out like that.
+    /// True if all packets that arrive have that layout.
     pub is_certain: bool,
-    /// Where packets go that are not, and those that the program does nothing to.
+    /// The destinations of packets with another layout, and of packets that the program leaves unchanged.
     pub otherwise: Vec<Port>,
-    /// Names of the elements.
+    /// The names of the elements.
     pub elements: Vec<String>,
-    /// Whether flows are leased from some of them.
+    /// True if flows are leased from some of the elements.
     pub leases: bool,
 }
 
-/// Packets that come to an element from a program, and go on there.
+/// An entry into an element for packets of a program, which continue from there along their own
+/// connections.
 #[derive(Clone)]
 struct Passage {
-    /// The input that they come to.
+    /// The element's input that the packets arrive at.
     input: usize,
-    /// Where outputs lead for them.
+    /// The destinations of each output, for these packets.
     forward: Vec<Vec<Port>>,
 }
 
 /// An element of a chain.
 #[derive(Clone)]
 pub struct Node {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its class.
+    /// The class.
     pub class: String,
-    /// Its declaration; of elements of unknown classes nothing is known.
+    /// The declaration; for an unknown class, nothing is known of the element.
     pub effects: Effects,
-    /// Class and arguments, in one form.
+    /// Class and arguments, in canonical form.
     pub key: String,
-    /// What makes it the same function as another one: its key, and what elements without ports say of names.
+    /// The identity of the element's function: its key, and the texts of elements without ports, which may
+    /// refer to names.
     pub function: String,
-    /// Per output: the inputs that it is connected to.
+    /// The inputs that each output is connected to.
     pub forward: Vec<Vec<Port>>,
-    /// Packets of programs that pass it: they come to inputs from [`FIRST_PASSAGE`] on.
+    /// The entries for packets of programs: they arrive at inputs from [`FIRST_PASSAGE`] on.
     passages: Vec<Passage>,
-    /// Which packets the program that it runs is for, if it runs one.
+    /// The region that the element's program replaces, if the element runs one.
     pub stretch: Option<Stretch>,
-    /// How many inputs are connected.
+    /// The number of connected inputs.
     pub inputs: usize,
-    /// The circle that it is on, as a number: packets that leave it may come back.
+    /// The loop that the element is on, as a number: packets that leave the element may come back.
     pub circle: Option<usize>,
 }
 
-/// Class and arguments in one form: spaces, comments and the order of definitions do not matter.
+/// Returns class and arguments in canonical form: spaces, comments and the order of definitions do not
+/// matter.
 pub fn key(class: &str, config: &str) -> String {
     let args = lang::args::split(config);
     // White space in quotes is part of an argument.
@@ -117,8 +122,9 @@ pub fn key(class: &str, config: &str) -> String {
     format!("{class}({})", words.join(", "))
 }
 
-/// Puts the steps of a program in the place of the element that runs it, each as an element of its own: together they say
-/// more than one declaration can. The first one keeps the number, the others follow behind all elements.
+/// Replaces the element that runs a program by the steps of the program, each as an element of its own:
+/// together they say more than one declaration can. The first step keeps the element's number; the others
+/// are appended to all elements.
 fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     let lines: Vec<String> = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
     let Ok(program) = text::read(&lines, nodes[number].forward.len()) else { return };
@@ -146,7 +152,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
         leases: !program.steps.is_empty(),
     });
     let behind = nodes.len();
-    // By passage: the input of its element.
+    // The input of the passage's element, by passage.
     let mut inputs: Vec<Port> = Vec::with_capacity(passages.len());
     for &element in &elements {
         let before = inputs.iter().filter(|(other, _)| *other == element).count();
@@ -186,18 +192,19 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
 }
 
 impl Node {
-    /// What it looks at of packets.
+    /// Returns the fields of packets that the element looks at.
     pub fn looks_at(&self) -> Vec<Field> {
         let mut fields = self.effects.observes.clone();
         fields.extend(self.effects.reads());
-        // How long packets are with what was left aside stands beside them.
+        // An annotation has the number of bytes that were cut off the packet.
         fields.extend(self.effects.whole_length.then_some(EXTRA_LENGTH));
         fields.sort();
         fields.dedup();
         fields
     }
 
-    /// The element's own input for one that packets come to, and where its outputs lead for these.
+    /// Returns the element's own input for an input that packets arrive at, and the destinations of its
+    /// outputs for them.
     pub fn through(&self, input: usize) -> (usize, &[Vec<Port>]) {
         match input.checked_sub(FIRST_PASSAGE).and_then(|passage| self.passages.get(passage)) {
             Some(passage) => (passage.input, &passage.forward),
@@ -205,26 +212,27 @@ impl Node {
         }
     }
 
-    /// Whether it is the element that runs a program, or one of its steps ([`unfold`]).
+    /// True if the element runs the program of this name, or is one of its steps ([`unfold`]).
     pub fn is_of_program(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name).filter(|_| self.class == synthesized::CLASS.name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// All inputs that packets may go to from here.
+    /// Returns all inputs that packets may be forwarded to.
     pub fn leads(&self) -> impl DoubleEndedIterator<Item = Port> {
         let passages = self.passages.iter().flat_map(|passage| &passage.forward);
         self.forward.iter().chain(passages).flatten().copied()
     }
 
-    /// What an end is called: its name if it has one, else class and arguments, as ends correspond.
+    /// Returns the title of an exit or entry: its name if the configuration gives one, else class and
+    /// arguments.
     pub fn title(&self) -> &str {
         if self.name.contains('@') { &self.key } else { &self.name }
     }
 }
 
 impl Chain {
-    /// What any of its elements looks at of packets beside their bytes; `None` if that is not known of one.
+    /// Returns the metadata that any element looks at; `None` if that is unknown for one element.
     pub fn looked_at(&self) -> Option<BTreeSet<Side>> {
         let is_known = self.nodes.iter().all(|node| node.effects.opaque.is_none());
         let fields = self.nodes.iter().flat_map(Node::looks_at);
@@ -232,8 +240,8 @@ impl Chain {
         is_known.then(|| sides.flat_map(|(first, length)| first..first.saturating_add(length)).collect())
     }
 
-    /// From a flat graph. `effects` has an element's declaration, and the class that it was found under, or nothing
-    /// where there is no such class.
+    /// Makes a chain from a flat graph. `effects` has the declaration of each element, and the class that
+    /// it was found under; `None` for an unknown class.
     pub fn new(graph: &Graph, effects: &[Option<(&Class, &Effects)>]) -> Chain {
         let counts = graph.port_counts();
         let mut nodes: Vec<Node> = graph
@@ -242,7 +250,7 @@ impl Chain {
             .zip(effects)
             .zip(&counts)
             .map(|((element, effects), &(inputs, outputs))| {
-                // One class under several names is one class.
+                // Several names of one class count as one class.
                 let class = effects.map_or(element.class.as_str(), |(class, _)| class.name);
                 let unknown = || Effects { opaque: Some("its class is not known"), ..Effects::default() };
                 Node {
@@ -303,29 +311,30 @@ impl Chain {
         self.scripts.extend(writing.map(|(class, config)| key(class.name, config)));
         self.scripts.sort();
         if !had && !self.scripts.is_empty() {
-            // They say which element they mean by its name.
+            // Scripts refer to elements by name, so the name becomes part of the function.
             for node in &mut self.nodes {
                 node.function = format!("{} {}", node.name, node.function);
             }
         }
     }
 
-    /// Whether somebody may write handlers.
+    /// True if an element may write handlers.
     pub fn has_scripts(&self) -> bool {
         !self.scripts.is_empty()
     }
 
-    /// Whether the same is written in another chain.
+    /// True if another chain has the same handler writes.
     pub fn same_scripts(&self, other: &Chain) -> bool {
         self.scripts == other.scripts
     }
 
-    /// Whether somebody may write handlers of an element.
+    /// True if an element may write handlers of `node`.
     pub fn is_written_to(&self, node: usize) -> bool {
         self.scripts.iter().any(|script| script.contains(&self.nodes[node].name))
     }
 
-    /// What is in front of an element, as a number: from where it gets packets, and in which way.
+    /// Returns a hash of everything upstream of an element: its sources of packets, and the ports they come
+    /// through.
     pub fn upstream(&self, node: usize) -> i64 {
         self.upstream[node]
     }
@@ -350,19 +359,19 @@ impl Chain {
         }
     }
 
-    /// Connects an output with this input alone. [`arrange`](Self::arrange) is for behind all such changes.
+    /// Connects an output with this input alone. Call [`arrange`](Self::arrange) after all such changes.
     pub fn lead(&mut self, (node, output): Port, to: Port) {
         self.nodes[node].forward[output] = vec![to];
     }
 
-    /// Lets a program lead nowhere.
+    /// Disconnects all outputs of a program.
     pub fn end(&mut self, program: usize) {
         let name = self.nodes[program].name.clone();
         let nodes = self.nodes.iter_mut().filter(|node| node.is_of_program(&name));
         nodes.flat_map(|node| &mut node.forward).for_each(Vec::clear);
     }
 
-    /// Finds the order in which packets come to elements, and what is in front of each.
+    /// Computes the order in which packets pass elements, and the hash of everything upstream of each.
     pub fn arrange(&mut self) {
         self.order = self.order_of(&|_| true);
         for (node, circle) in self.nodes.iter_mut().zip(&self.order.circles) {
@@ -371,14 +380,14 @@ impl Chain {
         self.look_upstream();
     }
 
-    /// The order of all elements.
+    /// Returns the order of all elements.
     pub fn order(&self) -> &Order {
         &self.order
     }
 
-    /// The order if packets are followed past some elements only. Circles are strongly connected components after Tarjan,
-    /// without recursion. What is visited last stands first, so that all goes backwards where the order is free: it is that of
-    /// the outputs then.
+    /// Returns the order if packets are followed only through some elements. Loops are strongly connected
+    /// components by Tarjan's algorithm, without recursion. The component visited last comes first, so
+    /// roots and outputs are visited backwards: where the order is free, it is the order of the outputs.
     pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> Order {
         let n = self.nodes.len();
         let next: Vec<Vec<usize>> = self
@@ -436,39 +445,41 @@ impl Chain {
                 }
             }
         }
-        // Components end behind those that they lead to.
+        // A component is finished after the components that it leads to.
         finished.reverse();
         let mut places = vec![0; n];
         finished.into_iter().enumerate().for_each(|(place, node)| places[node] = place);
         Order { places, circles }
     }
 
-    /// The place of an element in the order in which packets pass.
+    /// Returns the index of an element in the order in which packets pass.
     pub fn rank(&self, node: usize) -> usize {
         self.order.rank(node)
     }
 
-    /// Elements that packets come from: they give some of their own, and lead to others.
+    /// Returns the entries: elements that emit packets of their own and forward them to other elements.
     pub fn entries(&self) -> Vec<usize> {
         let leads = |node: &Node| node.forward.iter().any(|to| !to.is_empty());
         let is_silent = |effects: &Effects| {
             let ends = effects.cases.iter().all(|case| matches!(case.to, Target::Drop(_)));
             effects.emits.is_empty() && effects.opaque.is_none() && !effects.cases.is_empty() && ends
         };
-        // Some give packets of their own beside those that come in: made from nothing.
+        // Some elements with inputs also emit packets that do not depend on input packets.
         let makes = |effects: &Effects| effects.emits.iter().any(|e| !e.is_copy() && e.reads.is_empty());
         let starts = |node: &Node| node.inputs == 0 || makes(&node.effects);
         let gives = |node: &Node| starts(node) && leads(node) && !is_silent(&node.effects);
         (0..self.nodes.len()).filter(|&n| gives(&self.nodes[n])).collect()
     }
 
-    /// Elements by which packets leave the chain, and those of unknown classes that lead nowhere.
+    /// True if packets leave the chain at this element: an exit, or an element of unknown class without
+    /// outputs.
     pub fn is_exit(&self, node: usize) -> bool {
         let node = &self.nodes[node];
         is_exit(&node.effects) || node.inputs > 0 && node.forward.is_empty() && node.effects.cases.is_empty()
     }
 
-    /// Pairs elements of two chains: by name, else by class and arguments. Gives pairs, then those left over.
+    /// Pairs elements of two chains: by name, else by class and arguments. Returns the pairs, then the
+    /// unpaired elements of each.
     pub fn pair(
         &self,
         mine: &[usize],
@@ -480,7 +491,7 @@ impl Chain {
         let mut left = Vec::new();
         let by_name: BTreeMap<&str, usize> =
             theirs.iter().map(|&n| (other.nodes[n].name.as_str(), n)).collect();
-        // Names that nobody gave say nothing.
+        // Generated names identify nothing.
         let is_given = |name: &str| !name.contains('@');
         for &node in mine {
             match by_name.get(self.nodes[node].name.as_str()) {

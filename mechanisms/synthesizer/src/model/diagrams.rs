@@ -1,4 +1,4 @@
-//! Yes-or-no questions about packets as decision diagrams: equal questions are equal diagrams.
+//! Boolean functions of packets, as binary decision diagrams: equal functions have equal diagrams.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,24 +13,24 @@ use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
 use oxidd::util::OptBool;
 use oxidd::{BooleanFunction, Function, HasLevel, LevelNo, Manager, ManagerRef, Node};
 
-/// A question with a yes or no for each packet.
+/// A Boolean function of the packet.
 pub type Bit = BCDDFunction;
 
-/// Eight of them, the most significant one first.
+/// Eight bits, the most significant one first.
 pub type Byte = [Bit; 8];
 
-/// Inner nodes that there is room for. The library counts with 32 bits; a node takes some 20 bytes, so that this is
-/// the limit of memory too.
+/// The maximum number of inner nodes. The library's node indices have 32 bits; a node takes some 20 bytes,
+/// so this is also the limit of memory.
 const NODES: usize = 24 << 20;
 
-/// Entries of the cache of results.
+/// The number of entries of the cache of results.
 const CACHE: usize = 1 << 20;
 
-/// Bytes that a node takes with its place in the tables, and an entry of the cache.
+/// The size in bytes of a node, including its share of the tables, and of a cache entry.
 const NODE: usize = 36;
 const ENTRY: usize = 32;
 
-/// How many nodes there is room for in so many bytes, the cache included; no more than the most that diagrams may have.
+/// Returns the number of nodes that fit into `bytes`, the cache included; at most the maximum.
 pub fn nodes_in(bytes: usize) -> usize {
     let with_whole_cache = bytes.saturating_sub(CACHE * ENTRY) / NODE;
     // The cache has no more entries than there are nodes.
@@ -38,91 +38,93 @@ pub fn nodes_in(bytes: usize) -> usize {
     nodes.clamp(1 << 10, NODES)
 }
 
-/// What a variable of the diagrams stands for.
+/// The meaning of a variable of the diagrams.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Symbol {
-    /// A bit (7 is the most significant) of a byte of the packet as it came in, counted from its first one.
+    /// A bit (7 is the most significant) of a byte of the input packet, at an offset from its first byte.
     Input(i32, u8),
-    /// A bit of the length of the packet as it came in.
+    /// A bit of the length of the input packet.
     Length(u8),
-    /// A bit of what comes along with the packet ([`Side`](super::packet::Side)) as it came in.
+    /// A bit of a metadata byte ([`Side`](super::packet::Side)) of the input packet.
     Side(u8, u8),
-    /// A bit of the value of a function of which nothing is known but what it depends on.
+    /// A bit of the value of an uninterpreted function.
     Term(u32, u32),
 }
 
-/// A function that is applied, and to what.
+/// An uninterpreted function and its arguments.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Term {
-    /// Which function.
+    /// The name of the function.
     pub name: String,
-    /// Parts of its arguments that are known numbers: places, lengths.
+    /// The arguments that are known numbers: offsets, lengths.
     pub numbers: Vec<i64>,
-    /// Parts of its arguments that depend on the packet.
+    /// The arguments that depend on the packet.
     pub bits: Vec<Bit>,
 }
 
-/// The diagrams of one comparison, and what their variables mean.
+/// The diagrams of one comparison, and the meaning of their variables.
 pub struct Diagrams {
     manager: BCDDManagerRef,
     yes: Bit,
     no: Bit,
     symbols: RefCell<Symbols>,
-    /// Where lengths stand in the frame.
+    /// The offsets of length fields in the frame.
     lengths: RefCell<BTreeSet<i32>>,
-    /// The number of variables that are kept beside each one for a bit of the packet as it came in.
+    /// The number of variables reserved next to each variable for a bit of the input packet.
     remakings: Cell<u32>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,
-    /// So many nodes are many.
+    /// The number of nodes at which garbage collection starts.
     collect_at: Cell<usize>,
-    /// Where regions start in the frame.
+    /// The byte regions.
     regions: RefCell<Vec<Region>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
-    /// By checksum: where there is one way to write zero.
+    /// The condition that zero has a single representation, by checksum.
     settled: RefCell<HashMap<u32, u32>>,
     meter: Meter,
-    /// What elements look at of a packet beside its bytes, if that is known.
+    /// The metadata that elements look at, if known.
     looked_at: Option<BTreeSet<u8>>,
 }
 
 struct Region {
     start: Word,
-    /// Whether it may start at any place.
+    /// True if the region may start at any offset.
     is_anywhere: bool,
-    /// The first place of the frame at which it may start, for packets that have it.
+    /// The lowest offset of the frame at which the region may start, for packets that have it.
     least: i32,
 }
 
 #[derive(Default)]
 struct Symbols {
-    /// What each variable stands for, if it is for anything yet.
+    /// The meaning of each variable, if it is in use.
     variables: Vec<Option<Symbol>>,
-    /// Variables kept for functions, the next one last.
+    /// The variables reserved for functions, the next one last.
     spare: Vec<u32>,
-    /// By weight: variables kept for bits of functions that are lengths or places.
+    /// The variables reserved for bits of functions that are lengths or offsets, by weight.
     weighty: BTreeMap<u32, Vec<u32>>,
-    /// By byte of the packet as it came in and bit: variables kept for what functions make of it.
+    /// The variables reserved for values that functions make of a bit of the input packet, by offset of its
+    /// byte and by bit.
     remade: BTreeMap<(i32, u32), Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
-    /// By name: the first function that was asked for a value.
+    /// The first function that was asked for a value, by name.
     first: HashMap<String, u32>,
     list: Vec<Term>,
 }
 
 impl Symbols {
-    /// Whether no other function of this name has had a value. One question about it stands well in front of all
-    /// others; one for each of many kinds of packets would tell all their combinations apart.
+    /// True if no other function of this name has had a value. A single variable of a name is cheap at the
+    /// top of the order; one for each of many kinds of packets would make the diagrams distinguish all
+    /// their combinations.
     fn is_first(&mut self, term: u32) -> bool {
         let name = self.list.get(term as usize).map(|term| term.name.clone());
         *self.first.entry(name.unwrap_or_default()).or_insert(term) == term
     }
 }
 
-/// One way to make a question true: which variables are so or so. Others do not matter.
+/// A satisfying assignment: the values of some variables. The other variables are irrelevant.
 pub type Example = HashMap<Symbol, bool>;
 
 impl Default for Diagrams {
@@ -132,7 +134,7 @@ impl Default for Diagrams {
 }
 
 impl Diagrams {
-    /// With room for so many nodes.
+    /// Makes an empty set of diagrams with room for `nodes` nodes.
     pub fn new(nodes: usize) -> Diagrams {
         let manager = oxidd::bcdd::new_manager(nodes, CACHE.min(nodes), 1);
         let (yes, no) =
@@ -157,56 +159,56 @@ impl Diagrams {
         }
     }
 
-    /// Elements look at nothing else of a packet beside its bytes.
+    /// Declares the metadata that elements look at; they look at no other.
     #[must_use]
     pub fn looking_at(mut self, sides: BTreeSet<u8>) -> Diagrams {
         self.looked_at = Some(sides);
         self
     }
 
-    /// Whether any element looks at this of a packet.
+    /// True if any element looks at this metadata byte.
     pub fn is_looked_at(&self, side: u8) -> bool {
         self.looked_at.as_ref().is_none_or(|sides| sides.contains(&side))
     }
 
-    /// Whether there was no room for a diagram, or no time: nothing that was found out since then counts.
+    /// True if an operation ran out of memory or time: all results since then are invalid.
     pub fn exhausted(&self) -> bool {
         self.exhausted.get()
     }
 
-    /// From then on there is no time, as if there were no room; an operation is given up in the middle.
+    /// Sets a deadline. An operation after the deadline is aborted, and counts as out of memory.
     #[must_use]
     pub fn until(self, deadline: Option<Instant>) -> Diagrams {
         self.meter.set_deadline(deadline);
         self
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.manager.with_manager_shared(|manager| manager.approx_num_inner_nodes())
     }
 
-    /// How many nodes a diagram has.
+    /// Returns the number of nodes of a diagram.
     pub fn size(&self, bit: &Bit) -> usize {
         bit.node_count()
     }
 
-    /// Always so.
+    /// Returns the constant true.
     pub fn yes(&self) -> Bit {
         self.yes.clone()
     }
 
-    /// Never.
+    /// Returns the constant false.
     pub fn no(&self) -> Bit {
         self.no.clone()
     }
 
-    /// Always or never.
+    /// Returns a constant.
     pub fn constant(&self, value: bool) -> Bit {
         if value { self.yes() } else { self.no() }
     }
 
-    /// Whether the answer is the same for every packet, and which.
+    /// Returns the value if it is equal for every packet.
     pub fn known(&self, bit: &Bit) -> Option<bool> {
         if *bit == self.yes {
             Some(true)
@@ -217,13 +219,13 @@ impl Diagrams {
         }
     }
 
-    /// Whether no packet at all makes it true.
+    /// True if no packet satisfies the condition.
     pub fn is_never(&self, bit: &Bit) -> bool {
         *bit == self.no
     }
 
-    /// The result of an operation. Diagrams that nobody has any more are cleared away when they are many, and when
-    /// there is no room.
+    /// Returns the result of an operation. Unreferenced nodes are collected if there are many, and if there
+    /// is no room.
     fn checked(&self, operation: impl Fn(&Meter) -> Result<Bit, Stop>) -> Bit {
         if self.exhausted() {
             return self.no();
@@ -250,7 +252,8 @@ impl Diagrams {
         })
     }
 
-    /// Steps of all operations so far: what a proof costs, whatever the machine.
+    /// Returns the number of steps of all operations so far: the cost of a proof, independent of the
+    /// machine.
     pub fn steps(&self) -> u64 {
         self.meter.steps()
     }
@@ -260,32 +263,32 @@ impl Diagrams {
         self.collect_at.set((2 * self.nodes()).max(1 << 20));
     }
 
-    /// The opposite.
+    /// Returns the negation.
     pub fn not(&self, a: &Bit) -> Bit {
         self.checked(|_| a.not().map_err(|_| Stop::Full))
     }
 
-    /// Both.
+    /// Returns the conjunction.
     pub fn and(&self, a: &Bit, b: &Bit) -> Bit {
         self.checked(|meter| apply::and(meter, a, b))
     }
 
-    /// The first, but not the second.
+    /// Returns the conjunction of `a` and the negation of `b`.
     pub fn and_not(&self, a: &Bit, b: &Bit) -> Bit {
         self.and(a, &self.not(b))
     }
 
-    /// Either or both.
+    /// Returns the disjunction.
     pub fn or(&self, a: &Bit, b: &Bit) -> Bit {
         self.not(&self.and(&self.not(a), &self.not(b)))
     }
 
-    /// Only one of them.
+    /// Returns the exclusive or.
     pub fn xor(&self, a: &Bit, b: &Bit) -> Bit {
         self.checked(|meter| apply::xor(meter, a, b))
     }
 
-    /// `then` where `condition` holds, else `otherwise`.
+    /// Returns `then` where `condition` holds, else `otherwise`.
     pub fn choose(&self, condition: &Bit, then: &Bit, otherwise: &Bit) -> Bit {
         if then == otherwise {
             return then.clone();
@@ -293,8 +296,8 @@ impl Diagrams {
         self.checked(|meter| apply::choose(meter, condition, then, otherwise))
     }
 
-    /// The answers of `a` for packets of the condition; for others any that make the diagram small (the "restrict" of
-    /// Coudert and Madre).
+    /// Returns a function equal to `a` for packets of the condition; for other packets, its values are
+    /// chosen to make the diagram small (the "restrict" of Coudert and Madre).
     pub fn within(&self, a: &Bit, condition: &Bit) -> Bit {
         let small = self.restricted(a, condition, &mut HashMap::new());
         if self.size(&small) < self.size(a) { small } else { a.clone() }
@@ -337,17 +340,17 @@ impl Diagrams {
         bit
     }
 
-    /// Whether there are packets with both.
+    /// True if a packet satisfies both.
     pub fn overlap(&self, a: &Bit, b: &Bit) -> bool {
         !self.is_never(&self.and(a, b))
     }
 
-    /// All of them.
+    /// Returns the conjunction of all bits.
     pub fn all<'b>(&self, bits: impl IntoIterator<Item = &'b Bit>) -> Bit {
         bits.into_iter().fold(self.yes(), |all, bit| self.and(&all, bit))
     }
 
-    /// Where two rows of bits are the same. They have one length.
+    /// Returns the condition that two bit vectors of equal length are equal.
     pub fn equal<'b>(
         &self,
         a: impl IntoIterator<Item = &'b Bit>,
@@ -357,13 +360,13 @@ impl Diagrams {
         different.fold(self.yes(), |equal, (a, b)| self.and_not(&equal, &self.xor(a, b)))
     }
 
-    /// Where two rows of bits differ, bit by bit: where bits depend on many others, that any of them differs may have a
-    /// diagram that no memory holds.
+    /// Returns the condition for each pair of unequal bits of two vectors that the bits differ. If bits
+    /// depend on many others, the disjunction of these conditions may be too large for any memory.
     pub fn differences<'b>(&'b self, a: &'b [Bit], b: &'b [Bit]) -> impl Iterator<Item = Bit> + 'b {
         a.iter().zip(b).filter(|(a, b)| a != b).map(|(a, b)| self.xor(a, b))
     }
 
-    /// The variable of a symbol.
+    /// Returns the variable of a symbol.
     pub fn symbol(&self, symbol: Symbol) -> Bit {
         self.symbol_from(
             symbol,
@@ -373,7 +376,8 @@ impl Diagrams {
         )
     }
 
-    /// The same; values of functions may take kept variables.
+    /// Returns the variable of a symbol, like [`symbol`](Self::symbol); a value of a function takes a
+    /// reserved variable that `kept` returns.
     fn symbol_from(&self, symbol: Symbol, kept: impl FnOnce(&mut Symbols, u32) -> Option<u32>) -> Bit {
         let mut symbols = self.symbols.borrow_mut();
         if let Some(bit) = symbols.bits.get(&symbol) {
@@ -404,21 +408,22 @@ impl Diagrams {
         bit
     }
 
-    /// Keeps variables at this place of the order for values of functions, which are not known beforehand.
+    /// Reserves variables at this position of the order for values of functions, which are not known
+    /// beforehand.
     pub fn keep_for_functions(&self, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().spare.extend(numbers.rev());
     }
 
-    /// Keeps variables at this place of the order for bits of this weight of functions' values that are compared with
-    /// lengths.
+    /// Reserves variables at this position of the order for bits of this weight of functions' values that
+    /// are compared with lengths.
     pub fn keep_for_weight(&self, weight: u32, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().weighty.entry(weight).or_default().extend(numbers.rev());
     }
 
-    /// Keeps so many variables beside each one that is made from now on for a bit of the packet as it came in, for bytes that
-    /// functions make of it: rules look at these bytes as at those.
+    /// Reserves `n` variables next to each variable made from now on for a bit of the input packet. They are
+    /// for bytes that functions compute from that bit: rules compare these bytes like the original bytes.
     pub fn keep_for_remade(&self, n: u32) {
         self.remakings.set(n);
     }
@@ -429,12 +434,12 @@ impl Diagrams {
         numbers
     }
 
-    /// A byte of the packet as it came in.
+    /// Returns a byte of the input packet.
     pub fn input(&self, place: i32) -> Byte {
         std::array::from_fn(|bit| self.symbol(Symbol::Input(place, 7 - bit as u8)))
     }
 
-    /// The number of a function's value: equal terms have equal numbers.
+    /// Returns the number of a function's value: equal terms have equal numbers.
     pub fn term(&self, term: Term) -> u32 {
         let mut symbols = self.symbols.borrow_mut();
         let next = symbols.list.len() as u32;
@@ -446,14 +451,14 @@ impl Diagrams {
         next
     }
 
-    /// The bits of a function's value, most significant first.
+    /// Returns the bits of a function's value, most significant first.
     pub fn value(&self, term: Term, width: usize) -> Vec<Bit> {
         let number = self.term(term);
         (0..width).map(|bit| self.symbol(Symbol::Term(number, bit as u32))).collect()
     }
 
-    /// The same for bytes that are written at this place of the frame: where lengths stand there, their bits are kept beside
-    /// those that they are compared with.
+    /// Returns the bits of a function's value that is written at an offset of the frame. If a length field
+    /// is at that offset, the bits use variables next to the lengths that they are compared with.
     pub fn value_at(&self, term: Term, width: usize, place: i32) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let (byte, weight) = (place + (bit / 8) as i32, 7 - (bit % 8) as u32);
@@ -463,7 +468,7 @@ impl Diagrams {
         })
     }
 
-    /// A byte at this place of the frame that comes from a function which has written all bytes.
+    /// Returns a byte at an offset of the frame, of a packet whose bytes all come from a function.
     pub fn remade(&self, version: u32, place: i32) -> Byte {
         let term = Term { name: "byte".into(), numbers: vec![version.into(), place.into()], bits: vec![] };
         let number = self.term(term);
@@ -474,7 +479,8 @@ impl Diagrams {
         })
     }
 
-    /// The bits of a number in annotations, in the byte order of the machine, that lengths are added to.
+    /// Returns the bits of a number in annotations, in the byte order of the machine, that is added to
+    /// lengths.
     pub fn native_length(&self, term: Term, width: usize) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let byte = bit / 8;
@@ -483,7 +489,7 @@ impl Diagrams {
         })
     }
 
-    /// The bits of a function's value, each at a place that is kept for its weight, if it has one.
+    /// Returns the bits of a function's value, each with a variable reserved for its weight, if it has one.
     fn value_with(&self, term: Term, width: usize, weight: impl Fn(usize) -> Option<u32>) -> Vec<Bit> {
         let number = self.term(term);
         let bit = |bit: usize| match weight(bit) {
@@ -495,28 +501,29 @@ impl Diagrams {
         (0..width).map(bit).collect()
     }
 
-    /// Numbers of two bytes at these places of the frame are compared with lengths.
+    /// Declares offsets of two-byte numbers in the frame that are compared with lengths.
     pub fn set_lengths(&self, places: impl IntoIterator<Item = i32>) {
         self.lengths.borrow_mut().extend(places);
     }
 
-    /// The same for a value that is compared with lengths.
+    /// Returns the bits of a function's value that is compared with lengths.
     pub fn weighty(&self, term: Term, width: u32) -> Vec<Bit> {
         self.value_with(term, width as usize, |bit| Some(width - 1 - bit as u32))
     }
 
-    /// The term of a number.
+    /// Returns the term of a number.
     pub fn term_of(&self, number: u32) -> Term {
         self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
     }
 
-    /// The place at which a region starts that stands there in the frame, behind an IP header. In packets that have it, it
-    /// does not start before `least`.
+    /// Returns the offset of the byte region that starts at `start` in the frame, after an IP header. In
+    /// packets that have it, the region does not start before `least`.
     pub fn region_at(&self, start: Word, least: i32) -> i32 {
         self.region_of(Region { start, is_anywhere: false, least })
     }
 
-    /// The same for a region that may be anywhere, also in front of headers and behind the end.
+    /// Returns the offset of a byte region that may start at any offset, even before headers and after the
+    /// end of the packet.
     pub fn region_anywhere(&self, start: Word) -> i32 {
         self.region_of(Region { start, is_anywhere: true, least: i32::MIN })
     }
@@ -529,78 +536,80 @@ impl Diagrams {
             regions.push(region);
             return start_of(regions.len() - 1);
         };
-        // Elements may have marked it behind different headers.
+        // Elements may have marked the region after different headers.
         regions[number].least = regions[number].least.min(region.least);
         start_of(number)
     }
 
-    /// Where a region starts in the frame.
+    /// Returns the start of a byte region in the frame.
     pub fn region(&self, number: usize) -> Option<Word> {
         self.regions.borrow().get(number).map(|region| region.start.clone())
     }
 
-    /// Whether a region may start at any place.
+    /// True if a byte region may start at any offset.
     pub fn is_anywhere(&self, number: usize) -> bool {
         self.regions.borrow().get(number).is_some_and(|region| region.is_anywhere)
     }
 
-    /// The first place of the frame at which a region may start.
+    /// Returns the lowest offset of the frame at which a byte region may start.
     pub fn least_start(&self, number: usize) -> i32 {
         self.regions.borrow().get(number).map_or(i32::MIN, |region| region.least)
     }
 
-    /// How many regions there are.
+    /// Returns the number of byte regions.
     pub fn regions(&self) -> usize {
         self.regions.borrow().len()
     }
 
-    /// Whether headers have a place in the frame always, and cases are told apart for that.
+    /// True if headers always have numeric offsets in the frame, with one fork per offset.
     pub fn is_exact(&self) -> bool {
         self.exact.get()
     }
 
-    /// Places of headers are told apart.
+    /// Enables a fork for each offset of a header.
     #[must_use]
     pub fn exact(self) -> Diagrams {
         self.exact.set(true);
         self
     }
 
-    /// Notes that a byte may have been written under one name and read under another.
+    /// Records that a byte may have been written under one name and read under another.
     pub(super) fn note_overlap(&self) {
         self.overlap.set(true);
     }
 
-    /// Whether a byte may have been written under one name and read under another: what was found out does not
-    /// count.
+    /// True if a byte may have been written under one name and read under another: all results are invalid.
     pub fn overlap_found(&self) -> bool {
         self.overlap.get()
     }
 
-    /// Notes that checksums of 0000 and ffff were taken for one.
+    /// Records that checksums of 0000 and ffff were treated as equal.
     pub(super) fn note_one_zero(&self) {
         self.one_zero.set(true);
     }
 
-    /// Notes where there is one way to write zero in a checksum. The same one with two ways is taken for the same.
+    /// Records the condition that a checksum has a single representation of zero. Two different conditions
+    /// for one checksum are treated as equal, and that is recorded too.
     pub(super) fn note_settled(&self, checksum: u32, settled: u32) {
         if *self.settled.borrow_mut().entry(checksum).or_insert(settled) != settled {
             self.note_one_zero();
         }
     }
 
-    /// Whether checksums of 0000 and ffff were taken for one: they count the same in a sum, but are different bytes.
+    /// True if checksums of 0000 and ffff were treated as equal: they are equal in a sum, but are different
+    /// bytes.
     pub fn takes_zeros_for_one(&self) -> bool {
         self.one_zero.get()
     }
 
-    /// The values of all variables for one packet.
+    /// Returns the values of all variables for one packet.
     pub fn values(&self, value: &dyn Fn(&Symbol) -> bool) -> Vec<bool> {
         let symbols = self.symbols.borrow();
         symbols.variables.iter().map(|symbol| symbol.as_ref().is_some_and(value)).collect()
     }
 
-    /// Values of all variables that make it true, if there are any; `any` chooses where both would do.
+    /// Returns an assignment of all variables that satisfies `bit`, if there is one; `any` chooses
+    /// irrelevant values.
     pub fn witness(&self, bit: &Bit, any: &mut dyn FnMut() -> bool) -> Option<Vec<bool>> {
         let choices = bit.pick_cube(|_, _, _| any())?;
         Some(
@@ -615,12 +624,12 @@ impl Diagrams {
         )
     }
 
-    /// Whether it is true for these values of all variables.
+    /// Returns the value of `bit` for an assignment of all variables.
     pub fn is_true(&self, bit: &Bit, values: &[bool]) -> bool {
         bit.eval(values.iter().enumerate().map(|(number, &value)| (number as u32, value)))
     }
 
-    /// One way to make it true, if there is any.
+    /// Returns a satisfying assignment, if there is one.
     pub fn example(&self, bit: &Bit) -> Option<Example> {
         let choices = bit.pick_cube(|_, _, _| false)?;
         let symbols = self.symbols.borrow();
@@ -633,9 +642,9 @@ impl Diagrams {
         Some(chosen.filter_map(|(value, symbol)| Some((symbol.clone()?, decided(value)?))).collect())
     }
 
-    /// Which share of all values of the variables makes it true, from 0 to 1.
+    /// Returns the share of all assignments that satisfy `bit`, from 0 to 1.
     pub fn share(&self, bit: &Bit) -> f64 {
-        // Each level halves what goes either way; shared parts are worked out once.
+        // Each level halves the share of either branch; results for shared nodes are cached.
         fn walk(bit: &Bit, no: &Bit, yes: &Bit, known: &mut HashMap<Bit, f64>) -> f64 {
             if bit == no {
                 return 0.0;
@@ -655,7 +664,7 @@ impl Diagrams {
     }
 }
 
-/// The place in the order of the first variable that a diagram asks for, if it asks for any.
+/// Returns the level of a diagram's first variable, if it has any.
 fn level(bit: &Bit) -> Option<LevelNo> {
     bit.with_manager_shared(|manager, edge| match manager.get_node(edge) {
         Node::Inner(node) => Some(node.level()),

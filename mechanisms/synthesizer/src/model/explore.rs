@@ -1,4 +1,4 @@
-//! All packets at once through a chain.
+//! The worklist algorithm: all packets at once through a chain.
 
 use std::collections::BTreeMap;
 
@@ -12,101 +12,103 @@ use super::step::{To, Unit, remembers};
 use super::streams::Streams;
 use super::turns::{Turned, Turns, Way};
 
-/// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
-/// packets go round, so that more of them tell nothing.
+/// The number of visits to an element on a loop whose outcome depends on all earlier packets. Those packets
+/// are unknown while packets are on the loop, so further visits give no information.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
-/// Different packets at one place beyond which those that are laid out alike are joined if nothing is forgotten by that.
+/// The number of distinct packets at one input from which on packets of equal layout are merged, if the
+/// merge loses nothing.
 const MOST_APART: usize = 24;
 
-/// The same for those of which something is forgotten: how their checksums came about. What is forgotten depends on which
-/// packets come together first, so that it may be different in chains that do the same.
+/// The number of distinct packets at one input from which on packets of equal layout are merged although
+/// the merge loses the history of their checksums. The loss depends on which packets meet first, so it may
+/// differ between chains that do the same.
 const MOST_KNOWN: usize = 200;
 
-/// Packets of one layout at some place, and for which packets that came in they are there.
+/// Packets of one layout at some input, with their path condition.
 #[derive(Clone)]
 pub struct Arrival {
-    /// Which packets that came in.
+    /// The condition on the input packets.
     pub condition: Bit,
-    /// What they have become.
+    /// The packet, as a function of the input packet.
     pub packet: Packet,
-    /// Where others that come of the same ones have gone another way.
+    /// The branches taken where other packets from the same input packets took different branches.
     pub turns: Turns,
 }
 
-/// Where packets ended.
+/// The end of a path: packets that an element drops.
 pub struct Dropped {
     /// The element.
     pub node: usize,
-    /// Its reason.
+    /// The drop reason.
     pub reason: DropReason,
-    /// Whether nothing is known of these packets.
+    /// True if nothing is known of these packets.
     pub lost: bool,
-    /// Which packets that came in.
+    /// The condition on the input packets.
     pub condition: Bit,
 }
 
-/// Packets that an element made from those that came in.
+/// Packets that an element makes from input packets.
 pub struct Made {
     /// The element.
     pub node: usize,
-    /// The output by which they leave.
+    /// The output by which the packets leave.
     pub output: usize,
-    /// What they are.
+    /// The name of the emission in the declaration.
     pub name: &'static str,
-    /// What is known of each of them: how they start.
+    /// The known part of each packet: its layout at the start.
     pub start: Packet,
-    /// For which packets that came in, and what they are made from.
+    /// The condition on the input packets, and the function that makes the packets.
     pub arrival: Arrival,
 }
 
-/// What becomes of all packets that come in at one place.
+/// The exit states of all packets that start at one input.
 #[derive(Default)]
 pub struct Ends {
-    /// By element: packets that leave the chain there.
+    /// Packets that leave the chain, by element.
     pub out: BTreeMap<usize, Vec<Arrival>>,
-    /// Packets that end.
+    /// Packets that are dropped.
     pub dropped: Vec<Dropped>,
-    /// Packets that elements make. They are not followed; whoever asks follows them from where they start.
+    /// Packets that elements make. They are not followed; the caller starts a new exploration for them.
     pub made: Vec<Made>,
-    /// By element: what arrives there, as a number, where its state depends on that; and which packets that are.
+    /// By stateful element: the number of the stream that arrives there, and the packets of the stream.
     pub streams: BTreeMap<usize, (u32, Vec<Turned>)>,
-    /// Packets that came round to the same place too often to be followed any further, by where they came to.
+    /// Packets on a loop that exceeded the permitted number of visits, by the input where they stopped.
     pub round: BTreeMap<Port, Vec<Arrival>>,
-    /// Packets that came to circles on which they were not followed, by circle and element.
+    /// Packets that entered loops excluded from the exploration, by loop and element.
     pub circles: BTreeMap<usize, BTreeMap<usize, Waiting>>,
-    /// Queues that were taken as never full.
+    /// Queues that were assumed never to be full.
     pub queues: Vec<usize>,
-    /// For which packets that came in each element sees one, by element and input.
+    /// The condition on the input packets for which an element receives a packet, by element and input.
     pub seen: BTreeMap<Port, Bit>,
 }
 
-/// The packets that an element makes and of which only the first header is known, as they start. What comes along may be
-/// anything.
+/// Returns the packet that an element makes, if only its first header is known. Its annotations are
+/// arbitrary.
 pub fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
     Packet::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 
-/// What is taken for granted while packets are followed.
+/// The assumptions of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Premises<'p> {
-    /// Different for chains that are compared.
+    /// A number that differs between chains that are compared.
     pub salt: i64,
-    /// Whether queues always have room.
+    /// True if queues always have room.
     pub room: bool,
-    /// How often packets are followed to the same element; on a circle they come again and again.
+    /// The number of visits to one element; on a loop, packets arrive repeatedly.
     pub rounds: usize,
-    /// By element: the circle that it is on, if packets are not to be followed there.
+    /// The loop of each element, if packets are not to be followed on that loop.
     pub circles: &'p [Option<usize>],
-    /// The order of the others.
+    /// The order of the elements that are not on such loops.
     pub order: &'p Order,
 }
 
 /// Packets that wait at an element, by input.
 pub type Waiting = BTreeMap<usize, Vec<Arrival>>;
 
-/// Lets packets start at some inputs and follows them to their ends. `watch` sees what comes to each element. `streams` are
-/// those of all chains to which these packets come.
+/// Starts packets at some inputs and follows them to their ends. `watch` is called with the packets that
+/// arrive at each element. `streams` has the streams of all chains that these packets start in.
 pub fn explore(
     d: &Diagrams,
     chain: &Chain,
@@ -130,7 +132,7 @@ pub fn explore(
         arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), turns });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
-    // By element, reason and whether nothing is known of them: the place of packets that end among all.
+    // The index in `ends.dropped`, by element, reason, and whether the packets are unknown.
     let mut dropped: BTreeMap<(usize, DropReason, bool), usize> = BTreeMap::new();
     streams.begin();
     while let Some(((_, node), inputs)) = waiting.pop_first() {
@@ -177,7 +179,7 @@ pub fn explore(
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
         for (place, (input, Arrival { condition, packet, turns })) in arrivals.enumerate() {
-            // Copies come one behind the other, and do not share their fate.
+            // Copies arrive one after the other, and can have different fates.
             let place = if copies { place } else { 0 };
             let number = stream.map_or(0, |(stream, _)| {
                 let numbers = vec![stream.into(), place as i64];
@@ -234,7 +236,8 @@ pub fn explore(
     ends
 }
 
-/// True for link, network and transport header if an exit looks at anything that depends on whether and where it was marked.
+/// True for link, network and transport header if an exit looks at a field that depends on the header's
+/// mark.
 fn seen_marks(exit: &Effects) -> [bool; 3] {
     let fields = exit.reads().into_iter().chain(exit.observes.iter().cloned());
     let bases: Vec<Base> = fields
@@ -246,25 +249,26 @@ fn seen_marks(exit: &Effects) -> [bool; 3] {
     [Base::Mac, Base::Network, Base::Transport].map(|base| bases.contains(&base))
 }
 
-/// Adds packets to others at the same place. Equal packets become one, and others too where they are laid out alike and
-/// there are many: bits that depend on which one it was make large diagrams of the conditions.
+/// Adds packets to the others at the same input. Equal packets are merged. If there are many, packets of
+/// equal layout are merged too, although bits that depend on which of the packets it was enlarge the
+/// diagrams of conditions.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
     join_as(d, arrivals, new, Joined::among(arrivals.len()));
 }
 
-/// Which packets at one place are joined.
+/// The criterion by which packets at one input are merged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
-    /// Those that are equal.
+    /// Only equal packets.
     Equal,
-    /// Those that are laid out alike, if nothing is forgotten by that.
+    /// Packets of equal layout, if the merge loses nothing.
     Alike,
-    /// All that are laid out alike.
+    /// All packets of equal layout.
     All,
 }
 
 impl Joined {
-    /// Among so many.
+    /// Returns the criterion for this number of packets.
     fn among(packets: usize) -> Joined {
         match packets {
             0..MOST_APART => Joined::Equal,
@@ -274,9 +278,9 @@ impl Joined {
     }
 }
 
-/// What leaves an element, by where to. Where there are many packets for one place (a route table has one for each
-/// gateway), halves of them are put together before the whole: merged one by one, each would meet all that were
-/// merged before it.
+/// Groups the packets that leave an element by destination. Many packets for one destination (a route table
+/// has one for each gateway) are merged by recursive halving: merged one by one, each packet would be
+/// compared with all merged before.
 fn gather(d: &Diagrams, leaving: Vec<(To, Arrival)>) -> Vec<(To, Arrival)> {
     let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
     let mut numbers: BTreeMap<To, usize> = BTreeMap::new();
@@ -310,7 +314,7 @@ fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>, joined: Joined) -> Vec<Arriv
 fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Joined) {
     let releases = joined == Joined::All;
     for arrival in arrivals.iter_mut() {
-        // Two packets for one that came in stay two.
+        // Two packets from one input packet stay two.
         let stays = joined == Joined::Equal && arrival.packet != new.packet || arrival.turns != new.turns;
         if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
@@ -334,7 +338,7 @@ mod tests {
     fn many_packets_for_one_place_become_one() {
         let d = Diagrams::new(1 << 20);
         let place = d.input(0);
-        // By the value of their first byte, packets come along with a byte of their own; two of them end elsewhere.
+        // Each value of the first byte has a packet with contents of its own; two of them go elsewhere.
         let leaving = |to: fn(u8) -> To| -> Vec<(To, Arrival)> {
             let one = |value: u8| {
                 let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
@@ -345,7 +349,7 @@ mod tests {
         };
         let gathered = gather(&d, leaving(|value| To::Output(usize::from(value % 30 == 7))));
         let places: Vec<To> = gathered.iter().map(|(to, _)| *to).collect();
-        // The two are few enough to stay apart.
+        // Two packets are too few to be merged.
         assert_eq!(places, [To::Output(0), To::Output(1), To::Output(1)]);
         let (_, all) = &gathered[0];
         for value in (0..60u8).filter(|value| value % 30 != 7) {
@@ -355,7 +359,7 @@ mod tests {
             let values = byte.values(&d, &is, 4).unwrap();
             assert_eq!(values.iter().map(|(byte, _)| *byte).collect::<Vec<_>>(), [i64::from(value ^ 0x5a)]);
         }
-        // What ends is only counted.
+        // Dropped packets are only counted.
         assert_eq!(gather(&d, leaving(|_| To::Drop(DropReason::NoRoute))).len(), 60);
     }
 }

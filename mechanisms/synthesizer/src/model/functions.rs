@@ -1,10 +1,9 @@
-//! Functions of which nothing is known but what they are applied to, as numbers: choices, lengths, packets that an element
-//! makes.
+//! Uninterpreted functions, as numbers: choices, lengths, packets that an element makes.
 //!
-//! A number stands for one value for each packet that came in. So the same number may be that of a function applied to one
-//! thing for some packets and to something else for others: for packets of which there are two applications, these have to
-//! be to the same. It does not matter then in which parts packets come, in one chain and in another one, nor what they would
-//! be if they were other packets than those that come. And the fewer numbers there are, the smaller are diagrams.
+//! A number represents one value for each input packet. Two applications of a function can share a number
+//! although their arguments differ, as long as the arguments are equal for each input packet that belongs
+//! to both. The result therefore does not depend on how the paths of a chain partition the input packets,
+//! nor on values for packets that no path contains. Sharing numbers also keeps diagrams small.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,26 +13,26 @@ use element::effects::Field;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
 
-/// Those that are applied to packets that start at one place, in all chains that are compared.
+/// The function applications for packets that start at one input, in all chains that are compared.
 #[derive(Default)]
 pub struct Functions {
-    /// By the function, to which no bits belong.
+    /// The applications by function. The key term has no bits.
     known: RefCell<HashMap<Term, Vec<Applied>>>,
 }
 
-/// What one number stands for.
+/// The application that a number represents.
 struct Applied {
-    /// What the function looks at.
+    /// The fields that the function reads.
     reads: Vec<Field>,
-    /// For which packets that came in.
+    /// The condition on the input packets for which the function is applied.
     condition: Bit,
-    /// What these have become where the function is applied.
+    /// The symbolic packets that the function is applied to, each with its condition.
     to: Vec<(Bit, Packet)>,
 }
 
 impl Functions {
-    /// The value of a function that looks at these fields of a packet, for packets of a condition; of the network header
-    /// perhaps only as far as it reaches.
+    /// Returns the value of a function that reads `reads` of a packet, for packets of a condition. If
+    /// `in_header` is true, fields of the network header count only as far as the header reaches.
     pub fn value(
         &self,
         d: &Diagrams,
@@ -45,7 +44,7 @@ impl Functions {
     ) -> Term {
         let mut known = self.known.borrow_mut();
         let all = known.entry(function.clone()).or_default();
-        // One that is already applied to some of these packets goes before one that is free.
+        // Numbers already in use for some of these packets are tried first.
         let meets = |applied: &Applied| d.overlap(&applied.condition, condition);
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|&number| !meets(&all[number]));
@@ -62,7 +61,8 @@ impl Functions {
 }
 
 impl Applied {
-    /// Whether it is applied to the same wherever it is already applied to packets of the condition.
+    /// True if the arguments agree for every packet of the condition that the function is already applied
+    /// to.
     fn agrees(
         &self,
         d: &Diagrams,

@@ -1,13 +1,16 @@
-//! The abstract representation of a chain (SNF paper, section "Abstract service chain representation").
+//! Symbolic execution of a chain: its abstract representation (SNF paper, section "Abstract service chain
+//! representation").
 //!
-//! A flat configuration becomes a graph of elements with their declarations ([`chain`]). A packet becomes a vector
-//! of questions ([`packet`]): each bit of it is a decision diagram ([`diagrams`]) over the bits of the packet that
-//! came in. An element's cases are applied to it ([`step`]); what they leave is a packet again, with the packets
-//! for which it stands as a diagram: the paper's traffic class and operation. [`explore`] does that for a whole
-//! chain, and joins classes where they come together.
+//! A flat configuration becomes a graph of elements with their declarations ([`chain`]). A symbolic packet
+//! ([`packet`]) is a vector of Boolean functions: each bit is a decision diagram ([`diagrams`]) over the
+//! bits of the input packet. The transfer function of an element ([`step`]) applies the element's cases to
+//! a symbolic packet. The result is a symbolic packet again, with its path condition as a diagram: the
+//! paper's traffic class and operation. [`explore`] runs the transfer functions over a whole chain, and
+//! joins classes that meet at one element.
 //!
-//! What a declaration leaves open is a function of what it depends on: equal functions of equal values are equal,
-//! and nothing else is known of them ([`functions`]). Checksums are kept as what they account for ([`sums`]).
+//! A value that a declaration leaves open is an uninterpreted function of the fields that it depends on:
+//! equal functions of equal arguments are equal, and nothing else is known of them ([`functions`]). A
+//! checksum is represented by the words that it accounts for ([`sums`]).
 
 mod apply;
 pub mod chain;

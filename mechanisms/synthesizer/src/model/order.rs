@@ -1,13 +1,15 @@
-//! In which order the variables of diagrams stand.
+//! The order of the variables of decision diagrams.
 //!
-//! The order decides how large diagrams grow. A question about a few bits costs little in front of the diagram of a rule
-//! set, and much behind it, where each of its paths ends in a copy. So what other elements ask comes first: values of
-//! functions, packet type, time to live, lengths. What rules ask about follows. Among that, protocol and destination port
-//! before the addresses make diagrams of rule sets up to ten times smaller (those of ClassBench's `fw1`).
+//! The order decides how large diagrams grow. A question about a few bits is cheap above the diagram of a
+//! rule set, and expensive below it, where each path of the rule set ends in a copy of the question.
+//! Therefore the variables of other elements come first: values of functions, packet type, time to live,
+//! lengths. The fields of rules follow. Among them, protocol and destination port before the addresses make
+//! diagrams of rule sets up to ten times smaller (rule sets `fw1` of ClassBench).
 //!
-//! What is compared with each other stands side by side: the length of the packet and those that headers tell. What
-//! decides where a header is stands with the lengths if headers have regions of their own, because only questions for
-//! missing bytes depend on it; before everything else if cases are told apart.
+//! Quantities that are compared with each other are adjacent: the packet's length and the length fields of
+//! headers. The variables that decide the offset of a header follow the lengths if headers have byte
+//! regions of their own, because only checks for missing bytes depend on them. They precede everything else
+//! if the execution forks for each offset.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,14 +23,16 @@ use super::diagrams::{Diagrams, Symbol};
 use super::packet::{KIND, LENGTH_BITS, Side};
 use super::places::{ANYWHERE_BITS, ETHERNET, behind_ipv4, start_of};
 
-/// Variables kept for values of functions; further ones stand last.
+/// The number of variables reserved for values of functions; further variables are last in the order.
 const FUNCTIONS: u32 = 64;
 
-/// Variables kept for places of headers that only an element knows: so many for each element, and in all.
+/// The number of variables reserved for header offsets that only an element knows: per element, and in
+/// total.
 const PLACES_EACH: u32 = 2;
 const MOST_PLACES: u32 = 16;
 
-/// Variables kept beside each bit of the packet as it came in, for what functions make of it.
+/// The number of variables reserved next to each bit of the input packet, for values that functions make of
+/// the bit.
 const MOST_REMAKINGS: u32 = 8;
 
 /// The offset of the time to live in an IP header.
@@ -37,12 +41,13 @@ const TTL: i32 = 8;
 /// The offset of an IPv4 packet's length in its header.
 const TOTAL_LENGTH: i32 = 2;
 
-/// The byte with this weight of a number of four bytes in annotations.
+/// Returns the metadata byte with this weight of a four-byte number in annotations.
 fn native(offset: usize, weight: u8) -> Side {
     offset as Side + if cfg!(target_endian = "little") { weight } else { 3 - weight }
 }
 
-/// Where IP headers start in packets as they come into a chain or are made there, that of Ethernet if nothing says so.
+/// Returns the offsets of IP headers in packets of sources and in emitted packets; the offset in an
+/// Ethernet frame if no declaration has one.
 fn networks(chains: &[&Chain]) -> Vec<i32> {
     let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in chains.iter().flat_map(|chain| &chain.nodes) {
@@ -61,7 +66,7 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
             }
         }
     }
-    // A header at the start of what is left is one behind what was stripped.
+    // A header at the start of the rest follows the stripped bytes.
     if marked.remove(&0) {
         marked.extend(if stripped.is_empty() { BTreeSet::from([0]) } else { stripped });
     }
@@ -73,7 +78,7 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
     networks
 }
 
-/// Where an action says that the IP header is.
+/// Returns the offset of the IP header that an action marks.
 fn marks_network(action: &Action) -> Option<i32> {
     match action {
         Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) if !bytes.is_empty() => {
@@ -83,8 +88,8 @@ fn marks_network(action: &Action) -> Option<i32> {
     }
 }
 
-/// How many places of headers that only an element knows variables are kept for: several for each such element, because
-/// different packets may come to it.
+/// Returns the number of variables to reserve for header offsets that only an element knows: several per
+/// element, because different packets may arrive there.
 fn unknown_places(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let is_unknown = |action: &&Action| {
@@ -94,7 +99,7 @@ fn unknown_places(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
-/// How many functions' values that may have lengths in them variables are kept for.
+/// Returns the number of variables to reserve for values of functions that may contain lengths.
 fn unknown_lengths(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let is_unknown = |action: &&Action| match action {
@@ -108,7 +113,8 @@ fn unknown_lengths(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
-/// The number of variables kept beside each bit of the packet as it came in, for packets of which a function writes all bytes.
+/// Returns the number of variables to reserve next to each bit of the input packet, for packets whose bytes
+/// a function writes completely.
 fn remakings(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let writes_all = |action: &&Action| matches!(action, Action::Resize(_) | Action::Set(Field::Payload, _));
@@ -116,7 +122,7 @@ fn remakings(chains: &[&Chain]) -> u32 {
     (remakings * PLACES_EACH).min(MOST_REMAKINGS)
 }
 
-/// Where numbers of two bytes stand in IP headers that are compared with lengths.
+/// Returns the offsets, in IP headers, of two-byte numbers that are compared with lengths.
 fn lengths(chains: &[&Chain]) -> BTreeSet<i32> {
     let mut lengths = BTreeSet::from([TOTAL_LENGTH]);
     for case in chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases) {
@@ -130,7 +136,7 @@ fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
         let told = number.terms.iter().map(|(_, field, _)| field);
         let offset = told.filter_map(|field| match *field {
             Field::Bytes { base: Base::Network, offset, length: 2 } => Some(offset),
-            // Before the header is marked it is counted from the start.
+            // Before the header is marked, the field is counted from the packet's start.
             Field::Bytes { base: Base::Data, offset, length: 2 } => {
                 Some(offset - case.actions.iter().find_map(marks_network)?)
             }
@@ -148,20 +154,20 @@ fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
     }
 }
 
-/// Makes the usual variables, for chains that are to be looked at together.
+/// Makes the usual variables, for chains that are analyzed together.
 pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     let networks = networks(chains);
     let lengths = lengths(chains);
     let lengths: Vec<i32> =
         networks.iter().flat_map(|network| lengths.iter().map(move |length| network + length)).collect();
-    // What is a length of one header may be something else of another one: lengths go before.
+    // A byte that is a length in one header may be another field of another header: lengths come first.
     let is_length = |place: i32| lengths.iter().any(|length| (0..2).contains(&(place - length)));
     let early = |place: i32| {
         if place >= 0 && !is_length(place) {
             d.input(place);
         }
     };
-    // The header behind is in a region that is made below.
+    // The transport header is in a byte region that is made below.
     let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
     d.keep_for_functions(FUNCTIONS);
     d.keep_for_remade(remakings(chains));
@@ -179,11 +185,11 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for bit in (0..LENGTH_BITS).rev() {
         d.keep_for_weight(bit.into(), weights);
         if bit == 5 {
-            // An IP header has up to 60 bytes, so that its length counts from here on.
+            // An IP header has up to 60 bytes, so its length matters from this bit on.
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));
-        // Elements that cut packets add up what they cut off.
+        // Elements that truncate packets add up the number of removed bytes.
         d.symbol(Symbol::Side(native(Annotations::EXTRA_LENGTH, bit / 8), bit % 8));
         for &length in &lengths {
             match bit {
@@ -193,7 +199,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             };
         }
         for region in 0..networks.len() {
-            // That of UDP.
+            // The length field of UDP.
             match bit {
                 8..16 => d.symbol(Symbol::Input(transport(region) + 4, bit - 8)),
                 0..8 => d.symbol(Symbol::Input(transport(region) + 5, bit)),
@@ -204,7 +210,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for &network in &networks {
         (network - 2..network).for_each(early);
     }
-    // Protocol and fragment offset, without which there are no ports; then what rules name most exactly last.
+    // Protocol and fragment offset decide if there are ports; the fields with the most specific rules come
+    // last.
     let fields: [&dyn Fn(usize) -> Range<i32>; 6] = [
         &|region| networks[region] + 9..networks[region] + 10,
         &|region| networks[region] + 6..networks[region] + 8,

@@ -1,8 +1,9 @@
-//! A packet whose bytes are questions: what stands where, as far as it follows from the packet that came in.
+//! A symbolic packet: the contents of each byte, as Boolean functions of the input packet.
 //!
-//! Places are counted from the first byte of the packet as it came in, so that stripped bytes keep their place and
-//! headers put in front have negative ones. Where the packet starts and where its headers are is always a number;
-//! where that depends on the packet (the length of an IP header), the cases are told apart before.
+//! Offsets are counted from the first byte of the input packet, so that stripped bytes keep their offsets
+//! and prepended headers have negative offsets. The start of the packet and the offsets of its headers are
+//! always numbers. Where they depend on the packet (the length of an IP header), the symbolic execution
+//! forks first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -17,17 +18,18 @@ use super::places::{IPV4_HEADER, anywhere, behind_ipv4, in_region, is_anywhere, 
 use super::sums::{Sum, SumKey};
 use super::word::{Word, bits_in};
 
-/// What comes along with a packet, as numbered bytes: Click's 48 annotation bytes, then these.
+/// The index of a metadata byte of a packet: Click's 48 annotation bytes, then the bytes below.
 pub type Side = u8;
 
-/// First of eight bytes of the time stamp.
+/// The first of the eight bytes of the time stamp.
 pub const TIME: Side = 48;
 /// The packet type.
 pub const KIND: Side = 56;
 /// The number of the input or device.
 pub const INPUT: Side = 57;
 
-/// Where a field stands that is no part of the bytes: the first one, and how many.
+/// Returns the first metadata byte of a field and the number of bytes; `None` for fields that are not
+/// metadata.
 pub fn sides_of(field: &Field) -> Option<(Side, Side)> {
     Some(match *field {
         Field::Annotation { offset, length } => (offset, length),
@@ -38,45 +40,46 @@ pub fn sides_of(field: &Field) -> Option<(Side, Side)> {
     })
 }
 
-/// Places in a packet's first slot, where headers are marked.
+/// Offsets in a packet's first slot, in which headers can be marked.
 const SLOT: RangeInclusive<i32> = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
 
-/// Bits of a length.
+/// The number of bits of a length.
 pub const LENGTH_BITS: u8 = 18;
 
-/// The packet at some place of a chain.
+/// The packet at one point of a chain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it starts.
+    /// The offset at which the packet starts.
     pub start: i32,
-    /// Where its link, network and transport header start.
+    /// The offsets at which the packet's link, network and transport header start.
     pub headers: [Option<i32>; 3],
-    /// Where it ends.
+    /// The offset at which the packet ends.
     pub end: Word,
-    /// The first byte that has ever been part of it.
+    /// The offset of the first byte that has ever been part of the packet.
     own: i32,
-    /// Bytes that were written.
+    /// The bytes that were written, by offset.
     bytes: BTreeMap<i32, Byte>,
-    /// What was written of what comes along.
+    /// The metadata bytes that were written.
     side: BTreeMap<Side, Byte>,
-    /// Checksums that somebody keeps right, or has computed.
+    /// The checksums that an element has computed or maintains.
     pub(crate) sums: BTreeMap<SumKey, Sum>,
-    /// The function that all other bytes come from, if somebody has written at unknown places.
+    /// The function that produces all unwritten bytes, if an element has written at unknown offsets.
     version: Option<u32>,
-    /// The function that gives this packet, if nothing else is known of it.
+    /// The function that produces the packet, if nothing else is known of it.
     pub lost: Option<u32>,
 }
 
-/// The value of a field, and where there is one.
+/// The value of a field, and the condition that the packet has the field.
 pub struct FieldValue {
-    /// Most significant bit first.
+    /// The bits, most significant first.
     pub bits: Vec<Bit>,
-    /// Whether the packet has the field.
+    /// The condition that the packet has the field.
     pub there: Bit,
 }
 
 impl Packet {
-    /// A packet as a source gives it: any bytes, any length, no annotations. `headers` are where its headers start.
+    /// Returns a packet from a source: any bytes, any length, no annotations. `headers` has the offsets of
+    /// its headers.
     pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> Packet {
         let length: Vec<Bit> = (0..LENGTH_BITS).rev().map(|bit| d.symbol(Symbol::Length(bit))).collect();
         Packet {
@@ -92,7 +95,7 @@ impl Packet {
         }
     }
 
-    /// A packet of which all is known.
+    /// Returns a packet with known contents.
     pub fn known(d: &Diagrams, bytes: &[u8], headers: [Option<i32>; 3], side: &[u8]) -> Packet {
         let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
         Packet {
@@ -103,7 +106,7 @@ impl Packet {
         }
     }
 
-    /// The same with annotations that may be anything.
+    /// Returns the packet with arbitrary annotations.
     #[must_use]
     pub fn with_any_annotations(mut self, d: &Diagrams) -> Packet {
         for side in 0..TIME {
@@ -113,8 +116,8 @@ impl Packet {
         self
     }
 
-    /// Any packet that is laid out like this one: its headers are as far from its start. `None` if nothing is known of
-    /// that.
+    /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from
+    /// its start. `None` if the layout is unknown.
     pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
         let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
         if self.lost.is_some() || in_region(self.start) || is_odd {
@@ -124,31 +127,31 @@ impl Packet {
         if self.headers[2].is_some_and(in_region) {
             headers[2] = Some(match headers[1] {
                 Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
-                // In each of these packets it is somewhere else.
+                // The offset differs from packet to packet.
                 network => {
                     let usual = Word::constant(d, i64::from(network.unwrap_or(0) + IPV4_HEADER));
                     anywhere(d, &usual, Term { name: "where a header is".into(), ..Term::default() })
                 }
             });
         }
-        // What was stripped from it is in front of it, and may be anything too.
+        // Bytes stripped earlier are before the start, and may be arbitrary too.
         let any = Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
         Some(any.with_any_annotations(d))
     }
 
-    /// Whether its transport header is where its IP header says, which may say something else by now.
+    /// True if the transport header is at the offset that the IP header's present length field gives.
     fn is_behind_ipv4(&self, d: &Diagrams) -> bool {
         let [_, Some(network), Some(transport)] = self.headers else { return false };
         let length = Word::from_bits(d, &self.byte(d, network)[4..]).times(d, 4);
         !is_anywhere(d, transport) && length.plus(d, &real(d, network)) == real(d, transport)
     }
 
-    /// A packet of which nothing is known but the function that it comes from.
+    /// Returns a packet of which only the producing function is known.
     pub fn lost(d: &Diagrams, term: u32) -> Packet {
         Packet { lost: Some(term), ..Packet::incoming(d, [None; 3]) }
     }
 
-    /// Where a header starts.
+    /// Returns the offset at which a header starts.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
@@ -158,7 +161,7 @@ impl Packet {
         }
     }
 
-    /// Marks a header. Outside of the packet's first slot it counts as not marked.
+    /// Marks a header. A header outside of the packet's first slot counts as not marked.
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
         let place = place.filter(|place| in_region(*place) || SLOT.contains(place));
         match base {
@@ -169,22 +172,22 @@ impl Packet {
         }
     }
 
-    /// Its length.
+    /// Returns the length of the packet.
     pub fn length(&self, d: &Diagrams) -> Word {
         self.end.minus(d, &real(d, self.start))
     }
 
-    /// Whether it starts inside of its slot, which has only so much room in front of what came in.
+    /// True if the packet starts inside of its slot, whose headroom is limited.
     pub fn has_room_in_front(&self) -> bool {
         self.start >= -(HEADROOM as i32)
     }
 
-    /// Where the packet reaches at least to a place.
+    /// Returns the condition that the packet extends at least to an offset.
     pub fn reaches(&self, d: &Diagrams, place: i32) -> Bit {
         real(d, place).at_most(d, &self.end)
     }
 
-    /// A byte that nobody has written.
+    /// Returns the value of a byte that no element has written.
     pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
         match self.version {
             None => d.input(place),
@@ -192,19 +195,21 @@ impl Packet {
         }
     }
 
-    /// A byte.
+    /// Returns a byte.
     pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
         self.watch(d, place, None);
         self.named(d, place)
     }
 
-    /// A byte of an IP header that starts `at` a place, for packets whose header reaches there; for others any.
+    /// Returns a byte of an IP header that starts at offset `at`, for packets whose header extends to the
+    /// byte; for others any value.
     pub(super) fn header_byte(&self, d: &Diagrams, at: i32, place: i32) -> Byte {
         self.watch(d, place, Some(&self.header_reaches(d, at, place)));
         self.named(d, place)
     }
 
-    /// Where an IP header that starts `at` a place reaches beyond another place, as far as it says.
+    /// Returns the condition that an IP header that starts at offset `at` extends beyond an offset, by its
+    /// length field.
     pub(super) fn header_reaches(&self, d: &Diagrams, at: i32, place: i32) -> Bit {
         let behind = place - at;
         if behind < IPV4_HEADER {
@@ -214,14 +219,15 @@ impl Packet {
         bits_in(d, &self.byte(d, at)[4..], &IntervalSet::one(least, 15))
     }
 
-    /// A byte of one of two packets of which all names are compared, or all merged.
+    /// Returns a byte of a packet of a pair whose bytes are compared, or merged, under all names.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
-        // What nobody has written in a region has to be what the frame has there.
+        // An unwritten byte of a byte region must equal the frame's byte; `byte` records an overlap.
         if in_region(place) { self.byte(d, place) } else { self.named(d, place) }
     }
 
-    /// A byte under one of its names. Where it may have another one, this is what that says for equal packets only: packets
-    /// that are equal under all names are equal, because what was written in a region stands above the frame in each.
+    /// Returns a byte under one of its names. If the byte has several names, the result alone is not the
+    /// byte's value, but can be compared: packets that are equal under all names are equal, because in each
+    /// of them writes in a byte region override the frame.
     fn named(&self, d: &Diagrams, place: i32) -> Byte {
         if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
             let bits = sum.bits(d, *key);
@@ -235,7 +241,7 @@ impl Packet {
         }
     }
 
-    /// Bytes one behind the other, most significant bit first.
+    /// Returns consecutive bytes, most significant bit first.
     pub fn bits(&self, d: &Diagrams, place: i32, length: usize) -> Vec<Bit> {
         (0..length as i32).flat_map(|i| self.byte(d, place + i)).collect()
     }
@@ -246,7 +252,8 @@ impl Packet {
         self.write(d, place, byte);
     }
 
-    /// Writes a byte of an IP header that starts `at` a place, for packets whose header reaches there.
+    /// Writes a byte of an IP header that starts at offset `at`, for packets whose header extends to the
+    /// byte.
     fn set_header_byte(&mut self, d: &Diagrams, at: i32, place: i32, byte: &Byte) {
         let reaches = self.header_reaches(d, at, place);
         let old = self.header_byte(d, at, place);
@@ -254,7 +261,7 @@ impl Packet {
     }
 
     fn write(&mut self, d: &Diagrams, place: i32, byte: Byte) {
-        // A checksum that is written like any other byte is nobody's any more.
+        // A checksum that is written like an ordinary byte is no longer maintained.
         let keys: Vec<SumKey> =
             self.sums.keys().filter(|key| key.field().contains(&place)).copied().collect();
         for key in keys {
@@ -263,7 +270,7 @@ impl Packet {
         self.bytes.insert(place, byte);
     }
 
-    /// Makes a kept checksum two bytes like others.
+    /// Converts a maintained checksum to two ordinary bytes.
     pub(super) fn release(&mut self, d: &Diagrams, key: SumKey) {
         if let Some(sum) = self.sums.remove(&key) {
             let bits = sum.bits(d, key);
@@ -273,8 +280,8 @@ impl Packet {
         }
     }
 
-    /// Forgets what was written into a checksum's place, because it is kept from now on. Others that overlap with it are
-    /// bytes like others then.
+    /// Starts to maintain a checksum, and discards the bytes written into its field. Other checksums whose
+    /// fields overlap with it become ordinary bytes.
     pub(super) fn keep(&mut self, d: &Diagrams, key: SumKey, sum: Sum) {
         let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
         let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
@@ -285,33 +292,33 @@ impl Packet {
         self.sums.insert(key, sum);
     }
 
-    /// Whether somebody has written there.
+    /// True if an element has written the byte.
     pub(super) fn is_written(&self, place: i32) -> bool {
         self.bytes.contains_key(&place)
     }
 
-    /// Places that were written, other checksums that are kept among them.
+    /// Returns the offsets that were written, including the fields of other maintained checksums.
     pub(super) fn written_beside(&self, key: SumKey) -> impl Iterator<Item = i32> {
         let others = self.sums.keys().filter(move |other| **other != key);
         self.written().chain(others.flat_map(|other| other.field()))
     }
 
-    /// The function that all bytes come from that nobody wrote, if they did not come in.
+    /// Returns the function that produces all unwritten bytes, if they are not bytes of the input packet.
     pub(super) fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// Places that were written, lowest first.
+    /// Returns the offsets that were written, lowest first.
     pub fn written(&self) -> impl DoubleEndedIterator<Item = i32> {
         self.bytes.keys().copied()
     }
 
-    /// Whether bytes that nobody wrote are those of the packet that came in.
+    /// True if unwritten bytes are bytes of the input packet.
     pub fn is_original(&self) -> bool {
         self.version.is_none() && self.lost.is_none()
     }
 
-    /// A byte of what comes along.
+    /// Returns a metadata byte.
     pub fn side(&self, d: &Diagrams, side: Side) -> Byte {
         match self.side.get(&side) {
             Some(byte) => byte.clone(),
@@ -324,7 +331,7 @@ impl Packet {
         (0..length).flat_map(|i| self.side(d, first.saturating_add(i as Side))).collect()
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn field(&self, d: &Diagrams, field: &Field) -> FieldValue {
         let along = |bits| FieldValue { bits, there: d.yes() };
         match *field {
@@ -352,12 +359,12 @@ impl Packet {
         }
     }
 
-    /// How far behind the start a header is, and where it is marked.
+    /// Returns the offset of a header from the start, and the condition that the header is marked.
     fn header_offset(&self, d: &Diagrams, base: Base) -> (Word, Bit) {
         match self.place(base) {
             Some(place) => {
                 let at = real(d, place);
-                // Outside of the slot it is not marked.
+                // A header outside of the slot is not marked.
                 let is_set = match is_anywhere(d, place) {
                     true => at.within(d, i64::from(*SLOT.start()), i64::from(*SLOT.end())),
                     false => d.yes(),
@@ -368,11 +375,11 @@ impl Packet {
         }
     }
 
-    /// Notes where a byte may have been written under another name: in a region and in the frame, or in two regions. Where
-    /// only packets of some condition count, others may.
+    /// Records if a byte may have been written under another name: in a byte region and in the frame, or in
+    /// two byte regions. With `within`, only packets of that condition count.
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
         let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
-        // Bytes in front of where a region may start do not lie in it.
+        // Bytes before the earliest start of a byte region are not in it.
         let overlaps = match region_of(place) {
             None => written.any(|other| match region_of(other) {
                 Some((region, offset)) => {
@@ -381,7 +388,8 @@ impl Packet {
                 }
                 None => false,
             }),
-            // In front of a region is the frame as it is; behind its start only what may be there counts.
+            // Offsets before a byte region refer to the unchanged frame; after its start, only bytes that
+            // may be in it count.
             Some((region, offset)) => written.any(|other| match region_of(other) {
                 Some((other, _)) => other != region,
                 None => {
@@ -395,18 +403,18 @@ impl Packet {
         }
     }
 
-    /// Whether a place that was written holds something else than before, for packets of a condition.
+    /// True if a written byte differs from its unwritten value, for packets of a condition.
     fn is_changed(&self, d: &Diagrams, place: i32, condition: &Bit) -> bool {
         let Some(byte) = self.bytes.get(&place) else { return true };
         d.differences(byte, &self.unwritten(d, place)).any(|bit| d.overlap(condition, &bit))
     }
 
-    /// The first place of the frame that may be behind an IP header.
+    /// Returns the first offset of the frame that may be after an IP header.
     pub(super) fn frontier(&self) -> i32 {
         self.headers[1].filter(|place| !in_region(*place)).map_or(0, |network| network + IPV4_HEADER)
     }
 
-    /// A number made of fields, and where there is one.
+    /// Returns a number computed from fields, and the condition that the packet has these fields.
     pub fn number(&self, d: &Diagrams, number: &Number) -> (Word, Bit) {
         let mut sum = Word::constant(d, number.constant);
         let mut there = d.yes();
@@ -433,7 +441,7 @@ impl Packet {
         (sum, there)
     }
 
-    /// Writes a field of bytes or of what comes along; says which places of the packet were written.
+    /// Writes a field of bytes or of metadata; returns the offsets of the packet that were written.
     pub fn set_field(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
         if let Field::Bytes { base, offset, length } = *field {
             let Some(place) = self.place(base) else { return 0..0 };
@@ -444,7 +452,7 @@ impl Packet {
             return places;
         }
         let Some((first, length)) = sides_of(field) else { return 0..0 };
-        // What nobody looks at need not be kept: packets that differ in nothing else are the same.
+        // Metadata that no element looks at is not stored: packets that differ in nothing else are equal.
         let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
         for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
             self.side.insert(side, to_byte(byte, d));
@@ -452,7 +460,7 @@ impl Packet {
         0..0
     }
 
-    /// Writes bytes of the network header, as far as that reaches.
+    /// Writes bytes of the network header, as far as the header extends.
     pub fn set_header(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
         let (Field::Bytes { base: Base::Network, offset, length }, Some(at)) = (field, self.headers[1])
         else {
@@ -465,7 +473,7 @@ impl Packet {
         places
     }
 
-    /// Moves the start to a place. A packet that ends before becomes empty.
+    /// Moves the start to an offset. A packet that ends before that offset becomes empty.
     pub fn start_at(&mut self, d: &Diagrams, place: i32) {
         if in_region(place) == in_region(self.start) {
             return self.strip(d, place - self.start);
@@ -475,7 +483,8 @@ impl Packet {
         self.start = place;
     }
 
-    /// Moves the start by so many bytes. A packet with fewer becomes empty; what was never part of it is zero.
+    /// Moves the start by `n` bytes. A packet with fewer bytes becomes empty; bytes that were never part of
+    /// it are zero.
     pub fn strip(&mut self, d: &Diagrams, n: i32) {
         let start = self.start.saturating_add(n);
         if n > 0 {
@@ -492,21 +501,21 @@ impl Packet {
         self.start = start;
     }
 
-    /// From now on bytes come from a function, wherever they stand.
+    /// Replaces all bytes by values of an uninterpreted function.
     pub fn rewrite(&mut self, term: u32) {
         self.bytes.clear();
         self.sums.clear();
         self.version = Some(term);
     }
 
-    /// All there is to know of it.
+    /// Returns everything that is known of the packet, as a term.
     pub fn digest(&self, d: &Diagrams) -> Term {
         let mark = |place: Option<i32>| place.map_or(i64::MIN, i64::from);
         let term = |term: Option<u32>| term.map_or(-1, i64::from);
         let mut numbers = vec![self.start.into(), self.own.into(), term(self.version), term(self.lost)];
         numbers.extend(self.headers.map(mark));
         let mut bits = self.end.bits().to_vec();
-        // Who writes what stands there anyway has not changed anything.
+        // A write of the value that is already there changes nothing.
         for (&place, byte) in self.bytes.iter().filter(|(place, byte)| **byte != self.unwritten(d, **place)) {
             numbers.push(place.into());
             bits.extend(byte.iter().cloned());
@@ -522,7 +531,8 @@ impl Packet {
         Term { name: String::new(), numbers, bits }
     }
 
-    /// Which of some bytes, behind a place, are not those of the packet that came in, and what they are.
+    /// Returns the bytes, among the bytes that `is_part` selects, that differ from the unwritten packet,
+    /// and their values. `from` limits the bytes that were never part of the packet.
     pub(super) fn changes(&self, d: &Diagrams, from: i32, is_part: &dyn Fn(i32) -> bool) -> Term {
         let version = self.version.map_or(-1, i64::from);
         let never_there = self.own.saturating_sub(from).max(0);
@@ -540,12 +550,13 @@ impl Packet {
         term
     }
 
-    /// What must be equal for packets to be comparable byte by byte.
+    /// Returns the parts that must be equal for two packets to be comparable byte by byte.
     fn layout(&self) -> (i32, [Option<i32>; 3], i32, Option<u32>, Option<u32>) {
         (self.start, self.headers, self.own, self.version, self.lost)
     }
 
-    /// Whether two packets are equal for all packets that came in of a condition, in all that an element could look at.
+    /// True if two packets are equal, for all input packets of a condition, in everything that an element
+    /// could look at.
     pub fn are_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> bool {
         if a == b {
             return true;
@@ -568,7 +579,8 @@ impl Packet {
             && sums.iter().all(equal_sum)
     }
 
-    /// Whether a function of these fields sees the same of two packets, for all packets that came in of a condition.
+    /// True if a function of these fields reads equal values of two packets, for all input packets of a
+    /// condition.
     pub fn look_the_same(
         d: &Diagrams,
         condition: &Bit,
@@ -583,7 +595,7 @@ impl Packet {
             return Packet::are_same(d, condition, a, b);
         }
         reads.iter().all(|field| match *field {
-            // Where the packet ends in the middle, those before the end are seen.
+            // If the packet ends in the middle of the field, the bytes before the end are read.
             Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
                 let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
                 let options = in_header && base == Base::Network && offset + more >= IPV4_HEADER;
@@ -602,7 +614,7 @@ impl Packet {
         })
     }
 
-    /// Whether both are the same byte of the IP header, where that reaches there.
+    /// True if both packets have equal bytes of the IP header there, where the header extends to the byte.
     fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&Packet, i32); 2]) -> bool {
         let [(a, x), (b, y)] = seen;
         let [Some(left), Some(right)] = [a.headers[1], b.headers[1]] else { return false };
@@ -639,9 +651,10 @@ impl Packet {
         differences.iter().all(|different| !d.overlap(&within, different))
     }
 
-    /// One packet for two conditions, which exclude each other; `None` if they are laid out differently. Checksums that
-    /// came about in different ways, or are kept in one of them only, become harder to know; if that is not to be
-    /// (`releases`), there is no such packet either.
+    /// Merges two packets with mutually exclusive conditions into one; `None` if their layouts differ. If
+    /// their checksums have different histories, or are maintained in only one of the two, the merged
+    /// packet loses that knowledge. `releases` permits this loss; without it, the result is `None` in that
+    /// case.
     pub fn merge(
         d: &Diagrams,
         [condition, other]: [&Bit; 2],
@@ -656,7 +669,8 @@ impl Packet {
         if a.layout() != b.layout() || !releases && !same_sums() {
             return None;
         }
-        // Other packets than these are not there, so that what both conditions say need not be asked for each bit.
+        // Packets outside of both conditions do not occur, so a simpler diagram that agrees on them decides
+        // each bit.
         let condition = &d.within(condition, &d.or(condition, other));
         let (mut a, mut b) = (a.clone(), b.clone());
         let mut merged = Packet { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
@@ -689,14 +703,14 @@ impl Packet {
         Some(merged)
     }
 
-    /// Where a checksum of a marked header is.
+    /// Returns the key of the checksum of a marked header.
     pub(super) fn sum_key(&self, header: Header, base: Base, offset: i32) -> Option<SumKey> {
         let at = self.place(base)? + offset;
         Some(SumKey::new(header, at, self.headers[1].unwrap_or(at)))
     }
 }
 
-/// Where the headers are of packets that an element makes, and of which the first one is known.
+/// Returns the offsets of the headers of a packet that an element makes, given its first header.
 pub fn headers_of(starts: Option<Header>) -> [Option<i32>; 3] {
     match starts {
         Some(Header::Ethernet) | None => [Some(0), None, None],
@@ -706,7 +720,8 @@ pub fn headers_of(starts: Option<Header>) -> [Option<i32>; 3] {
     }
 }
 
-/// A packet as a source gives it: marked, and with what comes along, as its declaration says.
+/// Returns a packet as a source emits it: with the header marks and the metadata of the source's
+/// declaration.
 pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
     let starts = source.emits.first().and_then(|emit| emit.starts);
     let mut packet = Packet::incoming(d, headers_of(starts));
@@ -716,7 +731,7 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
                 let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
                 packet.mark(*base, (!bytes.is_empty()).then_some(offset));
             }
-            // Where the header is, only the source knows.
+            // The offset of the header is known only to the source.
             Action::Set(Field::HeaderOffset(_), _) => {
                 let term = Term { name: "whatever the source gives".into(), ..Term::default() };
                 return Packet::lost(d, d.term(term));
@@ -741,12 +756,12 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
     packet
 }
 
-/// Where a region starts at a place of the frame or in front of it.
+/// Returns the condition that a byte region starts at an offset of the frame or before.
 fn starts_by(d: &Diagrams, region: usize, place: i32) -> Bit {
     real(d, start_of(region)).at_most(d, &Word::constant(d, place.into()))
 }
 
-/// Eight bits as a byte.
+/// Returns eight bits as a byte.
 pub(super) fn to_byte(bits: &[Bit], d: &Diagrams) -> Byte {
     std::array::from_fn(|i| bits.get(i).cloned().unwrap_or_else(|| d.no()))
 }

@@ -1,33 +1,34 @@
-//! Where bytes are: places counted from the first byte of the packet as it came in, or from a header whose place
-//! depends on the packet.
+//! Offsets of bytes: counted from the first byte of the input packet, or from a header whose offset depends
+//! on the packet.
 //!
-//! A transport header stands behind an IP header of eleven possible lengths. Telling these cases apart multiplies every
-//! rule by eleven. So the bytes from there on are a *region* of their own, with variables of their own. That its bytes
-//! are bytes of the frame too does no harm as long as nobody writes through one name and reads through the other:
-//! variables that are not tied to each other only make for more packets than there are. Where somebody does
-//! ([`Diagrams::overlap_found`]), all is done again with cases told apart.
+//! A transport header follows an IP header of eleven possible lengths. A fork for each length would
+//! multiply every rule by eleven. Therefore the bytes from the transport header on are a *byte region* with
+//! variables of its own. The bytes of the region are also bytes of the frame. This is sound as long as no
+//! element writes through one name and reads through the other: independent variables only describe more
+//! packets than there are. If an element does ([`Diagrams::overlap_found`]), the analysis runs again with
+//! one fork per header length.
 //!
-//! Where only the element knows where a transport header is (behind the extension headers of IPv6), its bytes are a region
-//! too, one that may be anywhere ([`anywhere`]).
+//! If only the element knows the offset of a transport header (after the extension headers of IPv6), the
+//! header's bytes are a byte region too, at an arbitrary offset ([`anywhere`]).
 
 use super::diagrams::{Diagrams, Term};
 use super::word::Word;
 
-/// Places from here on are in regions.
+/// The first offset that belongs to the byte regions.
 const REGIONS: i32 = 1 << 24;
 
-/// Places of one region, half of them in front of its start.
+/// The number of offsets in one byte region; half of them are before the region's start.
 const SIZE: i32 = 1 << 17;
 
-/// Where an IP header is in an Ethernet frame.
+/// The offset of an IP header in an Ethernet frame.
 pub const ETHERNET: i32 = 14;
 
-/// Whether a place is in a region, rather than counted from the start of the frame.
+/// True if an offset is in a byte region, false if it is counted from the start of the frame.
 pub fn in_region(place: i32) -> bool {
     place >= REGIONS - SIZE / 2
 }
 
-/// The region of a place, and the place in it.
+/// Returns the byte region of an offset, and the offset relative to the region's start.
 pub fn region_of(place: i32) -> Option<(usize, i32)> {
     in_region(place).then(|| {
         let number = (place - REGIONS + SIZE / 2) / SIZE;
@@ -35,12 +36,12 @@ pub fn region_of(place: i32) -> Option<(usize, i32)> {
     })
 }
 
-/// The first place of a region.
+/// Returns the offset of a byte region's first byte.
 pub fn start_of(region: usize) -> i32 {
     REGIONS + region as i32 * SIZE
 }
 
-/// Where a place is in the frame.
+/// Returns the offset in the frame, as a word that may depend on the packet.
 pub fn real(d: &Diagrams, place: i32) -> Word {
     match region_of(place) {
         None => Word::constant(d, place.into()),
@@ -51,27 +52,27 @@ pub fn real(d: &Diagrams, place: i32) -> Word {
     }
 }
 
-/// The shortest IPv4 header.
+/// The length of the shortest IPv4 header in bytes.
 pub const IPV4_HEADER: i32 = 20;
 
-/// Where the region starts that is behind an IPv4 header of the packet that came in.
+/// Returns the start of the byte region that follows an IPv4 header of the input packet.
 pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
     let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
     d.region_at(length.plus(d, &Word::constant(d, network.into())), network + IPV4_HEADER)
 }
 
-/// Bits of a place that may be any, with a sign: beyond all packets, too.
+/// The number of bits, with a sign, of an arbitrary offset: enough for offsets beyond all packets.
 pub const ANYWHERE_BITS: u32 = 20;
 
-/// A region of which nothing is known but the function that says where it is. For the usual place of a header the
-/// function's value is zero.
+/// Returns the start of a byte region at an offset given by an uninterpreted function. The value zero of
+/// the function means the `usual` offset of the header.
 pub fn anywhere(d: &Diagrams, usual: &Word, term: Term) -> i32 {
     let mut bits = d.weighty(term, ANYWHERE_BITS);
     let sign = Word::from_bits(d, &[bits.remove(0)]).times(d, -(1 << (ANYWHERE_BITS - 1)));
     d.region_anywhere(usual.plus(d, &Word::from_bits(d, &bits)).plus(d, &sign))
 }
 
-/// Whether a place is in such a region.
+/// True if an offset is in a byte region that may start at any offset.
 pub fn is_anywhere(d: &Diagrams, place: i32) -> bool {
     region_of(place).is_some_and(|(region, _)| d.is_anywhere(region))
 }

@@ -1,4 +1,4 @@
-//! What one element makes of a packet, after its declaration.
+//! The transfer function of one element, from its declaration.
 
 use element::effects::{
     Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, Header, Hold, Target,
@@ -16,83 +16,84 @@ use super::sums::Sum;
 use super::turns::{Turns, Way};
 use super::word::{Word, bits_in};
 
-/// Different values of a header's place that are told apart; an IP header has eleven lengths.
+/// The maximum number of values of a header's offset that cause forks; an IP header has eleven lengths.
 const MOST_PLACES: usize = 64;
 
-/// An element of a chain: what its declaration says, and what makes it the same as another one.
+/// An element of a chain: its declaration, and the identity of its function.
 #[derive(Clone, Copy)]
 pub struct Unit<'u> {
     /// The declaration.
     pub effects: &'u Effects,
-    /// Class and arguments: elements that are equal in both do the same.
+    /// Class and arguments: elements with equal keys have equal functions.
     pub key: &'u str,
-    /// How many outputs it has.
+    /// The number of outputs.
     pub outputs: usize,
-    /// What only elements know of packets that start at the same place.
+    /// The uninterpreted functions of packets that start at the same input.
     pub functions: &'u Functions,
-    /// Everything that arrives there, and the packet's place in it, as a number: what depends on packets seen before
-    /// is the same in two chains if this is.
+    /// The number of the stream that arrives there, and of the packet's position in it: results that depend
+    /// on earlier packets are equal in two chains if this number is.
     pub stream: u32,
-    /// Whether the stream says for each packet that came in what arrives because of it, and at which place.
+    /// True if the stream determines, for each input packet, which packet arrives because of it, and at
+    /// which position.
     pub says_all: bool,
-    /// Whether it always has room, if it is a queue.
+    /// True if the element, as a queue, always has room.
     pub has_room: bool,
-    /// The input that packets come to: what only the element knows may be different from one to the other.
+    /// The input that packets arrive at: a value that only the element knows may differ between inputs.
     pub input: usize,
 }
 
-/// Where a packet goes.
+/// The destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
-    /// On, by an output.
+    /// The element's output with this index.
     Output(usize),
-    /// Out of the chain, by this element.
+    /// Out of the chain, at this element.
     Out,
-    /// It ends.
+    /// Nowhere: the packet is dropped.
     Drop(DropReason),
 }
 
-/// Packets of one kind that leave an element.
+/// Packets of one layout that leave an element.
 pub struct Leaving {
-    /// Where to.
+    /// The destination.
     pub to: To,
-    /// For which packets that came in.
+    /// The condition on the input packets.
     pub condition: Bit,
-    /// The packet now.
+    /// The packet after the element.
     pub packet: Packet,
-    /// The number of the declared copy, if it is one beside the packet.
+    /// The index of the declared emission, if this is a copy sent in addition to the packet.
     pub copy: Option<usize>,
 }
 
-/// A packet that an element makes from another one.
+/// A packet that an element makes from another packet.
 pub struct Derived {
-    /// What it is.
+    /// The name of the emission.
     pub name: &'static str,
-    /// Its number among those that the element declares.
+    /// The index of the emission in the element's declaration.
     pub number: usize,
-    /// Where it leaves; `None` for every output.
+    /// The output by which the packet leaves; `None` for every output.
     pub output: Option<usize>,
-    /// The header that it starts with.
+    /// The header at the packet's start.
     pub starts: Option<Header>,
-    /// For which packets that came in.
+    /// The condition on the input packets.
     pub condition: Bit,
-    /// The function that gives it.
+    /// The packet, as a function of which nothing else is known.
     pub packet: Packet,
 }
 
-/// What an element makes of a packet.
+/// The result of an element for a packet.
 #[derive(Default)]
 pub struct Outcome {
-    /// The packet itself.
+    /// The packet itself, on each path.
     pub leaving: Vec<Leaving>,
-    /// Others.
+    /// Derived packets that the element makes.
     pub derived: Vec<Derived>,
-    /// Whether a queue was taken as never full.
+    /// True if a queue was assumed never to be full.
     pub ignores_full_queues: bool,
 }
 
 impl<'u> Unit<'u> {
-    /// An element of a chain, to an input of which packets come at this place of a stream.
+    /// Makes the unit of an element, for packets that arrive at an input at one position of a stream.
     pub fn of(node: &'u Node, functions: &'u Functions, stream: u32, input: usize) -> Unit<'u> {
         Unit {
             effects: &node.effects,
@@ -106,8 +107,8 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// For which packets of a condition the filter of each case holds, whatever other cases say; `None` if nothing is known
-    /// of the packets or of the element.
+    /// Returns, for each case, the condition that its filter holds, regardless of other cases; `None` if
+    /// nothing is known of the packets or of the element.
     pub fn conditions(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
         if self.effects.opaque.is_some() || packet.lost.is_some() {
             return None;
@@ -118,7 +119,7 @@ impl<'u> Unit<'u> {
         Some(here.map(|(number, case)| (number, holds(case))).collect())
     }
 
-    /// What it makes of a packet.
+    /// Applies the element to a packet.
     pub fn step(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Outcome {
         let mut outcome = Outcome::default();
         let is_plain = matches!(&self.effects.cases[..], [only]
@@ -145,9 +146,9 @@ impl<'u> Unit<'u> {
         outcome
     }
 
-    /// For which packets any of these cases holds, and each is the first that does. Long lists are halved and put
-    /// together again, so that large diagrams meet few times; cases that do the same are taken together, because rule
-    /// sets have few different ones.
+    /// Returns the condition that any of these cases holds, and the conditions that each is the first that
+    /// holds. Long lists are halved recursively, so that large diagrams meet few times; cases with equal
+    /// results are merged, because rule sets have few different results.
     fn first_match(
         &self,
         d: &Diagrams,
@@ -183,14 +184,14 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Whether two cases send packets to the same place unchanged.
+    /// True if two cases forward packets to the same destination unchanged.
     fn do_the_same(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.effects.cases[a], &self.effects.cases[b]);
         let unchanged = a.actions.is_empty() && b.actions.is_empty() && a.checksum == b.checksum;
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Notes which ways are taken where several packets leave that come of one.
+    /// Records the branches taken by packets that come from one packet, if several leave.
     pub fn turn(
         &self,
         d: &Diagrams,
@@ -221,18 +222,20 @@ impl<'u> Unit<'u> {
         arrivals
     }
 
-    /// Whether the case is that of a queue without room.
+    /// True if the case applies to a queue without room.
     fn is_overflow(&self, case: &Case) -> bool {
         let says_nothing = matches!(&case.when, Filter::Opaque { reads, .. } if reads.is_empty());
         says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
     }
 
-    /// A value that only the element knows, as a function of what it reads, for packets of a condition.
+    /// Returns a value that only the element knows, as a function of the fields it reads, for packets of a
+    /// condition.
     fn unknown(&self, d: &Diagrams, what: &str, condition: &Bit, packet: &Packet, reads: &[Field]) -> Term {
         self.unknown_among(d, what, Vec::new(), condition, packet, reads)
     }
 
-    /// The same for one of several functions, told apart by numbers.
+    /// Returns a value that only the element knows, of one of several functions that `numbers`
+    /// distinguishes.
     fn unknown_among(
         &self,
         d: &Diagrams,
@@ -248,12 +251,12 @@ impl<'u> Unit<'u> {
             numbers.push(self.stream.into());
         }
         let function = Term { name: format!("{} {what}", self.key), numbers, bits: Vec::new() };
-        // What it reads follows from the stream then.
+        // The stream determines the fields that are read.
         let reads = if remembers && self.says_all { &[] } else { reads };
         self.functions.value(d, function, reads, self.effects.keeps_to_header, condition, packet)
     }
 
-    /// Where a filter lets the packet in.
+    /// Returns the condition that a filter accepts the packet.
     fn holds(&self, d: &Diagrams, condition: &Bit, filter: &Filter, packet: &Packet) -> Bit {
         match filter {
             Filter::Any => d.yes(),
@@ -305,7 +308,7 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Does what a case says, for packets of the condition.
+    /// Executes a case, for packets of the condition.
     fn carry_out(
         &self,
         d: &Diagrams,
@@ -330,7 +333,7 @@ impl<'u> Unit<'u> {
         );
         for (condition, packet) in changed {
             let mut leave = |to, condition: Bit, packet| {
-                // Where the graph has no such output, packets for it end.
+                // Packets for an output that the graph lacks are dropped.
                 let to = match to {
                     To::Output(output) if output >= self.outputs => To::Drop(case.otherwise),
                     to => to,
@@ -348,7 +351,7 @@ impl<'u> Unit<'u> {
                 Target::SomeOutput => {
                     let mut reads = Vec::new();
                     case.when.collect_reads(&mut reads);
-                    // Among two outputs it chooses otherwise than among four.
+                    // The choice among two outputs is another function than the choice among four.
                     let what = format!("output {number} of {}", self.outputs);
                     let term = self.unknown(d, &what, &condition, before, &reads);
                     for (output, chosen) in alternatives(d, term, self.outputs) {
@@ -361,7 +364,7 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Carries out actions one by one. Where the place of a header depends on the packet, each place goes on alone.
+    /// Executes actions one by one. If the offset of a header depends on the packet, forks for each offset.
     #[allow(clippy::too_many_arguments, reason = "a recursion with its state")]
     fn act(
         &self,
@@ -377,7 +380,7 @@ impl<'u> Unit<'u> {
             done(condition.clone(), packet, written);
             return;
         };
-        // Goes on for each place that is a number of bytes behind the start.
+        // Continues with the remaining actions for each offset that is `number` bytes after the start.
         let places =
             |number: &Word, done: &mut dyn FnMut(Bit, Packet, &[i32]), change: &dyn Fn(&mut Packet, i32)| {
                 let place = number.plus(d, &real(d, packet.start));
@@ -388,8 +391,8 @@ impl<'u> Unit<'u> {
                 };
                 let mut told_apart = condition.clone();
                 if !d.is_exact() && place.known(d).is_none() {
-                    // Behind an IP header is a region; what would be inside of one is told apart, also of one that is marked
-                    // by the same case.
+                    // An offset after an IP header starts a byte region. Offsets inside of the header cause
+                    // forks, also in a header that the same case marks.
                     let frontier = packet.frontier();
                     let behind = Word::constant(d, frontier.into()).at_most(d, &place);
                     let in_region = d.and(condition, &behind);
@@ -415,7 +418,7 @@ impl<'u> Unit<'u> {
             };
         match action {
             Action::Strip(n) => {
-                // A packet with fewer bytes becomes empty, and stays where it is.
+                // A packet with fewer bytes becomes empty, and keeps its start.
                 let whole = packet.reaches(d, packet.start.saturating_add(*n));
                 let short = d.and_not(condition, &whole);
                 if *n > 0 && !d.is_never(&short) {
@@ -431,7 +434,7 @@ impl<'u> Unit<'u> {
                 }
                 packet.strip(d, *n);
                 if !packet.has_room_in_front() {
-                    // Where the slot begins the engine has its own way, which is not followed.
+                    // At the beginning of the slot, the engine behaves in a way that is not modelled.
                     let term = self.unknown(d, "no room in front", condition, before, &[Field::Payload]);
                     packet = Packet::lost(d, d.term(term));
                 }
@@ -444,7 +447,7 @@ impl<'u> Unit<'u> {
                 let length = self.unknown(d, "length", condition, before, reads);
                 let length = d.weighty(length, LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
-                // Where it grows there are no bytes of the packet that came in.
+                // If the packet grows, its new bytes are not bytes of the input packet.
                 let contents = [Field::Payload, Field::Length];
                 packet.rewrite(d.term(self.unknown(d, "contents", condition, before, &contents)));
             }
@@ -459,7 +462,7 @@ impl<'u> Unit<'u> {
                     return places(&number, done, &|packet, place| packet.mark(*base, Some(place)));
                 }
                 Value::Copy(Field::HeaderOffset(other)) => {
-                    // Counted from the start that it had.
+                    // The offset is relative to the former start.
                     let place = before.place(*other).map(|place| match in_region(place) {
                         true => place,
                         false => place - before.start + packet.start,
@@ -467,7 +470,7 @@ impl<'u> Unit<'u> {
                     packet.mark(*base, place);
                 }
                 _ if *base == Base::Transport && !d.is_exact() => {
-                    // Usually it is right behind the IP header.
+                    // The usual offset is directly after the IP header.
                     let network = packet.place(Base::Network).unwrap_or(packet.start);
                     let usual = real(d, network + i32::from(Header::Ipv6.least_length()));
                     let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
@@ -508,8 +511,9 @@ impl<'u> Unit<'u> {
                 let bits = match value {
                     Value::Bits { mask, value } => {
                         let old = match *field {
-                            // Others stay where they are, wherever the packet starts by then. Bytes behind the end are written and
-                            // read like others; nobody sees them.
+                            // The other bits keep their position, even if the start of the packet has
+                            // moved. Bytes after the end are written and read like others; they are not
+                            // visible.
                             Field::Bytes { base, offset, length } => match packet.place(base) {
                                 Some(place) => before.bits(d, place + offset, length.into()),
                                 None => vec![d.no(); width],
@@ -535,7 +539,7 @@ impl<'u> Unit<'u> {
         self.act(d, before, condition, packet, rest, written, done);
     }
 
-    /// Bits of a value that a field gets, most significant first.
+    /// Returns the bits of a value assigned to a field, most significant first.
     fn value(
         &self,
         d: &Diagrams,
@@ -581,7 +585,7 @@ impl<'u> Unit<'u> {
             Value::Bits { value, .. } => {
                 self.value(d, field, &Value::Constant(value.clone()), condition, before, width)
             }
-            // A function of the same name may be another one with other arguments, and for another field.
+            // A function of one name may be another function for other arguments or another field.
             Value::Pure { name, reads } => {
                 let what = format!("{name} for {field:?}");
                 let term = self.unknown(d, &what, condition, before, reads);
@@ -597,8 +601,8 @@ impl<'u> Unit<'u> {
                 }
             }
             Value::Choose { set, key } => {
-                // Another choice is that of other values, and for another field (a source and a destination), though it may
-                // depend on the same.
+                // A choice among other values is another function, and so is a choice for another field (a
+                // source and a destination), even if both depend on the same fields.
                 let what = format!("choice of {field:?}");
                 let mut numbers = vec![width as i64];
                 numbers.extend(set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]));
@@ -608,7 +612,7 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// What happens to checksums.
+    /// Applies the case's effect on checksums.
     fn sum_up(
         &self,
         d: &Diagrams,
@@ -638,12 +642,12 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Packets that the element makes from others.
+    /// Adds the packets that the element makes from others.
     fn emit(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
         let all = self.effects.emits.iter().enumerate();
         for (number, emit) in all.filter(|(_, emit)| emit.input.is_none_or(|i| i == self.input)) {
-            // Copies to all outputs have left already.
+            // Copies to all outputs are already among the leaving packets.
             if copies && emit.output.is_none() {
                 continue;
             }
@@ -669,7 +673,7 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// For elements of which it is not known what they do, and packets that came out of one.
+    /// Handles elements of unknown behaviour, and packets that came out of one.
     fn lose(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
@@ -689,13 +693,13 @@ impl<'u> Unit<'u> {
     }
 }
 
-/// The conditions under which a function's value chooses each of so many alternatives: its bits are the number of one, and all
-/// numbers beyond the last one choose the last one.
+/// Returns the conditions under which a function's value chooses each of `n` alternatives: its bits are the
+/// index of the alternative, and all numbers beyond the last index choose the last alternative.
 fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     let width = n.next_power_of_two().trailing_zeros() as usize;
     let bits = d.value(term, width);
     let is_one = |number: usize, place: usize| number >> (width - 1 - place) & 1 == 1;
-    // From the last bit on, so that only what has been put together stands behind each of them.
+    // Starts at the last bit, so that each operand below a variable is the result so far.
     let equals = |number: usize| {
         let digits = bits.iter().enumerate().rev();
         digits.fold(d.yes(), |rest, (place, bit)| match is_one(number, place) {
@@ -714,14 +718,15 @@ fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     (0..last).map(|number| (number, equals(number))).chain([(last, at_least(last))]).collect()
 }
 
-/// Whether what becomes of a packet depends on those before it, or on chance. Counts that nobody but people look at do not
-/// matter, handlers turn the same switches in both chains, and packets come at the same time.
+/// True if the result for a packet depends on earlier packets, or on chance. Counters that are only
+/// displayed do not matter, handlers set the same switches in both chains, and packets arrive at the same
+/// times.
 pub fn remembers(effects: &Effects) -> bool {
     effects.depends.iter().any(|what| !matches!(what, Depends::Handler | Depends::Time))
         || effects.state.iter().any(|state| state.access != Access::Soft)
 }
 
-/// Whether a target is a place of its own for packets.
+/// True if packets can leave the chain at the element.
 pub(super) fn is_exit(effects: &Effects) -> bool {
     effects.cases.iter().any(|case| case.to == Target::Send)
 }

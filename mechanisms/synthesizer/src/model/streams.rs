@@ -1,9 +1,10 @@
-//! What comes to elements whose outcome depends on all of it, as numbers: equal streams have equal ones, in both of two
-//! chains.
+//! Numbers for the packet streams that arrive at stateful elements: equal streams have equal numbers, in
+//! both of two chains.
 //!
-//! What an element with state does with a packet follows from what came before it and from the packet. So in two chains it
-//! does the same if the same comes to it. In which parts packets come does not matter, nor how they came to be what they
-//! are: streams are compared as packets are at the ends of chains.
+//! The outcome of a stateful element for a packet follows from the earlier packets and from the packet. The
+//! element therefore does the same in two chains if equal streams arrive. The partition of a stream into
+//! paths does not matter, nor how its packets were modified: streams are compared as packets are at the
+//! exits of chains.
 
 use std::collections::HashMap;
 
@@ -14,27 +15,27 @@ use super::functions::Functions;
 use super::packet::Packet;
 use super::step::remembers;
 
-/// Streams of packets that start at one place in all chains that are compared.
+/// The streams of packets that start at one input, in all chains that are compared.
 #[derive(Default)]
 pub struct Streams {
-    /// By the function of the element: those that have come to such elements.
+    /// The streams that have arrived at elements, by the function of the element.
     known: HashMap<String, Known>,
-    /// How many elements of the chain got each one so far.
+    /// The number of elements of the current chain that have received each stream so far.
     alike: HashMap<Term, i64>,
-    /// What only elements know of these packets.
+    /// The uninterpreted functions of these packets.
     pub(super) functions: Functions,
 }
 
-/// Streams that have come to elements of one function.
+/// The streams that have arrived at elements of one function.
 #[derive(Default)]
 struct Known {
     all: Vec<Waiting>,
-    /// By input and the packets that come there: numbers of streams. Only these can be equal.
+    /// Stream numbers by input and arrival condition. Only streams with equal keys can be equal.
     by_packets: HashMap<Vec<(usize, Bit)>, Vec<usize>>,
 }
 
 impl Known {
-    /// The number of a stream: that of an equal one, or a new one.
+    /// Returns the number of a stream: the number of an equal stream, or a new number.
     fn number(&mut self, d: &Diagrams, inputs: &Waiting) -> usize {
         let packets = inputs.iter().map(|(&input, arrivals)| (input, any(d, arrivals))).collect();
         let alike = self.by_packets.entry(packets).or_default();
@@ -47,18 +48,20 @@ impl Known {
     }
 }
 
-/// The packets of all arrivals.
+/// Returns the condition that any of the packets arrives.
 fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
     arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
 }
 
 impl Streams {
-    /// From now on elements are those of another chain.
+    /// Starts the next chain.
     pub fn begin(&mut self) {
         self.alike.clear();
     }
 
-    /// What arrives at an element whose outcome depends on that, and whether there are packets of which several arrive.
+    /// Returns the number of the stream that arrives at a stateful element, and true if an input packet can
+    /// arrive as several copies. Returns `None` for elements whose outcome depends on the current packet
+    /// alone.
     pub(super) fn number(
         &mut self,
         d: &Diagrams,
@@ -73,7 +76,7 @@ impl Streams {
         if effects.opaque.is_none() && !remembers(effects) && !lost {
             return None;
         }
-        // Packets that a program has brought come like others.
+        // Packets that a program forwards to this element's input count like other packets.
         let mut own = Waiting::new();
         for (&input, arrivals) in inputs {
             own.entry(element.through(input).0).or_default().extend(arrivals.iter().cloned());
@@ -82,7 +85,7 @@ impl Streams {
         let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
         let copies = come_twice(d, inputs.values().flatten());
         if element.circle.is_some() {
-            // Not everything that will arrive is known yet, so it is like no other.
+            // On a loop, later arrivals are not known yet, so the stream is equal to no other.
             term.numbers.extend(salt);
             term.numbers.push(node as i64);
         } else if !copies {
@@ -91,7 +94,8 @@ impl Streams {
         } else {
             in_order(d, chain.upstream(node), inputs, &mut term);
         }
-        // Of several elements with equal streams the first one corresponds to the first one elsewhere.
+        // Among several elements with equal streams, the first element corresponds to the first element of
+        // the other chain.
         let number = self.alike.entry(term.clone()).or_insert(0);
         *number += 1;
         term.numbers.push(*number);
@@ -99,9 +103,9 @@ impl Streams {
     }
 }
 
-/// Copies as they come: which of two comes first depends on what is in front.
+/// Adds copies in arrival order: which of two copies comes first depends on the elements upstream.
 fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
-    // No number of a stream without copies.
+    // The number -1 differs from all stream numbers without copies.
     term.numbers.extend([-1, upstream]);
     for (&input, arrivals) in inputs {
         for arrival in arrivals {
@@ -114,7 +118,7 @@ fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
     }
 }
 
-/// Whether there are packets of which several arrive.
+/// True if an input packet can arrive as several copies.
 pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arrival>) -> bool {
     let mut before = d.no();
     arrivals.into_iter().any(|arrival| {
@@ -124,7 +128,7 @@ pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arriv
     })
 }
 
-/// Whether the same packets arrive at the same inputs, without copies among them.
+/// True if equal packets arrive at equal inputs, without copies among them.
 pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
     let inputs = || a.keys().chain(b.keys());
     inputs().all(|input| match (a.get(input), b.get(input)) {
@@ -133,7 +137,7 @@ pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
     })
 }
 
-/// Whether the same packets arrive at one place, without copies among them.
+/// True if equal packets arrive at one input, without copies among them.
 pub fn are_same_at(d: &Diagrams, x: &[Arrival], y: &[Arrival]) -> bool {
     any(d, x) == any(d, y)
         && x.iter().all(|left| {

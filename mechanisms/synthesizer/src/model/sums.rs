@@ -1,10 +1,10 @@
-//! Checksums, as what they account for rather than as sums.
+//! Checksums, represented by the words that they account for instead of by sums.
 //!
-//! A decision diagram of a sum over a header would be larger than any memory. What matters is how the checksum came
-//! about: it is the one that came in, or was computed over what the header held at some time, and since then it
-//! has been updated for some words or not. Two checksums with the same origin that account for the same words are
-//! equal (the two representations of zero are taken for one, RFC 1624), and a checksum is right if it was right at
-//! its origin and accounts for what the header holds now.
+//! A decision diagram of a sum over a header would be larger than any memory. Only the history of a
+//! checksum matters: its origin (it came in with the packet, or it was computed over the header at some
+//! time), and the words for which it has been updated since. Two checksums with equal origins that account
+//! for equal words are equal (the two representations of zero are treated as equal, RFC 1624). A checksum
+//! is correct if it was correct at its origin and accounts for the header's present content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,24 +14,25 @@ use element::effects::Header;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
 
-/// Which checksum: of which header, where.
+/// The identity of a checksum: its kind and the offset of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SumKey {
     kind: u8,
-    /// Where its header starts.
+    /// The offset at which the header starts.
     at: i32,
-    /// Where the IP header with the addresses starts, for those that cover them.
+    /// The offset of the IP header with the addresses that the checksum covers. The header's own offset if
+    /// the checksum covers no addresses.
     network: i32,
 }
 
-/// Where a checksum comes from.
+/// The origin of a checksum.
 #[derive(Clone, PartialEq, Eq)]
 enum Origin {
-    /// It came in with the packet.
+    /// The checksum came in with the packet.
     Input,
-    /// It was computed, where all bytes that nobody wrote came from this function if there is one.
+    /// The checksum was computed over a packet whose unwritten bytes came from this function, if any.
     Computed(Option<u32>),
-    /// These bits were written into its place.
+    /// The bits were written into the checksum's field like ordinary data.
     Written(Vec<Bit>),
 }
 
@@ -39,11 +40,13 @@ enum Origin {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sum {
     origin: Origin,
-    /// By place: what it accounts for, where that is not what stood there when the packet came in (for written
-    /// ones: not what stood there first, which comes behind it).
+    /// The words that the checksum accounts for, by offset, where they differ from the words of the input
+    /// packet. For a checksum of origin `Written`: where they differ from the first word, which follows the
+    /// present one in the vector.
     accounted: BTreeMap<i32, Vec<Bit>>,
-    /// Where there is one way to write zero, as it was computed or updated, whatever changed: 0000 (RFC 1624, section 4), in UDP
-    /// ffff. What came in may be either.
+    /// The condition for which zero has a single representation, because the checksum was computed or
+    /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either
+    /// representation.
     settled: Bit,
 }
 
@@ -53,7 +56,7 @@ const UDP: u8 = 2;
 const ICMP: u8 = 3;
 
 impl SumKey {
-    /// The checksum of a header that starts `at` a place behind an IP header that starts at `network`.
+    /// Makes the key of the checksum of a header at offset `at`, after an IP header at offset `network`.
     pub fn new(header: Header, at: i32, network: i32) -> SumKey {
         let (kind, network) = match header {
             Header::Tcp => (TCP, network),
@@ -65,7 +68,7 @@ impl SumKey {
         SumKey { kind, at, network }
     }
 
-    /// Its two bytes.
+    /// The offsets of the checksum's two bytes.
     pub fn field(self) -> Range<i32> {
         let offset = match self.kind {
             IPV4 => 10,
@@ -76,40 +79,44 @@ impl SumKey {
         self.at + offset..self.at + offset + 2
     }
 
-    /// The word of the header, or of the addresses that it covers too, that a byte is part of.
+    /// Returns the offset of the 16-bit word that contains a byte, if the checksum covers the byte, in its
+    /// header or in the pseudo-header.
     fn word_of(self, place: i32) -> Option<i32> {
         let in_header = place >= self.at && (self.kind != IPV4 || place < self.at + 60);
-        // The pseudo-header has the addresses, the protocol, and the length, which follows from those of the IP header.
-        // The time to live, which shares its word with the protocol, does not count.
+        // The pseudo-header has the addresses, the protocol, and the length, which follows from lengths in
+        // the IP header. The time to live shares a word with the protocol, but is not covered.
         let behind = place - self.network;
         let in_pseudo = self.kind != IPV4 && matches!(behind, 0 | 2 | 3 | 9 | 12..20);
         let word = if in_header { place - (place - self.at) % 2 } else { place - behind % 2 };
         ((in_header || in_pseudo) && !self.field().contains(&place)).then_some(word)
     }
 
-    /// Where the checksum covers a word of the packet: IP headers are as long as they say.
+    /// Returns the condition that the checksum covers a word: an IP header is as long as its length field
+    /// says.
     fn covers(self, d: &Diagrams, packet: &Packet, place: i32) -> Bit {
         if self.kind == IPV4 { packet.header_reaches(d, self.at, place) } else { d.yes() }
     }
 
-    /// Whether an IP header says another length than it did when it came in.
+    /// True if the length field of an IP header differs from its value in the input packet.
     fn reaches_elsewhere(self, d: &Diagrams, packet: &Packet) -> bool {
         self.kind == IPV4 && packet.byte(d, self.at)[4..] != packet.unwritten(d, self.at)[4..]
     }
 
-    /// Whether the checksum covers a word whatever the packet is, and covers the same words whatever that word is.
+    /// True if the checksum covers a word of every packet, and the set of covered words does not depend on
+    /// that word.
     fn always_covers(self, place: i32) -> bool {
         let behind = place - self.at;
         match self.kind {
             IPV4 => (2..20).contains(&behind),
-            // The first words of the header; not UDP's length, nor what is in the IP header but the addresses.
+            // The first words of the header. Excluded are UDP's length, and fields of the IP header other
+            // than the addresses.
             TCP => (0..20).contains(&behind) || (12..20).contains(&(place - self.network)),
             UDP => (0..4).contains(&behind) || (12..20).contains(&(place - self.network)),
             _ => false,
         }
     }
 
-    /// All that it may depend on whether the checksum of a packet is right.
+    /// Returns everything that the correctness of the checksum of a packet may depend on.
     fn content(self, d: &Diagrams, packet: &Packet) -> Term {
         let is_part = |place: i32| match self.kind {
             IPV4 => (self.at..self.at + 60).contains(&place),
@@ -128,7 +135,7 @@ impl SumKey {
     }
 }
 
-/// A word that a checksum covers, for packets in which it does.
+/// Returns a word that a checksum covers, for packets whose header includes the word.
 fn word(d: &Diagrams, key: SumKey, packet: &Packet, place: i32) -> Vec<Bit> {
     match key.kind {
         IPV4 => (place..place + 2).flat_map(|place| packet.header_byte(d, key.at, place)).collect(),
@@ -140,7 +147,7 @@ fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
     (place..place + 2).flat_map(|place| packet.unwritten(d, place)).collect()
 }
 
-/// Where two words count the same in a sum: 0000 and ffff are both zero there (RFC 1071).
+/// Returns the condition that two words are equal in a sum: 0000 and ffff both represent zero (RFC 1071).
 fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
     let is_zero = |word: &[Bit]| {
         let ones = d.all(word);
@@ -150,14 +157,14 @@ fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
     d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
 }
 
-/// A word that holds something else than a checksum, or than another one, accounts for.
+/// A word whose present value differs from the value that a checksum, or another checksum, accounts for.
 struct Wrong {
     place: i32,
     now: Vec<Bit>,
     accounted: Vec<Bit>,
 }
 
-/// Leaves out words that only changed places, which a sum does not see: mirrored addresses.
+/// Removes words that only changed places, which leaves the sum unchanged, such as swapped addresses.
 fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
     let mut place = 0;
     while place < wrong.len() {
@@ -168,7 +175,8 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
                 && key.always_covers(here.place)
                 && other.accounted == here.now
         });
-        // The word that moved here is accounted for where it was: there this place's own one is left.
+        // The word that moved here is accounted for at its former offset; the word of this offset remains
+        // to be matched there.
         match from {
             Some(from) => {
                 wrong[from].accounted = std::mem::take(&mut wrong[place].accounted);
@@ -182,12 +190,13 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
 }
 
 impl Sum {
-    /// The one that stands in a packet before anybody keeps it.
+    /// Returns the checksum of a packet before any element maintains it.
     fn found(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
         if let Some(sum) = packet.sums.get(&key) {
             return sum.clone();
         }
-        // What stands there did not come in where somebody wrote it, nor where all bytes come from a function.
+        // The field does not come from the input packet if an element wrote it, or if a function produced
+        // all bytes.
         let is_other = |other: &SumKey| other.field().any(|place| key.field().contains(&place));
         let written = key.field().any(|place| packet.is_written(place))
             || packet.sums.keys().any(is_other)
@@ -197,7 +206,7 @@ impl Sum {
         Sum { origin, accounted: BTreeMap::new(), settled: d.no() }
     }
 
-    /// One computed over a header as it is.
+    /// Makes a checksum computed over the header's present content.
     pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
         let mut accounted = BTreeMap::new();
         for place in packet.written_beside(key).filter_map(|place| key.word_of(place)) {
@@ -206,19 +215,19 @@ impl Sum {
                 accounted.insert(place, now);
             }
         }
-        // Of data that are all zero it is ffff.
+        // An ICMP checksum over all-zero data is ffff; over other data with a sum of zero, it is 0000.
         let settled = if key.kind == ICMP { d.no() } else { d.yes() };
         Sum { origin: Origin::Computed(packet.version()), accounted, settled }
     }
 
-    /// The one of `before`, updated for what was written at these places since.
+    /// Makes the checksum of `before`, updated for the writes at `places` since then.
     pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
         let mut sum = Sum::found(d, before, key);
         let words = places.iter().filter_map(|&place| key.word_of(place));
         let words: BTreeMap<i32, Vec<Bit>> =
             words.map(|place| (place, word(d, key, before, place))).collect();
         if words.iter().any(|(place, old)| !sum.accounts_for(d, before, *place, old)) {
-            // The difference goes on top of what is wrong already.
+            // The update is added to a checksum that is already wrong.
             let origin = Origin::Written(sum.bits(d, key));
             sum = Sum { origin, accounted: BTreeMap::new(), settled: sum.settled };
         }
@@ -244,7 +253,7 @@ impl Sum {
         sum
     }
 
-    /// Whether it accounts for a word of a packet as it is.
+    /// True if the checksum accounts for the value of a word.
     fn accounts_for(&self, d: &Diagrams, packet: &Packet, place: i32, word: &[Bit]) -> bool {
         match self.accounted.get(&place) {
             Some(accounted) => accounted[..16] == *word,
@@ -252,7 +261,7 @@ impl Sum {
         }
     }
 
-    /// Its value, as a function of where it comes from and what it accounts for.
+    /// Returns the value of the checksum, as a function of its origin and the words that it accounts for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
         let found = match &self.origin {
             Origin::Input => key.field().flat_map(|place| d.input(place)).collect(),
@@ -269,17 +278,17 @@ impl Sum {
         let bits = found.iter().cloned().chain(self.accounted.values().flatten().cloned()).collect();
         let term = Term { name: "checksum".into(), numbers, bits };
         if is_found {
-            // An update makes 0000 of ffff, even where nothing changes.
+            // An update turns ffff into 0000, even if nothing changes.
             let is_other_zero = if key.kind == UDP { d.no() } else { d.and(&self.settled, &d.all(&found)) };
             return found.iter().map(|bit| d.and_not(bit, &is_other_zero)).collect();
         }
-        // The same one, settled or not, is taken for the same.
+        // Settled and unsettled representations of one checksum are treated as equal.
         let settled = Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.settled.clone()] };
         d.note_settled(d.term(term.clone()), d.term(settled));
         d.value(term, 16)
     }
 
-    /// Where the checksum of a packet is right.
+    /// Returns the condition that the checksum of a packet is correct.
     pub fn right(d: &Diagrams, packet: &Packet, key: SumKey) -> Bit {
         let sum = Sum::found(d, packet, key);
         let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
@@ -288,7 +297,7 @@ impl Sum {
             (Origin::Input, true) => d.value(place.clone(), 1)[0].clone(),
             _ => d.no(),
         };
-        // Words that hold something else than the checksum accounts for.
+        // Collects the words whose value differs from the value that the checksum accounts for.
         let words = packet.written_beside(key).filter_map(|place| key.word_of(place));
         let places: BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
         let mut pending: Vec<Wrong> = Vec::new();
@@ -307,20 +316,21 @@ impl Sum {
         let outside = pending.iter().map(|word| d.not(&key.covers(d, packet, word.place)));
         let unharmed = d.all(&outside.collect::<Vec<_>>());
         let mut right = d.and(&at_origin, &unharmed);
-        // With one wrong word in the fixed part of an IP header the sum is wrong, but for the two zeros. With more, from an
-        // origin that is not known, or where what it covers may have changed, it may be right.
+        // With one wrong word in the fixed part of an IP header, the sum is wrong, except for the two
+        // zeros. With several wrong words, with an unknown origin, or if the covered words may have
+        // changed, the sum may be right by chance.
         let is_exact = match &pending[..] {
             [] => true,
             [Wrong { place, now, accounted }] => {
                 right = d.or(&right, &d.and(&at_origin, &congruent(d, now, accounted)));
                 key.kind == IPV4 && *place != key.at
             }
-            // How several words make up for each other otherwise is not followed.
+            // Several wrong words that cancel out in another way are not modelled.
             _ => false,
         };
         let was_right_or_not = match sum.origin {
             Origin::Computed(version) => version == packet.version(),
-            // What it covers is what it did when it came in.
+            // The checksum covers the same words as in the input packet.
             Origin::Input => packet.is_original() && !key.reaches_elsewhere(d, packet),
             Origin::Written(_) => false,
         };
@@ -336,7 +346,8 @@ impl Sum {
         d.or(&right, &d.and(&open, &d.value(by_chance, 1)[0]))
     }
 
-    /// Where two checksums of the same header are different, for packets whose headers are equal otherwise, in parts.
+    /// Returns, one condition per bit, where two checksums differ, for packets whose headers are otherwise
+    /// equal.
     pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
         if left.settled != right.settled && key.kind != UDP {
@@ -345,7 +356,7 @@ impl Sum {
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
         let from_elsewhere = match [a, b].map(|packet| packet.version()) {
             [None, None] => !a.is_original() || !b.is_original(),
-            // Bytes that nobody wrote are the same in both then.
+            // Then unwritten bytes are equal in both packets.
             versions => versions[0] != versions[1] || left.origin != right.origin,
         };
         if written(&left) || written(&right) || from_elsewhere {
@@ -372,7 +383,7 @@ impl Sum {
             different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
         }
         if left.origin != right.origin {
-            // The one that came in and a computed one are equal where the first was right.
+            // A checksum that came in and a computed checksum are equal if the first was correct.
             d.note_one_zero();
             let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
             different.push(d.not(&d.value(place, 1)[0]));
@@ -380,7 +391,8 @@ impl Sum {
         different
     }
 
-    /// One for both conditions; `None` if they come from different origins.
+    /// Returns one checksum for two conditions; `None` if their origins differ, or if they were written
+    /// like ordinary data.
     pub(super) fn merge(d: &Diagrams, condition: &Bit, key: SumKey, a: &Packet, b: &Packet) -> Option<Sum> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
         if left == right {

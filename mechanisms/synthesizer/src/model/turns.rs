@@ -1,51 +1,52 @@
-//! Where packets that come of one have parted: copies, and packets that are made of others.
+//! Branch history of copies: the elements at which packets derived from one input packet have separated.
 //!
-//! Which of two comes first follows from the element at which they part, and from the ways that they take there, as long as
-//! neither waits somewhere: packets are followed depth first.
+//! The order of two such packets follows from the element at which they separate and from the branches that
+//! they take there, as long as neither is held by an element: packets are processed depth first.
 
 use super::chain::Chain;
 use super::diagrams::Bit;
 
-/// By what a packet leaves an element.
+/// The way by which a packet leaves an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// An output.
     Output(usize),
-    /// As one that is declared beside the packet itself, with this number.
+    /// The emitted packet with this index in the element's declaration.
     Made(usize),
-    /// One of several connections of an output.
+    /// The connection with this index among several connections of an output.
     Connection(usize),
 }
 
-/// One of the ways at an element, or that a packet has waited there.
+/// An entry of a history: the branch taken at an element, or a wait in an element that holds packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Took(usize, Way),
     Waited,
 }
 
-/// The turns that a packet has taken where others that come of the same one have taken others.
+/// The branches that a packet has taken where other packets from the same input packet took different
+/// branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns(Vec<Turn>);
 
-/// Packets that came in, and the turns that what has become of them has taken.
+/// A condition on the input packets, and the branch history of the packets derived from them.
 pub type Turned = (Bit, Turns);
 
-/// What decides which of two packets that come of one is first.
+/// The relation that decides which of two packets from one input packet comes first.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Order<'c> {
-    /// They are one packet until the first one has been where it is.
+    /// The first packet: the two separate only after the first has reached its element.
     First,
-    /// The same of the second one.
+    /// The second packet: the two separate only after the second has reached its element.
     Second,
-    /// They part at an element of this function, by these ways.
+    /// The packets separate at an element with this function, by these branches.
     Parted(&'c str, Way, Way),
-    /// More than that.
+    /// No order can be derived.
     Unknown,
 }
 
 impl Turns {
-    /// And one more.
+    /// Returns the history with one more branch.
     #[must_use]
     pub fn taken(&self, element: usize, way: Way) -> Turns {
         let mut turns = self.clone();
@@ -53,7 +54,8 @@ impl Turns {
         turns
     }
 
-    /// Behind an element that holds packets. As long as there is only one, that does not matter.
+    /// Returns the history after an element that holds packets. Waiting does not matter before the first
+    /// branch.
     #[must_use]
     pub fn waited(mut self) -> Turns {
         if self.0.last().is_some_and(|last| *last != Turn::Waited) {
@@ -62,7 +64,7 @@ impl Turns {
         self
     }
 
-    /// Which of two packets is first at its element.
+    /// Returns the relation that decides which of two packets reaches its element first.
     pub fn order<'c>(chain: &'c Chain, [a, b]: [(&Turns, usize); 2]) -> Order<'c> {
         let ((x, at), (y, other)) = (a, b);
         let common = x.0.iter().zip(&y.0).take_while(|(x, y)| x == y).count();

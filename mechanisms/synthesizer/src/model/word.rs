@@ -1,9 +1,9 @@
-//! Whole numbers whose bits depend on the packet.
+//! Integers whose bits depend on the packet.
 
 use super::diagrams::{Bit, Diagrams};
 
-/// Bits of a word: enough for fields of four bytes, with a sign and room for multiples. Bits that are the same for all
-/// packets cost nothing.
+/// The width of a word in bits: enough for fields of four bytes, with a sign and room for multiples. Bits
+/// that are equal for all packets cost nothing.
 const WIDTH: usize = 40;
 
 /// A number with a sign, in two's complement, least significant bit first.
@@ -11,30 +11,30 @@ const WIDTH: usize = 40;
 pub struct Word(Vec<Bit>);
 
 impl Word {
-    /// The same number for every packet.
+    /// Returns a word with one value for every packet.
     pub fn constant(d: &Diagrams, value: i64) -> Word {
         Word((0..WIDTH).map(|bit| d.constant(value >> bit & 1 == 1)).collect())
     }
 
-    /// From bits without a sign, most significant first; those that do not fit are left out.
+    /// Makes a word of unsigned bits, most significant first; bits beyond the width are discarded.
     pub fn from_bits(d: &Diagrams, bits: &[Bit]) -> Word {
         let mut word: Vec<Bit> = bits.iter().rev().take(WIDTH - 1).cloned().collect();
         word.resize(WIDTH, d.no());
         Word(word)
     }
 
-    /// The lowest bits, most significant first.
+    /// Returns the lowest `n` bits, most significant first.
     pub fn to_bits(&self, d: &Diagrams, n: usize) -> Vec<Bit> {
         let sign = self.0.last().cloned().unwrap_or_else(|| d.no());
         (0..n).rev().map(|bit| self.0.get(bit).unwrap_or(&sign).clone()).collect()
     }
 
-    /// Its bits.
+    /// Returns the bits, least significant first.
     pub fn bits(&self) -> &[Bit] {
         &self.0
     }
 
-    /// The number, if it is the same for every packet.
+    /// Returns the number if it is equal for every packet.
     pub fn known(&self, d: &Diagrams) -> Option<i64> {
         let mut value = 0;
         for (place, bit) in self.0.iter().enumerate() {
@@ -43,7 +43,7 @@ impl Word {
         Some(value << (64 - WIDTH) >> (64 - WIDTH))
     }
 
-    /// The sum.
+    /// Returns the sum.
     #[must_use]
     pub fn plus(&self, d: &Diagrams, other: &Word) -> Word {
         let mut carry = d.no();
@@ -56,20 +56,20 @@ impl Word {
         Word(sum)
     }
 
-    /// With the other sign.
+    /// Returns the number with the opposite sign.
     #[must_use]
     pub fn negated(&self, d: &Diagrams) -> Word {
         let opposite = Word(self.0.iter().map(|bit| d.not(bit)).collect());
         opposite.plus(d, &Word::constant(d, 1))
     }
 
-    /// The difference.
+    /// Returns the difference.
     #[must_use]
     pub fn minus(&self, d: &Diagrams, other: &Word) -> Word {
         self.plus(d, &other.negated(d))
     }
 
-    /// A multiple.
+    /// Returns a multiple.
     #[must_use]
     pub fn times(&self, d: &Diagrams, factor: i64) -> Word {
         let mut product = Word::constant(d, 0);
@@ -81,32 +81,32 @@ impl Word {
         if factor < 0 { product.negated(d) } else { product }
     }
 
-    /// Where it is at most as large as the other one.
+    /// Returns the condition that `self` is less than or equal to `other`.
     pub fn at_most(&self, d: &Diagrams, other: &Word) -> Bit {
-        // From the lowest bit up: a higher one decides, equal ones leave it to those below.
+        // From the lowest bit up: the highest bit that differs decides.
         let mut at_most = d.yes();
         for (place, (a, b)) in self.0.iter().zip(&other.0).enumerate() {
-            // The highest bit is the sign: there one is less than zero.
+            // The highest bit is the sign: if it is set, the number is negative.
             let less = if place + 1 == WIDTH { d.and_not(a, b) } else { d.and_not(b, a) };
             at_most = d.choose(&d.xor(a, b), &less, &at_most);
         }
         at_most
     }
 
-    /// Where it is one of these numbers, both included.
+    /// Returns the condition that the number is between `low` and `high`, both included.
     pub fn within(&self, d: &Diagrams, low: i64, high: i64) -> Bit {
         let (low, high) = (Word::constant(d, low), Word::constant(d, high));
         d.and(&low.at_most(d, self), &self.at_most(d, &high))
     }
 
-    /// `self` where the condition holds, else the other one.
+    /// Returns `then` where the condition holds, else `otherwise`.
     #[must_use]
     pub fn choose(d: &Diagrams, condition: &Bit, then: &Word, otherwise: &Word) -> Word {
         Word(then.0.iter().zip(&otherwise.0).map(|(a, b)| d.choose(condition, a, b)).collect())
     }
 
-    /// Every value that it takes for packets of the condition, with the packets for which it does; `None` if there
-    /// are more than `most`.
+    /// Returns every value that the word takes for packets of the condition, each with the condition for
+    /// that value; `None` if there are more than `most` values.
     pub fn values(&self, d: &Diagrams, condition: &Bit, most: usize) -> Option<Vec<(i64, Bit)>> {
         let mut parts = vec![(0i64, condition.clone())];
         for (place, bit) in self.0.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Word {
     }
 }
 
-/// Where bits without a sign, most significant first, are at most a number.
+/// Returns the condition that unsigned bits, most significant first, are at most a number.
 fn bits_at_most(d: &Diagrams, bits: &[Bit], bound: u128) -> Bit {
     let mut at_most = d.yes();
     for (place, bit) in bits.iter().rev().enumerate() {
@@ -137,8 +137,8 @@ fn bits_at_most(d: &Diagrams, bits: &[Bit], bound: u128) -> Bit {
     at_most
 }
 
-/// Where bits without a sign, most significant first, lie in a set of numbers. Halves of a large set are put together
-/// before the whole, so that each interval meets few others.
+/// Returns the condition that unsigned bits, most significant first, are in a set of numbers. The halves of
+/// a large set are combined recursively, so that each interval meets few others.
 pub fn bits_in(d: &Diagrams, bits: &[Bit], set: &classify::IntervalSet) -> Bit {
     let largest = if bits.len() >= 128 { u128::MAX } else { (1 << bits.len()) - 1 };
     let intervals = set.intervals();
@@ -170,7 +170,8 @@ mod tests {
     use classify::IntervalSet;
     use proptest::prelude::*;
 
-    /// A word whose lowest byte is free, and what it is when that byte has a value.
+    /// Returns a word whose lowest byte is free, and a function that returns the condition for a value of
+    /// that byte.
     fn free(d: &Diagrams, place: i32) -> (Word, impl Fn(u8) -> Bit) {
         let bits = d.input(place).to_vec();
         let word = Word::from_bits(d, &bits);

@@ -1,7 +1,7 @@
-//! The software behind a switch: the number of a class says what is left to be asked.
+//! The software side of a switch: the number of a packet's class selects the residual program.
 //!
-//! A VLANDecap takes the tag off and keeps the number in an annotation, the first thing that the program asks about then.
-//! Where each class has a port, a SetVLANAnno behind the interface at each port says the number.
+//! A VLANDecap removes the tag and stores the number in an annotation, which the program tests first. If
+//! each class has a port of its own, a SetVLANAnno after the interface at each port sets the number.
 
 use classify::IntervalSet;
 use lang::{Connection, Graph};
@@ -14,16 +14,16 @@ use crate::compose::packet::Place;
 use crate::program::question::Question;
 use crate::program::{Exit, Next, Program, Value, Write};
 
-/// The element that takes tags off.
+/// The class of the element that removes tags.
 const DECAP: &str = "VLANDecap";
-/// The one that says a number.
+/// The class of the element that sets a number.
 const NUMBER: &str = "SetVLANAnno";
 const NETWORK: i32 = ethernet::Header::LEN as i32;
 
 impl Division {
-    /// The program of the software: packets come with the number of their class in the VLAN annotation, and without a tag;
-    /// where that was taken off, with the network header marked behind the Ethernet header. Those of other numbers than the
-    /// switch gives are asked everything.
+    /// Returns the program of the software. Packets arrive without a tag and with the number of their class
+    /// in the VLAN annotation; if a tag was removed, the network header is marked after the Ethernet
+    /// header. Packets with numbers that the switch does not use run the whole program.
     pub fn program(&self) -> Program {
         let mut diagram = Diagram::default();
         let (nodes, whole) = self.diagram.finish(self.whole);
@@ -43,7 +43,7 @@ impl Division {
             program.layout[1] = Some(NETWORK);
         }
         for class in program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_))) {
-            // Packets leave as if they had come without a tag.
+            // Packets leave as if they had arrived without a tag.
             class.headers[1].get_or_insert(None);
             for place in [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Place::Annotation)
             {
@@ -59,7 +59,8 @@ impl Division {
     }
 }
 
-/// What is left for packets that are laid out as the switch takes them to be; all of it for others.
+/// Returns the residual program for packets with the layout that the switch assumes; the whole program for
+/// others.
 fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
     let mut next = left;
     for (offset, length, value) in [(NETWORK, 1, 0x45), (NETWORK - 2, 2, u128::from(ether_type::IPV4))] {
@@ -74,7 +75,7 @@ fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
     diagram.switch(&Question::Length, lengths)
 }
 
-/// Puts the element that takes tags off in front of another one.
+/// Inserts the element that removes tags before another element.
 pub fn take_tags(graph: &mut Graph, element: usize) {
     let number = graph.elements.len();
     let span = graph.elements[element].span;
@@ -85,8 +86,8 @@ pub fn take_tags(graph: &mut Graph, element: usize) {
     graph.connections.push(Connection { from: (number, 0), to: (element, 0), span });
 }
 
-/// Puts sources at more interfaces beside the source in front of an element, and behind each what says the number of its
-/// class, from that of [`REST`] on.
+/// Adds sources at more interfaces next to the source that feeds an element. Inserts after each source an
+/// element that sets the number of its class, starting at [`REST`].
 pub fn number_ports(graph: &mut Graph, element: usize, interfaces: &[String]) {
     let Some(place) = graph.connections.iter().position(|connection| connection.to.0 == element) else {
         return;

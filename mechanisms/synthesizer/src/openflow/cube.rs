@@ -1,8 +1,9 @@
-//! What a switch can ask about a packet, and conditions of rules in terms of it.
+//! The fields that a switch can match, and conditions of rules in terms of them.
 //!
-//! A switch matches conjunctions, so that a condition becomes several of them: cubes, one set of values for each field.
-//! Where a condition asks what a switch cannot, the cube says that it may hold: there the software asks the rules itself.
-//! All of this is about IPv4 packets without options that are no fragments; others do not come to the rules in the switch.
+//! A switch matches conjunctions, so a condition becomes several cubes, each with one set of values per
+//! field. If a condition tests something that a switch cannot match, its cube says that the condition may
+//! hold: then the software evaluates the rules itself. All of this applies to IPv4 packets without options
+//! that are no fragments; other packets do not reach the rules in the switch.
 
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
@@ -10,7 +11,7 @@ use wire::{ether_type, ip_protocol};
 
 use crate::program::question::preimage;
 
-/// Cubes of one condition; with more, only the software knows.
+/// The maximum number of cubes of a condition; with more, the condition is left to the software.
 const MOST_CUBES: usize = 64;
 
 /// A field that OpenFlow 1.3 matches (OpenFlow Switch Specification 1.3, 7.2.3.7).
@@ -31,7 +32,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// All of them; [`Cube::sets`] has their order.
+    /// All fields, in the order of [`Cube::sets`].
     pub const ALL: [Field; 6] = [
         Field::TypeOfService,
         Field::Protocol,
@@ -41,7 +42,7 @@ impl Field {
         Field::DestinationPort,
     ];
 
-    /// Its bits.
+    /// Returns the width of the field in bits.
     pub fn bits(self) -> u32 {
         match self {
             Field::TypeOfService | Field::Protocol => 8,
@@ -50,12 +51,12 @@ impl Field {
         }
     }
 
-    /// Whether only some protocols have it.
+    /// True if only some protocols have the field.
     pub fn is_port(self) -> bool {
         matches!(self, Field::SourcePort | Field::DestinationPort)
     }
 
-    /// The header and the first byte in it.
+    /// Returns the header, and the offset of the field in it.
     fn place(self) -> (Header, u32) {
         match self {
             Field::TypeOfService => (Header::Network, 1),
@@ -67,7 +68,8 @@ impl Field {
         }
     }
 
-    /// The field that some bytes of a header lie in, and how far left of its end they end, in bits.
+    /// Returns the field that contains some bytes of a header, and the distance in bits from their end to
+    /// the field's end.
     fn of(header: Header, offset: u32, length: u32) -> Option<(Field, u32)> {
         Field::ALL.into_iter().find_map(|field| {
             let (own, first) = field.place();
@@ -77,8 +79,9 @@ impl Field {
     }
 }
 
-/// The field that bytes of a packet lie in, and which of its values have a number of a set in these bytes. `None` where a
-/// switch does not know them, or for too many intervals.
+/// Returns the field that contains some bytes of a packet, and the values of the field that have a number
+/// of the set in these bytes. `None` if a switch does not match the field, or if there are too many
+/// intervals.
 pub fn values(
     header: Header,
     offset: u32,
@@ -93,39 +96,39 @@ pub fn values(
     preimage(mask, &moved.collect(), field.bits()).map(|values| (field, values))
 }
 
-/// Values of each field, in the order of [`Field::ALL`].
+/// A conjunction: a set of values for each field, in the order of [`Field::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cube {
-    /// The values.
+    /// The sets of values.
     pub sets: [IntervalSet; 6],
-    /// Whether the condition holds for all packets with such values; otherwise for some.
+    /// True if the condition holds for all packets with such values; false if it may hold.
     pub is_certain: bool,
 }
 
 impl Cube {
-    /// All packets.
+    /// Returns the cube of all packets.
     pub fn all(is_certain: bool) -> Cube {
         Cube { sets: Field::ALL.map(|field| IntervalSet::full(field.bits())), is_certain }
     }
 
-    /// The values of a field.
+    /// Returns the values of a field.
     pub fn set(&self, field: Field) -> &IntervalSet {
         &self.sets[field as usize]
     }
 
-    /// Whether it says something about a field.
+    /// True if the cube restricts a field.
     pub fn asks(&self, field: Field) -> bool {
         *self.set(field) != IntervalSet::full(field.bits())
     }
 
-    /// The same, with other values of a field.
+    /// Returns the cube with the values of a field replaced.
     #[must_use]
     pub fn with(mut self, field: Field, set: IntervalSet) -> Cube {
         self.sets[field as usize] = set;
         self
     }
 
-    /// What is in both; `None` for nothing.
+    /// Returns the intersection; `None` if it is empty.
     fn and(&self, other: &Cube) -> Option<Cube> {
         let mut both = self.clone();
         for (set, other) in both.sets.iter_mut().zip(&other.sets) {
@@ -139,16 +142,17 @@ impl Cube {
     }
 }
 
-/// A condition as cubes: those that are certain, and those where it may hold. In no other packet does it hold.
+/// Returns a condition as cubes: cubes for which it certainly holds, and cubes for which it may hold. It
+/// holds for no other packet.
 pub fn cubes(condition: &Condition) -> Vec<Cube> {
     let mut cubes = said(condition, true).unwrap_or_else(|| vec![Cube::all(false)]);
     cubes = cubes.into_iter().flat_map(by_protocol).collect();
-    // Where it holds for certain, that is what counts.
+    // Certain cubes take precedence.
     cubes.sort_by_key(|cube| !cube.is_certain);
     cubes
 }
 
-/// A condition, or its opposite. `None` for too many.
+/// Returns the cubes of a condition, or of its negation. `None` if there are too many.
 fn said(condition: &Condition, positive: bool) -> Option<Vec<Cube>> {
     match condition {
         Tree::Constant(value) => Some(if *value == positive { vec![Cube::all(true)] } else { Vec::new() }),
@@ -202,7 +206,7 @@ fn tested(test: &Test, positive: bool) -> Vec<Cube> {
     }
     let set = IntervalSet::one(test.low.into(), test.high.into());
     let set = if is_outside { set.complement(32) } else { set };
-    // Numbers that the bytes do not have are not among the values either.
+    // Numbers wider than the bytes are not possible values.
     let set = set.intersection(&IntervalSet::full(8 * u32::from(test.length)));
     match values(test.header, test.offset.into(), test.length.into(), test.mask.into(), &set) {
         Some((_, set)) if set.is_empty() => Vec::new(),
@@ -211,7 +215,7 @@ fn tested(test: &Test, positive: bool) -> Vec<Cube> {
     }
 }
 
-/// The number that a test looks at, where it is the same in all packets that come to the rules.
+/// Returns the number that a test looks at, if it is equal in all packets that reach the rules.
 fn known(test: &Test) -> Option<u32> {
     let mut number = 0;
     for offset in test.offset..test.offset + u16::from(test.length) {
@@ -225,23 +229,24 @@ fn known(test: &Test) -> Option<u32> {
     Some(number)
 }
 
-/// Bits of a byte that are the same in all packets that come to the rules, and what they are.
+/// Returns the bits of a byte that are equal in all packets that reach the rules, as mask and value.
 pub fn known_byte(header: Header, offset: u16) -> (u8, u8) {
     match (header, offset) {
         (Header::Mac, 12) => (0xff, ether_type::IPV4.to_be_bytes()[0]),
         (Header::Mac, 13) => (0xff, ether_type::IPV4.to_be_bytes()[1]),
         (Header::Network, 0) => (0xff, 0x45),
-        // No fragment: no offset, and none to follow.
+        // No fragment: the fragment offset and the more-fragments flag are zero.
         (Header::Network, 6) => (0x3f, 0),
         (Header::Network, 7) => (0xff, 0),
         _ => (0, 0),
     }
 }
 
-/// Protocols of which a switch finds the ports.
+/// The protocols whose ports a switch parses.
 pub const WITH_PORTS: [u8; 3] = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol::SCTP];
 
-/// A cube about ports is one for each protocol that has them. Of others, the switch knows no bytes behind the header.
+/// Splits a cube with ports into one cube for each protocol that has ports. For other protocols, the switch
+/// knows no bytes after the IP header.
 fn by_protocol(cube: Cube) -> Vec<Cube> {
     if !Field::ALL.into_iter().any(|field| field.is_port() && cube.asks(field)) {
         return vec![cube];

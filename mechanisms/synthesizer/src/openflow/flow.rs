@@ -1,4 +1,5 @@
-//! Flows as `ovs-ofctl` reads them (ovs-ofctl(8), ovs-fields(7), ovs-actions(7)), and what is kept in the metadata.
+//! Flows in the syntax of `ovs-ofctl` (ovs-ofctl(8), ovs-fields(7), ovs-actions(7)), and the contents of
+//! the metadata.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,23 +10,23 @@ use wire::ip_protocol;
 use super::cube::{Cube, Field};
 use super::ranges::{Ranges, prefixes};
 
-/// Flows that one cube may become.
+/// The maximum number of flows of one cube.
 const MOST_MATCHES: usize = 4096;
 /// The mask for a host address.
 const WHOLE: u32 = u32::MAX;
-/// A VLAN tag is there (OpenFlow Switch Specification 1.3, 7.2.3.7, OFPVID_PRESENT).
+/// The bit for the presence of a VLAN tag (OpenFlow Switch Specification 1.3, 7.2.3.7, OFPVID_PRESENT).
 const PRESENT: u16 = 0x1000;
 
-/// A part of the metadata, which is written and matched on its own.
+/// A part of the metadata, which is written and matched separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What is left to be asked.
+    /// The state: the number of the residual program.
     State,
     /// The outcome of a list of rules.
     Outcome,
-    /// Ranges that the source port lies in, a bit for each.
+    /// The ranges that contain the source port, one bit each.
     SourceRanges,
-    /// The same for the destination port.
+    /// The ranges that contain the destination port, one bit each.
     DestinationRanges,
 }
 
@@ -34,13 +35,13 @@ impl Part {
         16 * self as u32
     }
 
-    /// As written by an instruction.
+    /// Returns the instruction that writes a value.
     pub fn write(self, value: u64) -> String {
         format!("write_metadata:{:#x}/{:#x}", value << self.shift(), 0xffff_u64 << self.shift())
     }
 }
 
-/// A value of the metadata and the bits of it that count.
+/// A value of the metadata under a mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     value: u64,
@@ -48,13 +49,13 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// The same, where a part has a value.
+    /// Returns the metadata with the value of a part added.
     #[must_use]
     pub fn with(self, part: Part, value: u64) -> Metadata {
         self.with_bits(value << part.shift(), 0xffff << part.shift())
     }
 
-    /// The same, where a bit of a part is set.
+    /// Returns the metadata with a bit of a part added.
     #[must_use]
     pub fn with_bit(self, part: Part, bit: usize) -> Metadata {
         let bit = 1 << (part.shift() as usize + bit);
@@ -66,16 +67,16 @@ impl Metadata {
     }
 }
 
-/// A flow.
+/// A flow entry of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The table.
+    /// The number of the table.
     pub table: u8,
-    /// The flow with the highest one counts.
+    /// The priority; the matching flow with the highest priority applies.
     pub priority: u16,
-    /// What it matches.
+    /// The match.
     pub matched: String,
-    /// What becomes of packets.
+    /// The instructions.
     pub instructions: String,
 }
 
@@ -89,17 +90,18 @@ impl fmt::Display for Flow {
     }
 }
 
-/// The instructions that send a packet to the software as one of a class.
+/// Returns the instructions that send a packet to the software with the tag of a class.
 pub fn tagged(class: u16, port: &str) -> String {
     format!("push_vlan:0x8100,set_field:{}->vlan_vid,output:{port}", PRESENT | class)
 }
 
-/// The match of packets with a VLAN tag.
+/// Returns the match of packets with a VLAN tag.
 pub fn with_tag() -> String {
     format!("vlan_vid={PRESENT:#x}/{PRESENT:#x}")
 }
 
-/// The matches of a cube, beside that of metadata, of IPv4 packets. `None` for too many.
+/// Returns the matches of a cube of IPv4 packets, together with a match of metadata. `None` if there are
+/// too many.
 pub fn matches(cube: &Cube, metadata: Metadata, ranges: &[Ranges; 2]) -> Option<Vec<String>> {
     let mut all = vec![(metadata, String::new())];
     let ports = [(Part::SourceRanges, Field::SourcePort), (Part::DestinationRanges, Field::DestinationPort)];
@@ -144,7 +146,7 @@ fn protocols(cube: &Cube) -> Vec<String> {
     numbers.map(protocol).collect()
 }
 
-/// The match of a protocol over IPv4.
+/// Returns the match of a protocol over IPv4.
 pub fn protocol(number: u8) -> String {
     match number {
         ip_protocol::TCP => "tcp".into(),
@@ -154,7 +156,7 @@ pub fn protocol(number: u8) -> String {
     }
 }
 
-/// The matches of a field, one for each prefix.
+/// Returns the matches of a field, one for each prefix.
 fn values(field: Field, set: &IntervalSet) -> Vec<String> {
     let prefixes = prefixes(set, field.bits()).into_iter().map(|(value, mask)| (value as u32, mask as u32));
     let masked = |name: &'static str| {
@@ -179,7 +181,7 @@ fn values(field: Field, set: &IntervalSet) -> Vec<String> {
     }
 }
 
-/// OpenFlow has DSCP and ECN as fields without masks.
+/// Returns the matches of a type of service. OpenFlow has DSCP and ECN as fields without masks.
 fn types_of_service((value, mask): (u32, u32)) -> Vec<String> {
     let size = 8 - (mask as u8).leading_ones();
     let (first, last) = (value, value + (1 << size) - 1);

@@ -1,20 +1,22 @@
-//! The part of a program that a switch can answer, as OpenFlow 1.3 flows (SNF paper, "Hardware-accelerated SNF").
+//! The OpenFlow back end: the part of a program that a switch can execute, as OpenFlow 1.3 flows (SNF
+//! paper, "Hardware-accelerated SNF").
 //!
-//! A switch asks about addresses, ports, protocol and DSCP; it does not know lengths, TTLs or checksums. So it puts into a
-//! program the answers that it has ([`pipeline`]), and sends each packet on with a number in a VLAN tag, its *switch class*, or by the class's own port.
-//! The number says what is left to be asked, and the software goes on from there ([`behind`]). Rules stay rules, the first one
-//! with the highest priority ([`cube`], [`flow`]); ranges of ports become prefixes or bits of metadata ([`ranges`]).
+//! A switch matches addresses, ports, protocol and DSCP; it does not know lengths, TTLs or checksums. So it
+//! evaluates the questions of a program that it can answer ([`pipeline`]), and forwards each packet with a
+//! number in a VLAN tag, its *switch class*, or by the class's own port. The number selects the residual
+//! program, which the software runs ([`behind`]). Rules stay rules, the first one with the highest priority
+//! ([`cube`], [`flow`]); ranges of ports become prefixes or bits of metadata ([`ranges`]).
 //!
 //! Invariants:
-//! - Only untagged IPv4 packets that are no fragments, and of which the switch has found the fields, have a class of their
-//!   own. All others are of the class [`REST`], and the software asks all of the program.
-//! - The software looks itself whether a packet is laid out as the switch takes it to be: an Ethernet header and an IPv4
-//!   header without options. It believes the switch for such packets only, because the program knows no others with ports at
-//!   the place where it asks for them.
-//! - Where a switch cannot tell whether a rule holds, packets that it may hold for are of class [`REST`].
+//! - Only untagged IPv4 packets that are no fragments, and whose fields the switch has parsed, have a class
+//!   of their own. All others are of the class [`REST`], and the software runs the whole program.
+//! - The software verifies that a packet has the layout that the switch assumes: an Ethernet header and an
+//!   IPv4 header without options. It trusts the switch for such packets only, because the residual programs
+//!   read ports at that offset.
+//! - If a switch cannot decide a rule, packets for which the rule may hold are of class [`REST`].
 //!
-//! A switch shows fields that a packet does not have as zero (ovs-fields(7)). Packets with all of them zero are of class
-//! [`REST`] too.
+//! In a switch, fields that a packet does not have are zero (ovs-fields(7)). Packets whose fields are all
+//! zero are of class [`REST`] too.
 
 pub mod behind;
 pub mod cube;
@@ -28,53 +30,55 @@ use crate::compose::diagram::Diagram;
 use crate::program::{Next, Program};
 use pipeline::Pipeline;
 
-/// The switch class of packets that only the software knows anything about; others have higher numbers.
+/// The switch class of packets for which the software runs the whole program; other classes have higher
+/// numbers.
 pub const REST: u16 = 1;
 
-/// Numbers that a VLAN tag has for classes (IEEE 802.1Q keeps 0 and 4095).
+/// The number of classes that a VLAN tag can distinguish (IEEE 802.1Q reserves 0 and 4095).
 pub const MOST_CLASSES: usize = 4094;
 
-/// How ranges of ports are matched.
+/// The form in which ranges of ports are matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeForm {
-    /// In whichever way there are fewer flows.
+    /// The form with fewer flows.
     #[default]
     Fewest,
-    /// As prefixes.
+    /// Prefixes.
     Prefix,
-    /// As bits of metadata, set by two tables.
+    /// Bits of metadata, set by two tables.
     Metadata,
 }
 
-/// What there is to know about the switch.
+/// The parameters of the switch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The port where packets come in.
+    /// The port at which packets arrive.
     pub from: String,
-    /// The port that leads to the software, where packets have the number of their class in a VLAN tag. Or several: one for
-    /// each class, that of [`REST`] first, and no tags.
+    /// The port that leads to the software, where packets have the number of their class in a VLAN tag.
+    /// With several ports: one for each class, first the port of [`REST`], without tags.
     pub to: Vec<String>,
-    /// The first table.
+    /// The number of the first table.
     pub first_table: u8,
-    /// How ranges of ports are matched.
+    /// The form in which ranges of ports are matched.
     pub ranges: RangeForm,
-    /// Whether the switch drops what the software would drop if the packet has no IP options. With options, and where the
-    /// length is wrong, it is dropped as well then, whatever the software does with such packets.
+    /// True if the switch drops packets that the software would drop if they have no IP options. Then it
+    /// also drops such packets with options, and packets with a wrong length, whatever the software would
+    /// do with them.
     pub discards: bool,
 }
 
 impl Options {
-    /// Whether a class is told by the port, not by a tag.
+    /// True if the port determines the class, not a tag.
     pub fn is_by_port(&self) -> bool {
         self.to.len() > 1
     }
 
-    /// How many classes there can be, [`REST`] among them.
+    /// Returns the maximum number of classes, including [`REST`].
     fn most_classes(&self) -> usize {
         if self.is_by_port() { self.to.len() } else { MOST_CLASSES }
     }
 
-    /// The instructions that send a packet to the software as one of a class.
+    /// Returns the instructions that send a packet of a class to the software.
     fn sending(&self, class: u16) -> String {
         match &self.to[..] {
             [port] => flow::tagged(class, port),
@@ -98,14 +102,14 @@ impl Default for Options {
     }
 }
 
-/// Why a program is not for a switch.
+/// The reason why a program is not suitable for a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It does not begin at a source of whole Ethernet frames.
+    /// The program does not begin at a source of whole Ethernet frames.
     Layout,
-    /// There is nothing in it that a switch can answer.
+    /// The program has no question that a switch can answer.
     Nothing,
-    /// It would take more tables than there are.
+    /// The program needs more tables than there are.
     Tables,
 }
 
@@ -128,10 +132,10 @@ pub struct Division {
     is_by_port: bool,
 }
 
-/// The flows of a program, a line for each, behind comments about what they are.
+/// Returns the flows of a program, a line for each, after comments that describe them.
 ///
 /// # Errors
-/// Why it is not for a switch.
+/// If the program is not suitable for a switch.
 pub fn write(program: &Program, options: &Options) -> Result<String, Refusal> {
     Ok(Division::new(program, options)?.flows())
 }
@@ -140,7 +144,7 @@ impl Division {
     /// Divides a program.
     ///
     /// # Errors
-    /// Why it is not for a switch.
+    /// If the program is not suitable for a switch.
     pub fn new(program: &Program, options: &Options) -> Result<Division, Refusal> {
         if program.layout != [Some(0), None, None] || !program.is_certain {
             return Err(Refusal::Layout);
@@ -171,19 +175,19 @@ impl Division {
         best
     }
 
-    /// The flows, a line for each, behind comments about what they are.
+    /// Returns the flows, a line for each, after comments that describe them.
     pub fn flows(&self) -> String {
         let Pipeline { flows, notes, .. } = &self.pipeline;
         let notes = notes.iter().map(|note| format!("# {note}\n"));
         notes.chain(flows.iter().map(|flow| format!("{flow}\n"))).collect()
     }
 
-    /// How many switch classes there are, [`REST`] among them.
+    /// Returns the number of switch classes, including [`REST`].
     pub fn classes(&self) -> usize {
         self.pipeline.classes.len() + 1
     }
 
-    /// How many tables there are.
+    /// Returns the number of tables.
     pub fn tables(&self) -> u8 {
         self.pipeline.tables
     }

@@ -1,11 +1,12 @@
-//! One table for each question that a switch answers.
+//! The pipeline: one table for each question that a switch answers.
 //!
-//! Metadata holds the state: what is left of the program with the answers so far, as a number. A table asks one question and
-//! writes the next state, so that the flows are as many as the ways through the questions are wide, not as many as there are
-//! ways. A list of rules is asked in one table whatever the state; a second one goes on from state and outcome. The last
-//! table sends each state to the software as a class of its own.
+//! Metadata holds the state: the number of the residual program for the answers so far. A table evaluates
+//! one question and writes the next state, so the number of flows grows with the number of states per
+//! question, not with the number of paths. A list of rules is evaluated in one table for all states; a
+//! second table combines state and outcome. The last table sends each state to the software as a class of
+//! its own.
 //!
-//! What cannot be asked in a switch, or would take too many flows or classes, is left to the software.
+//! Questions that a switch cannot answer, or that need too many flows or classes, are left to the software.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,39 +22,39 @@ use crate::compose::diagram::Diagram;
 use crate::program::question::{Question, preimage};
 use crate::program::{Class, Exit, List, Next, Passed, Program};
 
-/// Flows that a question may take.
+/// The maximum number of flows of a question.
 const MOST_FLOWS: usize = 1 << 18;
-/// Where headers start in packets that switch and software see alike.
+/// The offsets of headers in packets of the layout that the switch assumes.
 const NETWORK: i32 = ethernet::Header::LEN as i32;
 const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
-/// What is behind the outcome of a list that only the software knows.
+/// The outcome of a list if only the software knows it.
 const UNKNOWN: u64 = 0xffff;
 
-/// Flows, and what they leave to the software.
+/// Flows, and the residual programs of the software.
 pub struct Pipeline {
     /// The flows, by table and priority.
     pub flows: Vec<Flow>,
-    /// What is left of the program for each class, from [`REST`] + 1 on.
+    /// The residual program of each class, from [`REST`] + 1 on.
     pub classes: Vec<Next>,
-    /// What there is to say about the flows.
+    /// Comments about the flows.
     pub notes: Vec<String>,
-    /// How many tables there are.
+    /// The number of tables.
     pub tables: u8,
-    /// How many questions the switch answers.
+    /// The number of questions that the switch answers.
     asked: usize,
 }
 
 impl Pipeline {
-    /// Whether it answers more than another one, or as much with fewer flows.
+    /// True if this pipeline answers more questions than another, or as many with fewer flows.
     pub fn is_better(&self, other: &Pipeline) -> bool {
         (self.asked, other.flows.len()) > (other.asked, self.flows.len())
     }
 
-    /// The pipeline of a program, of which the diagram holds the questions. Classes are added to the program for packets
-    /// that have been through rules in the switch.
+    /// Makes the pipeline of a program whose questions are in the diagram. Classes are added to the program
+    /// for packets that have passed rules in the switch.
     ///
     /// # Errors
-    /// There is nothing to do for a switch.
+    /// If there is nothing that a switch can do.
     pub fn new(
         diagram: &mut Diagram,
         whole: Next,
@@ -105,8 +106,8 @@ impl Pipeline {
     }
 }
 
-/// What is left of a program for packets that are laid out as usual, with an Ethernet and an IPv4 header, no options and no
-/// fragment.
+/// Returns the residual program for packets of the usual layout: an Ethernet and an IPv4 header, no options
+/// and no fragment.
 fn usual(diagram: &mut Diagram, whole: Next) -> Next {
     let mut next = whole;
     for question in diagram.questions(whole) {
@@ -135,13 +136,13 @@ fn usual(diagram: &mut Diagram, whole: Next) -> Next {
     next
 }
 
-/// A rule as a switch has it.
+/// A rule in the form of a switch.
 struct Ruled {
     cubes: Vec<Cube>,
     outcome: u32,
 }
 
-/// The rules of a list; `None` if it is about packets that are laid out otherwise.
+/// Returns the rules of a list; `None` if they apply to packets of another layout.
 fn rules_of(list: &List) -> Option<Vec<Ruled>> {
     if list.headers != [NETWORK, TRANSPORT]
         || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)
@@ -159,19 +160,19 @@ fn rules_of(list: &List) -> Option<Vec<Ruled>> {
 struct Build<'b> {
     diagram: &'b mut Diagram,
     program: &'b mut Program,
-    /// The instructions that send a packet as one of [`REST`].
+    /// The instructions that send a packet of class [`REST`].
     rest: String,
-    /// How many classes there can be, [`REST`] among them.
+    /// The maximum number of classes, including [`REST`].
     most_classes: usize,
-    /// The table that comes next.
+    /// The number of the table under construction.
     table: u8,
     flows: Vec<Flow>,
     notes: Vec<String>,
-    /// All states, by what is left to be asked.
+    /// The numbers of all states, by residual program.
     states: BTreeMap<Next, u16>,
-    /// The states in which packets come to the next table.
+    /// The states in which packets reach the next table.
     current: BTreeSet<Next>,
-    /// Ranges that have bits.
+    /// The ranges that have bits.
     ranges: [Ranges; 2],
 }
 
@@ -180,7 +181,7 @@ impl Build<'_> {
         self.flows.push(Flow { table: self.table, priority, matched, instructions });
     }
 
-    /// The instruction that goes on to the table after the next one.
+    /// Returns the instruction that continues with the following table.
     fn further(&self) -> String {
         format!("goto_table:{}", self.table + 1)
     }
@@ -194,7 +195,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The table that keeps packets out which the switch knows too little about.
+    /// Adds the table that diverts packets whose fields the switch does not know.
     fn sort(&mut self, from: &str) -> Result<(), Refusal> {
         let rest = self.rest.clone();
         let comes = format!("in_port={from}");
@@ -210,7 +211,7 @@ impl Build<'_> {
         self.next_table()
     }
 
-    /// The tables that set a bit for each range that a port lies in.
+    /// Adds the tables that set a bit for each range that contains a port.
     fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r Ruled>) -> Result<(), Refusal> {
         let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
         let mut protocols = BTreeSet::new();
@@ -247,14 +248,14 @@ impl Build<'_> {
         (*self.states.entry(next).or_insert(new)).into()
     }
 
-    /// Takes back what was done for a question.
+    /// Removes the flows of a question, and leaves it to the software.
     fn give_up(&mut self, question: &Question, flows: usize, why: &str) -> bool {
         self.flows.truncate(flows);
         self.notes.push(format!("{question} is left to the software: {why}"));
         false
     }
 
-    /// Goes on with states that have been reached, unless there are too many.
+    /// Continues with the states that have been reached, unless there are too many.
     fn reach(&mut self, question: &Question, flows: usize, reached: BTreeSet<Next>) -> Result<bool, Refusal> {
         if reached.len() >= self.most_classes {
             return Ok(self.give_up(question, flows, "too many classes"));
@@ -268,7 +269,7 @@ impl Build<'_> {
         Ok(true)
     }
 
-    /// Sets of answers to a question, and what is left then.
+    /// Returns sets of answers to a question, each with the residual program.
     fn parts(&mut self, state: Next, question: &Question) -> Vec<(IntervalSet, Next)> {
         let mut ends = BTreeSet::new();
         for node in self.diagram.finish(state).0.iter().filter(|node| node.question == *question) {
@@ -312,7 +313,7 @@ impl Build<'_> {
                 };
                 ways.push((prefixes(&set, field.bits()).len(), field, set, left));
             }
-            // The part that takes the most flows is what is left of the others.
+            // The set with the most flows matches whatever the others leave.
             ways.sort_by_key(|way| way.0);
             let most = ways.pop();
             let protocols = match most.as_ref().is_some_and(|way| way.1.is_port()) {
@@ -358,7 +359,8 @@ impl Build<'_> {
             .copied()
             .filter(|state| self.diagram.questions(*state).contains(&question))
             .collect();
-        // Each rule has two priorities: one for packets that it holds for, and a lower one for those that it may hold for.
+        // Each rule has two priorities: one for packets for which it holds, and a lower one for packets for
+        // which it may hold.
         if asking.is_empty() || rules.len() > usize::from(u16::MAX) / 2 - 1 {
             return Ok(false);
         }
@@ -369,7 +371,7 @@ impl Build<'_> {
             for cube in &rule.cubes {
                 let matched = matches(cube, Metadata::default(), &self.ranges);
                 let is_certain = cube.is_certain && matched.is_some();
-                // Where there are too many matches, all packets may be meant.
+                // With too many matches, the rule may apply to all packets.
                 let matched = matched.unwrap_or_else(|| vec!["ip".into()]);
                 let outcome = if is_certain { rule.outcome.into() } else { UNKNOWN };
                 outcomes.insert(outcome);
@@ -427,7 +429,7 @@ impl Build<'_> {
         self.program.elements.get(element).cloned().unwrap_or_default()
     }
 
-    /// The table that sends packets out, by state.
+    /// Adds the table that sends packets out, by state.
     fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {
@@ -448,7 +450,7 @@ impl Build<'_> {
         Ok(Pipeline { flows, classes, notes, tables, asked })
     }
 
-    /// Whether packets are dropped whatever is left to be asked.
+    /// True if packets are dropped whatever the remaining answers are.
     fn is_dropped(&self, state: Next) -> bool {
         let (nodes, start) = self.diagram.finish(state);
         let mut ends = nodes.iter().flat_map(|node| node.parts.iter().map(|(_, next)| *next)).chain([start]);
@@ -462,8 +464,8 @@ impl Build<'_> {
     }
 }
 
-/// A class for packets that have been through rules in the switch: the element with the rules is passed like others. Which
-/// one of the rules with the outcome it was is not known; the first one stands for all.
+/// Returns the class for packets that have passed rules in the switch: the element with the rules is added
+/// to the path. The rule that decided is not known; the first rule with that outcome is used.
 fn tell(program: &mut Program, class: u32, list: u32, outcome: u32) -> u32 {
     let (Some(class), Some(list)) = (program.classes.get(class as usize), program.lists.get(list as usize))
     else {

@@ -1,20 +1,22 @@
-//! Ranges of ports: as prefixes, or as bits of metadata that tables before the rules set (SNF paper, "Hardware-accelerated
-//! SNF").
+//! Ranges of ports: as prefixes, or as bits of metadata that tables before the rules set (SNF paper,
+//! "Hardware-accelerated SNF").
 //!
-//! A range that is one prefix, a single port above all, is matched as it is. Each other range may get a bit of its own in the
-//! metadata: a table for each of both ports finds the part of the ports that a port lies in and sets the bits of all ranges
-//! that have it, so that a rule matches any of them with one flow. With numbers for the parts instead of bits for the ranges,
-//! a rule would need a flow for each part, or for each pair of parts where it asks for both ports. There are
-//! [`MOST_RANGES`] bits for each port: they go to the ranges that save the most flows, and others are expanded.
+//! A range that is a single prefix, such as a single port, is matched directly. Each other range may get a
+//! bit of its own in the metadata: a table for each of the two ports finds the part of the ports that
+//! contains a port, and sets the bits of all ranges that contain the part, so a rule matches any of them
+//! with one flow. With numbers for the parts instead of bits for the ranges, a rule would need a flow for
+//! each part, or for each pair of parts if it tests both ports. There are [`MOST_RANGES`] bits for each
+//! port: the ranges that save the most flows get them, and other ranges are expanded.
 
 use std::collections::BTreeMap;
 
 use classify::IntervalSet;
 
-/// Ranges of one port that get a bit.
+/// The maximum number of ranges of one port that get a bit.
 pub const MOST_RANGES: usize = 16;
 
-/// Value and mask of the prefixes that make up a set of numbers of so many bits, lowest first; the fewest that do.
+/// Returns the smallest list of prefixes, as value and mask, lowest first, for a set of numbers of `bits`
+/// bits.
 pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u128, u128)> {
     let ones = |count: u32| 1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1);
     let all = ones(bits);
@@ -31,14 +33,14 @@ pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u128, u128)> {
     prefixes
 }
 
-/// Ranges of one port that have bits.
+/// The ranges of one port that have bits.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     sets: Vec<IntervalSet>,
 }
 
 impl Ranges {
-    /// Chooses ranges by how often rules ask for each.
+    /// Chooses ranges by the number of rules that test each.
     pub fn choose(asked: &BTreeMap<IntervalSet, usize>) -> Ranges {
         let saved = |(set, times): &(&IntervalSet, &usize)| (prefixes(set, 16).len() - 1) * **times;
         let mut worth: Vec<_> = asked.iter().filter(|one| saved(one) > 0).collect();
@@ -46,17 +48,18 @@ impl Ranges {
         Ranges { sets: worth.into_iter().take(MOST_RANGES).map(|(set, _)| set.clone()).collect() }
     }
 
-    /// The bit of a range.
+    /// Returns the bit of a range.
     pub fn bit(&self, set: &IntervalSet) -> Option<usize> {
         self.sets.iter().position(|other| other == set)
     }
 
-    /// Whether there are none.
+    /// True if there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// Parts of the ports as prefixes, each with the bits of the ranges that it lies in; parts in none are left out.
+    /// Returns the parts of the ports as prefixes, each with the bits of the ranges that contain it; parts
+    /// outside of all ranges are omitted.
     pub fn parts(&self) -> Vec<((u32, u32), u64)> {
         let mut borders: Vec<u128> = vec![0, 1 << 16];
         borders.extend(

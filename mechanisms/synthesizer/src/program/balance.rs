@@ -1,9 +1,12 @@
-//! The balance of a running program: whether it costs less than its elements for the packets that come at present.
+//! The balance of a running program: it tells if the program costs less than its elements for the present
+//! packets.
 //!
-//! A program pays by what it takes packets past, and that depends on the packets. Where most flows have a few packets, few are ever
-//! on lease, and most packets are classified only to be left to the elements. So the program counts what it saves and costs by
-//! the cost model ([`super::cost`]). As long as it costs more, it sees a sample of the batches only: enough to notice when that changes,
-//! and which flows last. The others go to the elements, or through the program without their flows.
+//! The saving of a program depends on the elements that packets bypass, and therefore on the packets. If
+//! most flows have few packets, few flows are ever leased, and most packets are classified only to be left
+//! to the elements. So the program counts its savings and costs by the cost model ([`super::cost`]). While
+//! its costs exceed its savings, it processes only a sample of the batches: enough to notice a change, and
+//! to find flows that last. The other batches go to the elements, or through the program without their
+//! flows.
 
 /// Of so many batches one is a sample.
 const SAMPLED: u32 = 32;

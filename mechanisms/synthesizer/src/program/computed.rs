@@ -1,5 +1,6 @@
-//! Questions whose answers are computed from several parts of a packet: sums of other answers, and whether a checksum is right.
-//! Most chains begin with both (CheckIPHeader), so that they are asked of nearly every packet.
+//! Questions whose answers are computed from several parts of a packet: sums of other answers, and the
+//! correctness of a checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly
+//! every packet.
 
 use element::Packet;
 use wire::FromBytes;

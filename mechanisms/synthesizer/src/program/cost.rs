@@ -1,7 +1,8 @@
-//! The cost model: what a program costs and saves, in instructions for a packet.
+//! The cost model: the costs and savings of a program, in instructions per packet.
 //!
-//! The numbers are counted (`bench/instructions`, programs as tables): they are those of many elements and programs on average, and
-//! only have to say which of two things costs less. docs/synthesizer.md has what was counted.
+//! The numbers are measured (`bench/instructions`, programs as tables). They are averages over many
+//! elements and programs, and only have to decide which of two alternatives costs less. docs/synthesizer.md
+//! has the measurements.
 
 use super::{Class, Passed, Program};
 

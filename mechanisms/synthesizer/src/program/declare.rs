@@ -1,5 +1,5 @@
-//! What a program does to packets, as a declaration. For the verifier, which knows nothing of how the program was found,
-//! [`unfold`](super::unfold) says more.
+//! The declaration of a program's effects on packets. For the verifier, which is independent of the
+//! composer, [`unfold`](super::unfold) gives a more precise description.
 
 use std::collections::BTreeSet;
 

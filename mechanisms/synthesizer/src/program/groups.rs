@@ -1,4 +1,5 @@
-//! Packets of a batch by class, so that what is done to a class is done to all of its packets at once.
+//! The packets of a batch grouped by class, so that the operation of a class is applied to all of its
+//! packets at once.
 
 use packet::BATCH_CAPACITY;
 

@@ -1,12 +1,12 @@
 //! Writes, eight bytes at a time.
 //!
-//! A lane is eight bytes of the packet, taken as one number. Whatever a class writes to them is done at once: bits that stay,
-//! bits that something is added to, constants, and values that come from elsewhere, from a flow on lease above all. What that
-//! does to checksums is found on the way, from the number before and after.
+//! A lane is eight bytes of the packet, treated as one number. All writes of a class to them are done at
+//! once: bits that are kept, bits to which something is added, constants, and values from elsewhere, such
+//! as a leased flow. The effect on checksums is computed from the number before and after.
 //!
 //! Invariants:
-//! - Each byte that is written is so by one lane, which leaves all other bytes as they are.
-//! - A word that a checksum accounts for lies in one lane as far as it is written, at an even place of it.
+//! - Each written byte is written by one lane, which leaves all other bytes unchanged.
+//! - The written part of a word that a checksum accounts for lies in one lane, at an even offset of it.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Packets that leave a program by several outputs, in the order in which they came.
+//! The packets that leave a program by several outputs, in the order of their arrival.
 //!
-//! A program emits a batch early when the next packet leaves by another output from which it can reach the same element: so no packet
-//! overtakes another one on its way to an element that gets both. Outputs behind which packets can reach no common element get one
-//! batch for each batch that comes.
+//! A program emits a batch early when the next packet leaves by another output from which it can reach the
+//! same element: so no packet overtakes another on its way to an element that receives both. Outputs from
+//! which packets can reach no common element emit one batch for each batch that arrives.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,11 @@
-//! The synthesized function (SNF paper, "The Synthesized network function"): one classification, then one write per field.
+//! The IR of the synthesized function (SNF paper, "The Synthesized network function"): one classifier, then
+//! one write per field.
 //!
-//! A [`Program`] is a graph of questions about the packet as it came in ([`question`]), which ends at classes. A [`Class`]
-//! is the paper's traffic class with its operation: the difference between the packet as it came and as it leaves, and where
-//! it leaves. Large rule sets stand in the graph as one question, the outcome of a [`List`]. So does what elements with state
-//! do to a packet's flow: all of them together are one mapping, which takes one look-up (Properties 1 and 2 of the paper).
+//! A [`Program`] is a decision graph over questions about the input packet ([`question`]), whose leaves are
+//! classes. A [`Class`] is the paper's traffic class with its operation: the difference between the input
+//! packet and the output packet, and the exit. Large rule sets are single questions of the graph, for the
+//! outcome of a [`List`]. So are the effects of stateful elements on a packet's flow: all of them together
+//! are one mapping, which takes one look-up (Properties 1 and 2 of the paper).
 
 pub(crate) mod balance;
 mod computed;

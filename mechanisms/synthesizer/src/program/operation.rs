@@ -1,6 +1,6 @@
-//! What is done to packets of a class: everything that is read first, then each write once, then the checksums.
+//! The operation on packets of a class: all reads first, then each write once, then the checksums.
 //!
-//! Writes are compiled to lanes, eight bytes each.
+//! Writes are compiled to lanes of eight bytes.
 
 use element::effects::Header;
 use element::{Base, Packet, Timestamp};

@@ -1,4 +1,4 @@
-//! What a program asks about a packet as it came in.
+//! The questions of a program about the input packet.
 
 use std::fmt;
 

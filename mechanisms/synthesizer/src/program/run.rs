@@ -1,7 +1,7 @@
-//! Running programs: the classes of a batch of packets, then their operations.
+//! The interpreter: the classes of a batch of packets, then their operations.
 //!
-//! Questions are flat arrays, rule lists are compiled ([`classify::filter::Matcher`]) and asked for all packets of a batch
-//! that have come to them at once. Nothing is allocated per batch.
+//! Questions are flat arrays. Rule lists are compiled ([`classify::filter::Matcher`]) and evaluated
+//! together for all packets of a batch that have reached them. Nothing is allocated per batch.
 
 use std::collections::HashMap;
 

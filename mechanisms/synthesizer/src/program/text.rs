@@ -1,19 +1,23 @@
-//! Programs as arguments of a configuration, a line each, and back.
+//! The text form of programs, as arguments of a configuration, a line each: printer and parser.
 //!
-//! - `LAYOUT - 14 34`: where headers are marked; `?-` if it does not matter where the link header is, `LAYOUT ANY - 14 34` if
-//!   they are certain to be there
-//! - `OTHERWISE 1`: the output for packets that are laid out otherwise
-//! - `PASSING a b c`: names of elements
-//! - `MACHINE_CODE later`: when there is machine code, `never`, `later` or `now`
-//! - `USE always`: packets and flows are taken whatever that costs
-//! - `START n0`
-//! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
-//! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
-//! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list, outcome and case, and its condition, operators in front
-//! - `s0 of 3.0.5 behind - at 14; mark - 14 34; out 0`: a step: element, input and case; the step before; what has been done to the
-//!   packet when it comes there
-//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1; copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4;
-//!   sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a class
+//! - `LAYOUT - 14 34`: the offsets of marked headers; `?-` if the offset of the link header does not
+//!   matter, `LAYOUT ANY - 14 34` if all packets have this layout
+//! - `OTHERWISE 1`: the output for packets with another layout
+//! - `PASSING a b c`: the names of elements
+//! - `MACHINE_CODE later`: the time at which machine code is made, `never`, `later` or `now`
+//! - `USE always`: packets and flows are taken regardless of cost
+//! - `START n0`: the first question or class
+//! - `n0 length 33:c0 *:n1`: a question, with the last answer and the successor of each range; `*` is the
+//!   largest answer
+//! - `l0 of 2 0 at 14 34`: a list: element and input, and the offsets of its headers; `end 14+1*16/2` is
+//!   the packet's end there
+//! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list: outcome and case, and its condition in prefix
+//!   notation
+//! - `s0 of 3.0.5 behind - at 14; mark - 14 34; out 0`: a step: element, input and case; the previous step;
+//!   the operation on the packet before it arrives there
+//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1;
+//!   copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a
+//!   class
 
 use std::fmt::Write as _;
 

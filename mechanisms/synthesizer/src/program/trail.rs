@@ -1,11 +1,12 @@
-//! Trails: ways that many packets take through a program, each looked at as a whole.
+//! Trails: frequent paths through a program, each tested as a whole.
 //!
-//! Asked one after the other, questions cost a dispatch each, and a branch that nobody predicts where packets differ. A trail has
-//! all conditions of one way side by side: what the packet's bytes have to be, sixteen at a time, and in which ranges the others
-//! lie. They do not wait for each other, and one branch says whether the packet is on the trail. Packets on none are asked
-//! question by question.
+//! Asked one by one, each question costs a dispatch, and a mispredicted branch where packets differ. A
+//! trail has all conditions of a path as vectors: the required values of the packet's bytes, sixteen at a
+//! time, and the ranges of other answers. The conditions do not depend on each other, and one branch
+//! decides if the packet is on the trail. Packets on no trail are asked question by question.
 //!
-//! Trails are laid by packets that come ([`Trails::follow`]). From time to time those that few packets take are given up.
+//! Trails are recorded from packets that arrive ([`Trails::follow`]). Periodically, trails that few packets
+//! take are removed.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,14 @@
-//! A program as elements of a chain, for the verifier: one for each question, one for each operation.
+//! A program as elements of a chain, for the verifier: one element for each question, one for each
+//! operation.
 //!
-//! What stands behind an IPv4 header without options is asked for behind the header, wherever that is: so do the elements that
-//! the program is compared with, and what is the same needs no proof then. Where there are options it is asked for where it is.
+//! A field after an IPv4 header without options is read relative to the end of the header, wherever that
+//! is: the elements that the program is compared with do the same, and equal expressions need no proof.
+//! With options, the field is read at its fixed offset.
 //!
-//! Where the program relies on what an element with state does to a flow, packets pass that very element: they are made what
-//! they would be when they come there, and what is left of their operation is done behind it. So the element's state decides,
-//! as it does in the chain, and nothing is taken for granted about leases but that they say what the element does.
+//! If the program relies on the effect of a stateful element on a flow, packets pass that very element:
+//! they are first changed to their state on arrival there, and the rest of their operation is applied after
+//! it. So the element's state decides, as in the chain, and the proof assumes nothing about leases except
+//! that they state what the element does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,8 +1,9 @@
-//! From questions to elements that ask them.
+//! Code generation: elements that ask the questions of a program.
 //!
-//! What an answer leads to is built before the element that asks, so that nothing but what is needed is put in. Questions
-//! leave packets as they are, but for those that only elements ask which mark headers as well: what they have done is part
-//! of where packets are ([`State`]), and what is left to the stretch is so only where nothing has been done yet.
+//! The successors of a question are built before the element that asks it, so only elements that are needed
+//! are inserted. Questions leave packets unchanged, except for questions whose elements also mark headers:
+//! these marks are part of the position in the program ([`State`]), and packets can be left to the region
+//! only in the initial state.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -24,19 +25,19 @@ use crate::program::{Exit, List, Next, Node, Program};
 /// An element and one of its inputs.
 type Spot = (usize, usize);
 
-/// Most patterns that questions are put together for.
+/// The maximum number of patterns for which questions are combined.
 const MOST_TOGETHER: usize = 64;
 
-/// Most patterns of one question.
+/// The maximum number of patterns of a question.
 const MOST_PATTERNS: usize = 1024;
 
-/// Most values of an annotation that are looked for one by one.
+/// The maximum number of values of an annotation that are compared one by one.
 const MOST_COLOURS: u128 = 32;
 
-/// Clauses, and where packets of which all hold go.
+/// A conjunction of clauses, and the destination of packets that satisfy it.
 type Pattern = (Vec<Clause>, Spot);
 
-/// Patterns, the last one of which is for all packets that are left.
+/// Patterns, of which the last matches all remaining packets.
 type Region = Rc<Vec<Pattern>>;
 
 pub(super) struct Builder<'b> {
@@ -44,17 +45,17 @@ pub(super) struct Builder<'b> {
     program: &'b Program,
     facts: Facts,
     beside: &'b Beside,
-    /// Where the stretch begins.
+    /// The entry of the region.
     rest: Spot,
     outputs: &'b [Option<Spot>],
     span: Span,
-    /// In front of names.
+    /// The prefix of element names.
     prefix: String,
     spots: HashMap<(Next, State), Result<Spot, Why>>,
     regions: HashMap<(u32, State), Result<Region, Why>>,
     left: BTreeSet<Next>,
     why: BTreeSet<Why>,
-    /// By element that was put in: how many packets pass on their longest way from there.
+    /// The number of elements on the longest path from each inserted element.
     depths: HashMap<usize, usize>,
 }
 
@@ -87,7 +88,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Builds all of it. Gives where packets are to come in.
+    /// Builds the whole program. Returns the input at which packets enter.
     pub(super) fn start(&mut self, front: Front) -> Spot {
         let start = self.spot(self.program.start, State::default()).unwrap_or(self.rest);
         match front {
@@ -98,12 +99,12 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// How many elements that were put in packets pass at most from there on.
+    /// Returns the maximum number of inserted elements that packets pass from there.
     pub(super) fn depth(&self, spot: Spot) -> usize {
         self.depths.get(&spot.0).copied().unwrap_or_default()
     }
 
-    /// Classes of which some packets are left to the stretch, and why.
+    /// Returns the classes of which some packets are left to the region, and the reasons.
     pub(super) fn left(self) -> (BTreeSet<u32>, BTreeSet<Why>) {
         let mut seen = BTreeSet::new();
         let mut work: Vec<Next> = self.left.iter().copied().collect();
@@ -122,13 +123,13 @@ impl<'b> Builder<'b> {
         (classes, self.why)
     }
 
-    /// Where packets go that have come to a part of the program.
+    /// Returns the destination of packets that have reached a part of the program.
     fn spot(&mut self, next: Next, state: State) -> Result<Spot, Why> {
         let class = match next {
             Next::Class(number) => self.program.classes.get(number as usize),
             Next::Node(_) => None,
         };
-        // Packets that end may do so in any state.
+        // Packets can be dropped in any state.
         let ends = class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)));
         let state = if ends { State::default() } else { state };
         if let Some(known) = self.spots.get(&(next, state)) {
@@ -150,7 +151,7 @@ impl<'b> Builder<'b> {
         spot
     }
 
-    /// Puts an element in.
+    /// Inserts an element.
     fn add(&mut self, class: &str, config: &str, to: &[Spot]) -> Spot {
         let number = self.graph.elements.len();
         let name = format!("{}{class}_{number}", self.prefix);
@@ -192,7 +193,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Where answers lead, without those that are not given there.
+    /// Returns the successors of a question with their answers, without answers that cannot occur there.
     fn answers(&self, number: u32) -> Vec<(Next, IntervalSet)> {
         let node = &self.program.nodes[number as usize];
         let known = self.facts.at(Next::Node(number)).answers(&node.question);
@@ -200,7 +201,7 @@ impl<'b> Builder<'b> {
         given.filter(|(_, set)| !set.is_empty()).collect()
     }
 
-    /// The same, those that lead to one place together.
+    /// Returns the destinations of a question with their answers; equal destinations are merged.
     fn ways(&mut self, number: u32, state: State) -> Result<Vec<(Spot, IntervalSet)>, Why> {
         let mut ways: Vec<(Spot, IntervalSet)> = Vec::new();
         for (next, set) in self.answers(number) {
@@ -229,7 +230,8 @@ impl<'b> Builder<'b> {
         Ok(ranges.into_iter().rev().fold(longest, ask))
     }
 
-    /// All patterns for a question about bytes and for those that follow, the last one for all packets that are left.
+    /// Returns all patterns for a question about bytes and the questions that follow; the last one matches
+    /// all remaining packets.
     fn region(&mut self, number: u32, state: State) -> Result<Region, Why> {
         if let Some(known) = self.regions.get(&(number, state)) {
             return known.clone();
@@ -279,7 +281,7 @@ impl<'b> Builder<'b> {
                 }
             }
         }
-        // What the rest of the packets does anyway need not be said.
+        // Patterns with the destination of the last pattern are redundant at the end.
         let last = patterns.last().map(|(_, spot)| *spot);
         let kept = patterns.iter().rposition(|(_, spot)| Some(*spot) != last).map_or(0, |place| place + 1);
         patterns.truncate(kept);
@@ -298,7 +300,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// The packet type: to a group or to everybody, or not.
+    /// Generates a question about the packet type: multicast or broadcast, or neither.
     fn kind(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let ways = self.ways(number, state)?;
         let group = IntervalSet::one(1, 2);
@@ -312,7 +314,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// An annotation: each value is looked for byte by byte.
+    /// Generates a question about an annotation: each value is compared byte by byte.
     fn colours(&mut self, number: u32, (offset, length): (u8, u8), state: State) -> Result<Spot, Why> {
         let mut ways = self.ways(number, state)?;
         let count = |set: &IntervalSet| {
@@ -341,12 +343,12 @@ impl<'b> Builder<'b> {
         Ok(to)
     }
 
-    /// Questions that CheckIPHeader asks all at once.
+    /// Generates questions that CheckIPHeader answers at once.
     fn header(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let check = Check::new(self.program, number).ok_or(Why::Question)?;
         let Check { header, failing, behind, is_right, is_within, is_covering } = check;
         let known = self.facts.at(Next::Node(number));
-        // What it asks as well holds anyway.
+        // The other conditions that CheckIPHeader tests must hold already.
         let is_there = known.least(&Question::Length) >= (header + IPV4) as u128;
         let is_header = known.is_header(header, |words| words >= 5);
         let within = is_within || known.is_at_least_zero(&within(header));

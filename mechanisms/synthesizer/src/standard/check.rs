@@ -1,26 +1,27 @@
-//! Questions about an IPv4 header that CheckIPHeader asks all at once.
+//! Questions about an IPv4 header that CheckIPHeader answers at once.
 
 use crate::program::question::{Question, Sum};
 use crate::program::{Next, Program};
 
-/// Questions about an IPv4 header, one behind the other.
+/// Consecutive questions about an IPv4 header.
 pub(super) struct Check {
-    /// Where it starts.
+    /// The offset of the header.
     pub(super) header: i32,
-    /// Where a wrong answer leads.
+    /// The successor of a failed check.
     pub(super) failing: Next,
-    /// Where right ones do.
+    /// The successor if all checks pass.
     pub(super) behind: Next,
-    /// Whether the checksum is asked for.
+    /// True if the checksum is checked.
     pub(super) is_right: bool,
-    /// Whether the packet has as many bytes as the header says.
+    /// True if the packet is checked to have as many bytes as the header's total length.
     pub(super) is_within: bool,
-    /// Whether the header says that there are as many as it has itself.
+    /// True if the total length is checked to include the header.
     pub(super) is_covering: bool,
 }
 
 impl Check {
-    /// From a node on, as long as wrong answers lead to one place. `None` if it asks something else.
+    /// Collects checks from a node on, as long as failed checks have one successor. `None` if the node asks
+    /// something else.
     pub(super) fn new(program: &Program, number: u32) -> Option<Check> {
         let first = program.nodes.get(number as usize)?;
         let header = match &first.question {
@@ -63,13 +64,13 @@ impl Check {
     }
 }
 
-/// What is zero or more if the packet has as many bytes as the header says.
+/// Returns the sum that is zero or more if the packet has as many bytes as the header's total length.
 pub(super) fn within(header: i32) -> Sum {
     let total = Sum::of(Question::Bytes { offset: header + 2, length: 2 });
     Sum::of(Question::Length).plus_constant(-i64::from(header)).plus(-1, &total)
 }
 
-/// What is zero or more if the header says that there are as many bytes as it has itself.
+/// Returns the sum that is zero or more if the total length includes the header.
 pub(super) fn covering(header: i32) -> Sum {
     let words = Sum { constant: 0, terms: vec![(1, Question::Bytes { offset: header, length: 1 }, 0x0f)] };
     Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus(-4, &words)

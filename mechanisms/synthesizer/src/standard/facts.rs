@@ -1,4 +1,4 @@
-//! What is known of packets wherever they are in a program: the answers that have led there.
+//! Data-flow analysis: the possible answers at each node of a program.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use crate::program::declare::by_next;
 use crate::program::question::{Question, Sum};
 use crate::program::{Next, Program};
 
-/// What is known at one place.
+/// The possible answers to questions at one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known(HashMap<Question, IntervalSet>);
 
 impl Known {
-    /// Answers that may be given.
+    /// Returns the possible answers.
     pub(super) fn answers(&self, question: &Question) -> IntervalSet {
         self.0.get(question).cloned().unwrap_or_else(|| question.all())
     }
 
-    /// The least answer.
+    /// Returns the least possible answer.
     pub(super) fn least(&self, question: &Question) -> u128 {
         self.answers(question).intervals().first().map_or(0, |interval| interval.0)
     }
@@ -28,7 +28,7 @@ impl Known {
         self.answers(question).intervals().last().map_or(0, |interval| interval.1)
     }
 
-    /// Whether a sum is surely zero or more. Of parts of answers nothing is known but how many bits they have.
+    /// True if a sum is certainly zero or more. For masked answers, only the number of bits is known.
     pub(super) fn is_at_least_zero(&self, sum: &Sum) -> bool {
         let term = |(factor, question, mask): &(i64, Question, u128)| {
             let bound = match (*factor < 0, *mask == u128::MAX) {
@@ -42,14 +42,14 @@ impl Known {
         sum.terms.iter().map(term).fold(sum.constant, i64::saturating_add) >= 0
     }
 
-    /// Whether the first byte there is that of an IPv4 header, by these conditions on its low half.
+    /// True if the byte is the first of an IPv4 header whose length field satisfies `is_right`.
     pub(super) fn is_header(&self, place: i32, is_right: impl Fn(u128) -> bool) -> bool {
         let answers = self.answers(&Question::Bytes { offset: place, length: 1 });
         let all = answers.intervals().iter().flat_map(|&(low, high)| low..=high);
         all.into_iter().all(|first| first >> 4 == 4 && is_right(first & 0x0f))
     }
 
-    /// Whether the header that starts there has no options.
+    /// True if the header at an offset has no options.
     pub(super) fn is_plain(&self, place: i32) -> bool {
         let answers = self.answers(&Question::Bytes { offset: place, length: 1 });
         answers.intervals().iter().flat_map(|&(low, high)| low..=high).all(|first| first & 0x0f == 5)
@@ -63,7 +63,7 @@ impl Known {
         known
     }
 
-    /// What is known where packets of both come together.
+    /// Joins the facts of two predecessors.
     fn join(&mut self, other: &Known) {
         self.0.retain(|question, set| match other.0.get(question) {
             Some(more) => {
@@ -75,14 +75,15 @@ impl Known {
     }
 }
 
-/// What is known everywhere.
+/// The facts at all nodes and classes.
 pub(super) struct Facts {
     nodes: Vec<Option<Known>>,
     classes: Vec<Option<Known>>,
 }
 
 impl Facts {
-    /// About a program. With headers marked as by one without options, packets have none.
+    /// Analyzes a program. If its layout has the transport header directly after an IPv4 header without
+    /// options, that is a fact.
     pub(super) fn new(program: &Program) -> Facts {
         let mut facts =
             Facts { nodes: vec![None; program.nodes.len()], classes: vec![None; program.classes.len()] };
@@ -115,7 +116,7 @@ impl Facts {
         }
     }
 
-    /// At a place; nothing where packets do not come.
+    /// Returns the facts at a node or class; no facts if it is unreachable.
     pub(super) fn at(&self, next: Next) -> Known {
         let known = match next {
             Next::Node(number) => self.nodes.get(number as usize),

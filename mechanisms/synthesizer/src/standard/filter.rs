@@ -1,13 +1,14 @@
 //! Conditions of rules in the language of IPFilter and IPClassifier.
 //!
-//! A test of the transport header holds, in that language, for first fragments only, and one of ports for TCP and UDP only.
-//! Where such a test stands beside what says the same of a packet, it means what it does without.
+//! In that language, a test of the transport header holds for first fragments only, and a test of ports for
+//! TCP and UDP only. A test that is in conjunction with these very conditions means the same in both
+//! languages.
 
 use std::net::Ipv4Addr;
 
 use classify::filter::{Condition, DEEPEST, Header, Test, Tree};
 
-/// A condition as a pattern. `None` for what the language cannot say.
+/// Returns a condition as a pattern. `None` if the language cannot express it.
 pub fn pattern(condition: &Condition) -> Option<String> {
     match condition {
         Tree::Constant(true) => Some("all".to_string()),
@@ -15,12 +16,12 @@ pub fn pattern(condition: &Condition) -> Option<String> {
     }
 }
 
-/// What holds wherever a part of a condition matters.
+/// The conditions that hold wherever a part of a condition matters.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// The packet is the first fragment.
+    /// True if the packet is the first fragment.
     is_first: bool,
-    /// Its protocol is TCP or UDP.
+    /// True if the packet's protocol is TCP or UDP.
     has_ports: bool,
 }
 
@@ -48,7 +49,7 @@ fn print(condition: &Condition, around: Around, depth: usize) -> Option<String> 
         Tree::All(parts) => {
             let around = around.with(parts);
             let is_port = |part: &Condition| matches!(part, Tree::Leaf(test) if is_port(test));
-            // A test of ports says these things itself.
+            // A test of ports implies these conditions.
             let is_said = around.is_first && around.has_ports && parts.iter().any(is_port);
             let mut kept = parts.iter().filter(|part| !is_said || !is_first(part) && !is_with_ports(part));
             each(&mut kept, around, " and ")
@@ -91,7 +92,7 @@ fn leaf(test: &Test, around: Around) -> Option<String> {
     }
 }
 
-/// Bytes within a word of 32 bits.
+/// Returns the notation of bytes that lie within a word of 32 bits.
 fn place(header: &str, test: &Test) -> Option<String> {
     let Test { offset, length, .. } = *test;
     (offset % 4 + u16::from(length) <= 4).then(|| format!("{header}[{offset}:{length}]"))
@@ -103,7 +104,7 @@ fn relation(place: &str, test: &Test) -> Option<String> {
     let place = if mask == all { place.to_string() } else { format!("{place} & {mask:#x}") };
     let says = |sign: &str, value: u32| format!("{place} {sign} {value}");
     Some(match (low, high, outside) {
-        // Whether the bytes are there at all is not a question of the language.
+        // The language has no test for the existence of bytes.
         (0, high, _) if high >= mask => return None,
         (low, high, false) if low == high => says("==", low),
         (low, high, true) if low == high => says("!=", low),
@@ -124,7 +125,7 @@ fn is_port(test: &Test) -> bool {
     test.header == Header::Transport && matches!((test.offset, test.length), (0 | 2, 2))
 }
 
-/// Whether it says that the packet is a first fragment.
+/// True if the condition says that the packet is a first fragment.
 fn is_first(condition: &Condition) -> bool {
     let Tree::Leaf(Test {
         header: Header::Network,
@@ -138,11 +139,11 @@ fn is_first(condition: &Condition) -> bool {
     else {
         return false;
     };
-    // Without fragments behind it, it is one too, but then this is to be said beside.
+    // An unfragmented packet is a first fragment too, but its test is a condition of its own.
     *mask == 0x1fff
 }
 
-/// The protocol that it says that the packet has.
+/// Returns the protocol that the condition requires.
 fn protocol(condition: &Condition) -> Option<u32> {
     match condition {
         Tree::Leaf(Test {
@@ -162,7 +163,7 @@ fn has_ports(protocol: u32) -> bool {
     matches!(protocol, 6 | 17)
 }
 
-/// Whether it says that the packet is of TCP or UDP, and no more.
+/// True if the condition says that the packet is TCP or UDP, and nothing else.
 fn is_with_ports(condition: &Condition) -> bool {
     let Tree::Any(parts) = condition else { return false };
     let numbers: Vec<Option<u32>> = parts.iter().map(protocol).collect();
@@ -252,7 +253,7 @@ mod tests {
         })
     }
 
-    /// Headers in which little questions are answered in all ways; some end early.
+    /// Headers with small values, so that tests have all outcomes; some are truncated.
     fn packet() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let byte = || prop::sample::select(vec![0u8, 1, 2, 3, 4, 6, 10, 17, 0x20]);
         (prop::collection::vec(byte(), 20), prop::collection::vec(byte(), 0..20), 0usize..30, any::<bool>())

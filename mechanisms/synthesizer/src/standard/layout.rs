@@ -1,7 +1,8 @@
-//! Where headers are marked when packets leave an element, as far as all packets have them there.
+//! Data-flow analysis of header marks: the offsets at which headers are marked in all packets that leave an
+//! element.
 //!
-//! A program is for packets with headers at certain places. No element of Click asks where headers are marked, so what is
-//! known about that has to hold of all packets: found out from declarations, from sources on.
+//! A program accepts packets with headers at certain offsets. No element of Click tests header marks, so
+//! the marks have to be known for all packets: they are derived from declarations, starting at the sources.
 
 use std::collections::BTreeMap;
 
@@ -13,41 +14,42 @@ use crate::compose::{Stretch, given, leads_to};
 use crate::model::chain::{Chain, Node};
 use crate::synthesized;
 
-/// What is to be asked in front of a program.
+/// The test that is needed before a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// Nothing.
+    /// No test.
     Nothing,
-    /// Whether the IPv4 header there has no options.
+    /// A test that the IPv4 header at this offset has no options.
     Plain(i32),
 }
 
-/// Where a header is marked, from the start of a packet.
+/// The mark of a header, from the start of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// Nowhere.
+    /// No mark.
     Off,
-    /// There.
+    /// Marked at this offset.
     At(i32),
-    /// Behind the IPv4 header that is marked, as long as that says that it is; nowhere if the packet ends before that.
+    /// Marked after the marked IPv4 header, at the offset that its length field gives; not marked if the
+    /// packet is too short.
     Behind,
-    /// Here or there.
+    /// Marked at various offsets.
     Unknown,
 }
 
-/// Marks of the link, network and transport header.
+/// The marks of the link, network and transport header.
 type Marks = [Mark; 3];
 
 const UNKNOWN: Marks = [Mark::Unknown; 3];
 
-/// Marks of packets that leave elements; none where no packets do.
+/// The marks of packets that leave each output; `None` if no packets do.
 pub(super) struct Layouts(Vec<Vec<Option<Marks>>>);
 
 impl Layouts {
-    /// Of all packets in a chain.
+    /// Analyzes all packets of a chain.
     pub(super) fn new(chain: &Chain) -> Layouts {
         if chain.nodes.iter().any(|node| node.class == synthesized::CLASS.name) {
-            // Packets of a program pass elements on ways of their own.
+            // Packets of a program pass elements along connections of their own.
             return Layouts(Vec::new());
         }
         let outputs = |node: &Node| vec![None; node.forward.len()];
@@ -55,7 +57,7 @@ impl Layouts {
         let mut incoming: Vec<BTreeMap<usize, Marks>> = vec![BTreeMap::new(); chain.nodes.len()];
         let mut work: Vec<usize> =
             (0..chain.nodes.len()).filter(|&node| chain.nodes[node].inputs == 0).collect();
-        // Marks only get less known, so that it ends.
+        // Marks only become less known, so the iteration terminates.
         while let Some(number) = work.pop() {
             let node = &chain.nodes[number];
             for (output, to) in node.forward.iter().enumerate() {
@@ -78,7 +80,8 @@ impl Layouts {
         layouts
     }
 
-    /// What is to be asked in front of the program of a stretch, if packets are laid out as it has them then.
+    /// Returns the test needed before the program of a region, if its packets then have the program's
+    /// layout.
     pub(super) fn front(&self, stretch: &Stretch) -> Option<Front> {
         let program = &stretch.program;
         if program.is_certain {
@@ -107,7 +110,7 @@ fn joined(a: Marks, b: Marks) -> Marks {
     std::array::from_fn(|base| if a[base] == b[base] { a[base] } else { Mark::Unknown })
 }
 
-/// Marks of packets that leave an element by an output.
+/// Returns the marks of packets that leave an element by an output.
 fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Option<Marks> {
     let effects = &node.effects;
     if effects.opaque.is_some() || effects.emits.iter().any(|emit| emit.output == Some(output)) {
@@ -118,7 +121,7 @@ fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Opt
         let here = cases.filter(|case| case.input.is_none_or(|only| only == *input));
         here.map(|case| after(case, *marks)).reduce(|a, b| {
             let [link, network, transport] = joined(a, b);
-            // Who marks IPv4 headers marks nothing behind those that are not there.
+            // An element that marks IPv4 headers marks no transport header if there is no IPv4 header.
             let is_perhaps = matches!((a[2], b[2]), (Mark::Behind, Mark::Off) | (Mark::Off, Mark::Behind));
             [link, network, if is_perhaps { Mark::Behind } else { transport }]
         })
@@ -126,7 +129,7 @@ fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Opt
     incoming.iter().filter_map(one).reduce(joined)
 }
 
-/// Marks behind a case.
+/// Returns the marks after a case.
 fn after(case: &Case, mut marks: Marks) -> Marks {
     for action in &case.actions {
         match action {
@@ -161,7 +164,7 @@ fn after(case: &Case, mut marks: Marks) -> Marks {
                     }
                 }
             }
-            // The header may be as long as it was, or not.
+            // The length of the IPv4 header may change.
             Action::Set(Field::Bytes { base, offset, length }, _) if marks[2] == Mark::Behind => {
                 let place = |base: Base| match base {
                     Base::Data => Mark::At(0),
@@ -192,7 +195,7 @@ fn after(case: &Case, mut marks: Marks) -> Marks {
     marks
 }
 
-/// Whether a number is where an IPv4 header ends that is marked there.
+/// True if a number is the end of an IPv4 header with this mark.
 fn is_behind(number: &Number, network: Mark) -> bool {
     let Mark::At(place) = network else { return false };
     let first = |base, offset| Field::Bytes { base, offset, length: 1 };

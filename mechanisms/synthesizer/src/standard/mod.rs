@@ -1,14 +1,17 @@
-//! Stretches in elements that Click and FastClick have, too: first all questions, then each field is written once.
+//! The back end for Click and FastClick: regions as elements that both have. All questions come first, then
+//! each field is written once.
 //!
-//! The sibling of [`insert`](crate::insert), for configurations that are to run elsewhere. A question becomes a Classifier, a
-//! CheckLength, a CheckIPHeader and so on (`build`), rules become an IPFilter ([`filter`]), a class becomes a short chain
-//! (`operation`). Elements that no packet comes to any more are left out (`sweep`).
+//! It is the sibling of [`insert`](crate::insert), for configurations that run elsewhere. A question
+//! becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules become an IPFilter
+//! ([`filter`]), a class becomes a short chain (`operation`). Elements that no packet reaches any more are
+//! removed (`sweep`).
 //!
 //! Invariants:
-//! - What cannot be said in these elements is left to the stretch itself: packets come to where it begins, as they came in.
-//!   Nothing is refused.
-//! - Only elements of [`ELEMENTS`] are put in.
-//! - It is not taken for granted that the elements do the same: the verifier reads what was written by their declarations.
+//! - Packets whose processing cannot be expressed in these elements are left to the region itself: they
+//!   enter it unmodified. No configuration is refused.
+//! - Only elements of [`ELEMENTS`] are inserted.
+//! - The result is not trusted: the verifier reads the generated configuration by the declarations of its
+//!   elements.
 
 mod build;
 mod check;
@@ -36,8 +39,8 @@ use build::Builder;
 use layout::Layouts;
 use operation::Beside;
 
-/// All classes of elements that are put in. Click has them with the same arguments, but for the mask of StoreData, which
-/// FastClick has.
+/// The classes of the inserted elements. Click has them with the same arguments, except for the mask of
+/// StoreData, which only FastClick has.
 pub const ELEMENTS: [&str; 21] = [
     "CheckIPHeader",
     "CheckLength",
@@ -62,53 +65,53 @@ pub const ELEMENTS: [&str; 21] = [
     "Unstrip",
 ];
 
-/// A configuration, and what is left to its elements.
+/// A generated configuration, and the packets that are left to its original elements.
 pub struct Standard {
     /// The configuration.
     pub graph: Graph,
-    /// By stretch.
+    /// The packets left to elements, by region.
     pub left: Vec<Left>,
 }
 
-/// What is left of a stretch to its elements.
+/// The packets of a region that are left to its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// The element that the stretch begins behind.
+    /// The element at whose output the region begins.
     pub from: String,
-    /// Classes of packets.
+    /// The number of classes that are left.
     pub classes: usize,
-    /// Of so many.
+    /// The total number of classes.
     pub of: usize,
-    /// Why, each reason once.
+    /// The reasons, without duplicates.
     pub why: BTreeSet<Why>,
 }
 
-/// Why packets are left to elements.
+/// The reason why packets are left to elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// Where headers are when packets come is not known beforehand.
+    /// The offsets of headers on arrival are not known beforehand.
     Layout,
-    /// A question that no element asks.
+    /// No element asks the question.
     Question,
-    /// A question that would take too many patterns.
+    /// The question needs too many patterns.
     Patterns,
-    /// A rule that IPFilter does not know.
+    /// IPFilter cannot express the rule.
     Rules,
-    /// Payloads are left aside there, and elements that look at lengths cannot stand there.
+    /// Payloads are parked upstream, so that elements that look at lengths cannot be used.
     Sliced,
-    /// Flows on lease.
+    /// Flows are leased.
     Leased,
-    /// Packets would pass as many elements.
+    /// Packets would pass as many elements as before.
     Gain,
-    /// A write that no element does.
+    /// No element performs the write.
     Write,
-    /// A checksum that no element updates so.
+    /// No element performs the update of the checksum.
     Checksum,
-    /// Packets are cut where no element cuts them.
+    /// No element truncates packets where the program does.
     Length,
-    /// Headers are marked where no element marks them.
+    /// No element marks headers where the program does.
     Marks,
-    /// An annotation that no element sets so.
+    /// No element sets the annotation in this way.
     Annotation,
 }
 
@@ -139,8 +142,9 @@ impl fmt::Display for Left {
     }
 }
 
-/// The configuration with standard elements for each stretch, or only for those for which packets pass fewer elements then.
-/// `chain` is what was synthesized: all of the graph, or all of it that packets pass.
+/// Returns the configuration with standard elements for each region, or, with `only_gains`, for regions in
+/// which packets then pass fewer elements. `chain` is the synthesized chain: all of the graph, or the part
+/// that packets pass.
 pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains: bool) -> Standard {
     let mut made = graph.clone();
     let layouts = Layouts::new(chain);
@@ -151,19 +155,20 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
     Standard { graph: sweep::sweep(&made, graph), left }
 }
 
-/// What has been done to packets by questions: some elements that answer one mark headers, and more.
+/// The side effects of questions on packets: some elements that answer questions also mark headers, among
+/// other changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     /// The IPv4 header that was marked.
     marked: Option<i32>,
-    /// The IPv4 header that was checked. The packet ends where that says.
+    /// The IPv4 header that was checked. The packet ends at its total length.
     cut: Option<i32>,
-    /// Whether its checksum was found right.
+    /// True if the checked header's checksum was found correct.
     is_right: bool,
 }
 
 impl State {
-    /// Where the packet ends by now, if not where it did.
+    /// Returns the present end of the packet, if it differs from the end of the input packet.
     fn end(self) -> Option<Sum> {
         self.cut.map(|header| {
             Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())
@@ -171,7 +176,7 @@ impl State {
     }
 }
 
-/// Puts elements in the place of one stretch. Gives what is left to those that are there.
+/// Inserts elements for a region. Returns the packets that are left to the original elements.
 fn put_in(
     graph: &mut Graph,
     chain: &Chain,
@@ -208,7 +213,7 @@ fn put_in(
     let start = builder.start(front);
     let depth = builder.depth(start);
     let (classes, why) = builder.left();
-    // As the composer counts what a stretch spares.
+    // The saving is counted as in the composer.
     let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
     if only_gains && depth >= longest + stretch.program.lists.len() {
         return none(Why::Gain);
@@ -217,7 +222,7 @@ fn put_in(
     (!why.is_empty()).then(|| left(classes.len(), why))
 }
 
-/// Whether packets may come to an element from one that leaves payloads aside, or joins them again.
+/// True if packets may reach an element from an element that parks payloads, or joins them again.
 fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     let mut seen = BTreeSet::new();
     let is_slice = |node: &usize| chain.nodes[*node].effects.sliced != Sliced::default();
@@ -230,8 +235,8 @@ fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     seen.contains(&to)
 }
 
-/// The same program without what is of interest to those who count only: classes that do the same are one, and all that are
-/// dropped are.
+/// Returns the program without information for counters: classes with equal operations are merged, and so
+/// are all drops.
 fn reduced(program: &Program) -> Program {
     let mut classes: Vec<Class> = Vec::new();
     let mut numbers: HashMap<Class, u32> = HashMap::new();

@@ -1,7 +1,8 @@
-//! What is done to packets of a class, as a short chain of elements.
+//! Code generation for a class: a short chain of elements.
 //!
-//! Values are those that came in: what is copied is copied first. Then bytes are written, then the time to live goes down, then
-//! the header's checksum is computed where that is needed, then bytes are taken off or put on in front, and marks are set.
+//! Values are values of the input packet, so copies come first. Then bytes are written, the time to live is
+//! decremented, the header's checksum is computed where needed, headers are stripped or prepended, and
+//! marks are set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,23 +20,23 @@ use crate::verify::run::digits;
 /// An element: its class and arguments.
 pub(super) type Step = (&'static str, String);
 
-/// Most elements that one after the other take one from the time to live.
+/// The maximum number of elements in a row that each decrement the time to live.
 const MOST_HOPS: i64 = 32;
 
-/// Where the time to live stands in the IPv4 header.
+/// The offset of the time to live in the IPv4 header.
 const TTL: i32 = 8;
 
-/// An Ethernet header.
+/// The length of an Ethernet header in bytes.
 const FRAME: i32 = 14;
 
-/// Where the destination address annotation stands.
+/// The index of the destination address annotation.
 const DST_IP: u8 = packet::Annotations::DST_IP as u8;
 
-/// What there is to know about what packets carry beside their bytes.
+/// Facts about the metadata of packets.
 pub(super) struct Beside {
-    /// What somebody looks at, if that is known.
+    /// The metadata that elements look at, if known.
     pub(super) looked_at: Option<BTreeSet<Side>>,
-    /// What it is when packets come, as far as that is known.
+    /// The known values of metadata of arriving packets.
     pub(super) came: BTreeMap<Side, u8>,
 }
 
@@ -45,7 +46,7 @@ impl Beside {
     }
 }
 
-/// Where headers are marked; of the transport header that may not be known.
+/// The marks of headers; the mark of the transport header may be unknown.
 #[derive(Clone, Copy, PartialEq)]
 struct Marks {
     link: Option<i32>,
@@ -58,14 +59,14 @@ struct Operation<'c> {
     known: Known,
     steps: Vec<Step>,
     marks: Marks,
-    /// Where packets start by now.
+    /// The present start of the packet.
     start: i32,
 }
 
-/// The elements for a class.
+/// Returns the elements for a class.
 ///
 /// # Errors
-/// What none of them does.
+/// If no element performs a part of the operation, the reason.
 pub(super) fn steps(
     class: &Class,
     program: &Program,
@@ -100,7 +101,7 @@ pub(super) fn steps(
     Ok(operation.steps)
 }
 
-/// Where the transport header is marked with an IPv4 header that starts there.
+/// Returns the mark of the transport header after marking an IPv4 header at an offset.
 fn behind(known: &Known, place: i32) -> Option<Option<i32>> {
     known.is_plain(place).then_some(Some(place + IPV4))
 }
@@ -122,7 +123,7 @@ impl Operation<'_> {
         self.steps.push((class, config.into()));
     }
 
-    /// Annotations that somebody reads.
+    /// Sets the annotations that elements read.
     fn annotate(&mut self, state: State, beside: &Beside) -> Result<(), Why> {
         let mut values: BTreeMap<u8, Value> = BTreeMap::new();
         for Write { place, value } in &self.class.writes {
@@ -143,7 +144,7 @@ impl Operation<'_> {
             }
         }
         values.retain(|place, _| beside.is_looked_at(*place));
-        // CheckIPHeader has set that of the destination.
+        // CheckIPHeader has set the destination address annotation.
         if let Some(destination) = state.cut.map(|header| header + IPV4 - 4) {
             for (place, from) in
                 (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| beside.is_looked_at(*place))
@@ -195,7 +196,7 @@ impl Operation<'_> {
         Ok(())
     }
 
-    /// Bytes of the packet, with the header's checksum.
+    /// Writes bytes of the packet, and the header's checksum.
     fn write(&mut self, program: &Program, state: State) -> Result<(), Why> {
         let class = self.class;
         let front = class.front();
@@ -206,7 +207,7 @@ impl Operation<'_> {
             let Place::Byte(first) = *place else { continue };
             match value {
                 Value::Constant(bytes) => {
-                    // What the frame's header covers is written with it.
+                    // Bytes of the frame's header are written together with it.
                     let covered = match &frame {
                         Some((at, _)) if *at <= first => (at + FRAME - first).clamp(0, bytes.len() as i32),
                         _ => 0,
@@ -232,7 +233,7 @@ impl Operation<'_> {
             }
         }
         let is_computed = self.is_computed(hops > 0, state)?;
-        // What lies in front of the packet is written while it is part of it.
+        // Bytes before the packet are written while they are part of it.
         let reach =
             if frame.is_some() { writes.iter().map(|(place, _)| *place).fold(0, i32::min) } else { front };
         if reach < 0 {
@@ -275,7 +276,8 @@ impl Operation<'_> {
         self.class.checksum.as_ref().is_some_and(|checksum| place == checksum.header() + TTL)
     }
 
-    /// Whether the header's checksum is computed in the end, or who takes from the time to live keeps it.
+    /// True if the header's checksum is computed at the end, false if the element that decrements the time
+    /// to live maintains it.
     fn is_computed(&self, is_kept: bool, state: State) -> Result<bool, Why> {
         let class = self.class;
         match &class.checksum {
@@ -288,7 +290,7 @@ impl Operation<'_> {
                 if is_kept && words[..] == [header + TTL] {
                     return Ok(false);
                 }
-                // An update of a right checksum gives the right one.
+                // An update of a correct checksum gives the correct checksum.
                 let is_right = state.is_right && state.cut == Some(*header) && self.known.is_plain(*header);
                 let sum = header + IPV4_SUM..header + IPV4_SUM + 2;
                 let is_whole =
@@ -298,7 +300,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Where the packet gets an Ethernet header, and the arguments of EtherEncap for it. It may be taken off again.
+    /// Returns the offset at which the packet gets an Ethernet header, and the arguments of EtherEncap. The
+    /// header may be stripped again.
     fn frame(&self, program: &Program) -> Result<Option<(i32, String)>, Why> {
         let class = self.class;
         let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);
@@ -328,7 +331,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Marks an IPv4 header, unless it is.
+    /// Marks an IPv4 header, unless it is marked.
     fn mark_header(&mut self, place: i32) -> Result<(), Why> {
         if self.marks.network == Some(place) {
             return Ok(());
@@ -340,14 +343,15 @@ impl Operation<'_> {
         Ok(())
     }
 
-    /// Marks headers as the class has them in the end.
+    /// Marks headers as the class requires.
     fn mark(&mut self, program: &Program) -> Result<(), Why> {
         let [link, network, transport] =
             std::array::from_fn(|base| self.class.headers[base].unwrap_or(program.layout[base]));
         let is_link_known = program.needs_link || self.class.headers[0].is_some();
         let is_wanted = |marks: &Marks| marks.network == network && marks.transport == Some(transport);
         if !is_wanted(&self.marks) {
-            // It is marked anew even where it is marked already, for the header behind it.
+            // The header is marked again even if it is marked already, because that marks the transport
+            // header.
             self.marks.network = None;
             self.mark_header(network.ok_or(Why::Marks)?)?;
         }

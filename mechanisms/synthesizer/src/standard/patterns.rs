@@ -4,25 +4,26 @@ use classify::IntervalSet;
 
 use crate::openflow::ranges::prefixes;
 
-/// Most pairs of prefixes that are looked at to make one of two.
+/// The maximum number of prefixes for which pairs are merged.
 const MOST_PREFIXES: usize = 256;
 
-/// Bytes that have to be so: a clause of a pattern.
+/// A clause of a pattern: bytes that must have a value under a mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Clause {
-    /// The first byte.
+    /// The offset of the first byte.
     offset: i32,
-    /// How many.
+    /// The number of bytes.
     length: u8,
     value: u128,
     mask: u128,
 }
 
-/// A cube of numbers, by value and mask, and the way of its numbers that no earlier cube has.
+/// A cube of numbers as value and mask, and the way of its numbers that no earlier cube contains.
 type Cube = (u128, u128, usize);
 
-/// Clauses, the first that holds counts, for which way a number of so many bytes there goes: each way has a set of its own.
-/// Numbers in none of them go anywhere. The last clause, none, always holds. `weights` is how much a clause of each way costs.
+/// Returns clauses for a number of `length` bytes, of which the first that holds determines the way: `ways`
+/// has the set of numbers of each way. Numbers in none of the sets have an arbitrary way. The last clause,
+/// `None`, always holds. `weights` has the cost of a clause of each way.
 pub(super) fn clauses(
     offset: i32,
     length: u8,
@@ -38,7 +39,7 @@ pub(super) fn clauses(
     cubes.into_iter().map(clause).collect()
 }
 
-/// Cubes that have nothing in common, and at last what is left for the way that would cost most.
+/// Returns disjoint cubes, with a last cube for all numbers of the most expensive way.
 fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
     let mut parts: Vec<(usize, Vec<(u128, u128)>)> =
         ways.iter().map(|set| merged(prefixes(set, bits))).enumerate().collect();
@@ -51,8 +52,8 @@ fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
     others.chain(last).collect()
 }
 
-/// Prefixes within prefixes, the longest ones first, as routes are: no more than are needed (Draves et al., "Constructing
-/// optimal IP routing tables", INFOCOM 1999).
+/// Returns nested prefixes, the longest first, as in a route table: the minimum number (Draves et al.,
+/// "Constructing optimal IP routing tables", INFOCOM 1999).
 fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
     let mut ranges: Vec<(u128, u128, usize)> = Vec::new();
     for (way, set) in ways.iter().enumerate() {
@@ -69,16 +70,16 @@ fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
     cubes
 }
 
-/// Numbers with the same first bits.
+/// The numbers with a common prefix.
 struct Block {
-    /// Ways that the prefix may have at no more cost than any other; none if it may be any.
+    /// The ways that the prefix may have at minimum cost; empty if any way is possible.
     ways: Vec<usize>,
-    /// Both halves, unless all of it goes one way.
+    /// The two halves, unless all numbers have one way.
     halves: Option<Box<[Block; 2]>>,
 }
 
 impl Block {
-    /// From the ranges that lie in it.
+    /// Builds a block from the ranges that lie in it.
     fn new(ranges: &[(u128, u128, usize)], low: u128, bits: u32) -> Block {
         let high = low | ones(bits);
         let inside: Vec<_> =
@@ -103,7 +104,7 @@ impl Block {
         Block { ways, halves: Some(Box::new(halves)) }
     }
 
-    /// Adds prefixes for what does not go the way of the shorter prefix around it.
+    /// Adds prefixes for numbers whose way differs from the enclosing prefix.
     fn choose(&self, around: Option<usize>, (low, bits, all): (u128, u32, u32), cubes: &mut Vec<Cube>) {
         let is_right = |way: &usize| self.ways.is_empty() || self.ways.contains(way);
         let way = around.filter(is_right).or(self.ways.first().copied()).unwrap_or_default();
@@ -122,7 +123,7 @@ fn ones(count: u32) -> u128 {
     1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1)
 }
 
-/// The same numbers in fewer cubes: two that differ in one bit are one.
+/// Merges cubes that differ in a single bit.
 fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     if cubes.len() > MOST_PREFIXES {
         return cubes;
@@ -136,7 +137,7 @@ fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
                 let bit = cubes[second].0 ^ value;
                 cubes[first] = (value & !bit, mask & !bit);
                 cubes.remove(second);
-                // It may be the twin of one that was looked at before.
+                // The merged cube may combine with an earlier cube.
                 first = 0;
             }
             None => first += 1,
@@ -145,7 +146,7 @@ fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     cubes
 }
 
-/// A pattern.
+/// Returns the notation of a pattern.
 pub(super) fn text(clauses: &[Clause]) -> String {
     if clauses.is_empty() {
         return "-".to_string();
@@ -154,7 +155,7 @@ pub(super) fn text(clauses: &[Clause]) -> String {
 }
 
 impl Clause {
-    /// Bytes that do not count are left out at both ends.
+    /// Returns the notation of the clause, without irrelevant bytes at both ends.
     fn text(&self) -> String {
         let Clause { offset, length, value, mask } = *self;
         let bytes = |number: u128| number.to_be_bytes()[16 - usize::from(length.min(16))..].to_vec();
@@ -197,7 +198,7 @@ mod tests {
                     low = last + 1;
                 }
             }
-            // The fifth one stands for answers that are not given.
+            // The fifth part has the answers that do not occur.
             let ways: Vec<IntervalSet> = parts[..4].iter().map(|part| part.iter().copied().collect()).collect();
             let found = clauses(20, 2, &ways, &weights.map(usize::from));
             let near = borders.iter().flat_map(|(last, _)| [*last, (last + 1) & 0xffff]);

@@ -1,4 +1,4 @@
-//! Leaves out elements that no packet comes to any more.
+//! Removal of elements that no packet reaches any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,12 @@ use lang::{Connection, Graph, Span};
 
 use crate::verify::run::without;
 
-/// A source of nothing.
+/// The class of a source that emits nothing.
 const NOTHING: &str = "Idle";
 
-/// The configuration without elements that packets do not come to. Those that others speak of stay; where nothing is left in
-/// front of them, nothing comes in. `before` is what it was made from, by adding elements.
+/// Returns the configuration without unreachable elements. Elements that others refer to by name stay;
+/// inputs that lose all their connections get an idle source. `before` is the configuration from which
+/// `graph` was made by adding elements.
 pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     let counts = before.port_counts();
     let numbers = 0..graph.elements.len();
@@ -37,7 +38,7 @@ pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     }
     let out: Vec<bool> = numbers.map(|number| !stays.contains(&number)).collect();
     let (mut swept, numbers) = without(graph, &out);
-    // Inputs that have lost all that was in front of them get a source of nothing.
+    // Inputs that lost all connections get a source that emits nothing.
     let fed: BTreeSet<(usize, usize)> = swept.connections.iter().map(|connection| connection.to).collect();
     let had = before
         .connections
@@ -52,13 +53,13 @@ pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     swept
 }
 
-/// Words that may be names of elements.
+/// Returns the words that may be names of elements.
 fn words(config: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '@' | '/');
     config.split(move |c: char| !is_part(c)).filter(|word| !word.is_empty())
 }
 
-/// Whether an element is meant by one of these words, as seen from whatever compound element.
+/// True if a word refers to the element, from any enclosing compound element.
 fn is_spoken_of(name: &str, words: &BTreeSet<&str>) -> bool {
     let mut rest = Some(name);
     while let Some(name) = rest {

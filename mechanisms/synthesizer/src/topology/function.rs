@@ -1,4 +1,4 @@
-//! One network function of a chain: its graph, and the interfaces that it has.
+//! A network function of a chain: its graph and its interfaces.
 
 use element::Registry;
 use element::class::ArgKind;
@@ -12,20 +12,20 @@ pub(super) struct Function {
     pub(super) name: Word,
     pub(super) graph: Graph,
     pub(super) devices: Vec<Device>,
-    /// Whether its configuration was found and is free of errors, so that all its interfaces are known.
+    /// True if the configuration was found and is free of errors, so that all interfaces are known.
     pub(super) is_whole: bool,
 }
 
-/// An element that receives from an interface or sends by it.
+/// An element that receives from an interface or sends to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Its number in the function's graph.
+    /// The number of the element in the function's graph.
     pub(super) element: usize,
     pub(super) interface: String,
     pub(super) sends: bool,
 }
 
-/// What a function has on one interface, as numbers of elements.
+/// The senders and receivers of a function on one interface, as numbers of elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) senders: Vec<usize>,
@@ -33,7 +33,8 @@ pub(super) struct Interface {
 }
 
 impl Function {
-    /// What it has on an interface of that name. Names are the same with and without `netmap:` and the like in front.
+    /// Returns the senders and receivers on an interface of that name. Names are equal with and without a
+    /// prefix such as `netmap:`.
     pub(super) fn interface(&self, name: &str) -> Option<Interface> {
         let mut found = Interface::default();
         for device in self.devices.iter().filter(|device| is_same(&device.interface, name)) {
@@ -43,7 +44,7 @@ impl Function {
         (found != Interface::default()).then_some(found)
     }
 
-    /// The names of its interfaces, each once.
+    /// Returns the names of the function's interfaces, without duplicates.
     pub(super) fn interfaces(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for device in &self.devices {
@@ -54,14 +55,14 @@ impl Function {
         names
     }
 
-    /// Whether something is connected to outputs of an element, from that number on.
+    /// True if any output of an element from number `from` on is connected.
     pub(super) fn is_connected(&self, element: usize, from: usize) -> bool {
         let leads = |port: (usize, usize)| port.0 == element && port.1 >= from;
         self.graph.connections.iter().any(|connection| leads(connection.from))
     }
 }
 
-/// The elements of a graph that are at interfaces.
+/// Returns the elements of a graph that send to or receive from interfaces.
 pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
     let device = |(number, element): (usize, &Element)| {
         let sends = sends(&element.class, registry)?;
@@ -71,11 +72,11 @@ pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
     graph.elements.iter().enumerate().filter_map(device).collect()
 }
 
-/// Whether elements of a class send by an interface or receive from it; `None` if they do neither. Such classes have a queue
-/// of their own to the outside, and their first argument says which interface that is.
+/// Returns true if elements of a class send to an interface, false if they receive from one; `None` if
+/// neither. Such classes have a queue to the outside, and their first argument names the interface.
 fn sends(class: &str, registry: &Registry) -> Option<bool> {
     let Some(class) = registry.get(class) else {
-        // One of another system, such as FromNetmapDevice. Where it is joined, it need not be there.
+        // An unknown class, such as FromNetmapDevice. Where its interface is joined, it need not exist.
         let is = |start: &str| class.starts_with(start) && class.ends_with("Device");
         return if is("To") { Some(true) } else { is("From").then_some(false) };
     };
@@ -85,7 +86,8 @@ fn sends(class: &str, registry: &Registry) -> Option<bool> {
     (names_interface && class.notes.has_queues).then_some(inputs.most > 0)
 }
 
-/// The interface of such an element: its first argument, which may be given by its keyword.
+/// Returns the interface that an element receives from or sends to: its first argument, positional or by
+/// keyword.
 fn interface(element: &Element, registry: &Registry) -> Option<String> {
     let args = lang::args::split(&element.config);
     let keyword = registry.get(&element.class).and_then(|class| class.args.first()).map(|arg| arg.name);
@@ -97,12 +99,12 @@ fn interface(element: &Element, registry: &Registry) -> Option<String> {
     Some(lang::args::unquote(text.trim())).filter(|name| !name.is_empty())
 }
 
-/// Whether two names are of the same interface.
+/// True if two names mean the same interface.
 fn is_same(one: &str, other: &str) -> bool {
     one == other || bare(one) == other || one == bare(other)
 }
 
-/// The name without a kind of driver in front of it.
+/// Returns the name without a driver prefix.
 fn bare(name: &str) -> &str {
     match name.split_once(':') {
         Some((kind, rest)) if !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphabetic()) => rest,

@@ -1,4 +1,4 @@
-//! The functions of a chain as one graph.
+//! Linking: the functions of a chain become one graph.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::function::Function;
 use super::wiring::{Place, Wiring};
 use crate::verify::run::{is_bystander, without};
 
-/// Instructions of scripts by which nothing changes but what they print, and after which the driver may stop.
+/// Instructions of scripts that change nothing but output, after which the driver may stop.
 const HARMLESS: [&str; 17] = [
     "print",
     "printq",
@@ -31,23 +31,23 @@ const HARMLESS: [&str; 17] = [
     "exit",
 ];
 
-/// A whole chain, and what has become of elements of its functions. Names are those in the joined graph.
+/// A linked chain, with the elements that linking removed or replaced. Names are names in the joined graph.
 #[derive(Default)]
 pub(super) struct Joined {
     pub(super) graph: Graph,
-    /// Queues between functions.
+    /// The removed queues between functions.
     pub(super) queues: Group,
-    /// Scripts that only print counts and stop.
+    /// The removed scripts, which only print counts and stop.
     pub(super) scripts: Group,
-    /// Elements whose interface nothing comes in by.
+    /// The elements whose interface receives nothing.
     pub(super) silent: Group,
 }
 
-/// Elements with the same fate.
+/// Elements that were removed or replaced for the same reason.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) names: Vec<String>,
-    /// Where the first one is declared.
+    /// The declaration of the first element.
     pub(super) place: Option<Span>,
 }
 
@@ -58,7 +58,7 @@ impl Group {
     }
 }
 
-/// Puts functions beside each other and cables between them.
+/// Combines the graphs of functions, and inserts cables between them.
 pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry) -> Joined {
     let mut starts = Vec::new();
     let mut graph = Graph::default();
@@ -85,7 +85,7 @@ pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry)
     joiner.finish()
 }
 
-/// Adds a function's graph behind the others, its names behind the function's own.
+/// Appends a function's graph, with the function's name as a prefix of its element names.
 fn append(graph: &mut Graph, function: &Function) {
     let start = graph.elements.len();
     graph.elements.extend(function.graph.elements.iter().cloned().map(|mut element| {
@@ -112,15 +112,16 @@ fn add_new<T: Clone + PartialEq>(all: &mut Vec<T>, more: &[T]) {
 struct Joiner<'a> {
     graph: Graph,
     registry: &'a Registry,
-    /// Which elements are left out.
+    /// True for each element that is removed.
     gone: Vec<bool>,
-    /// Where the elements of each function start.
+    /// The number of the first element of each function.
     starts: &'a [usize],
     joined: Joined,
 }
 
 impl Joiner<'_> {
-    /// An element of another class takes the place of one. A name that nobody has given says the class.
+    /// Replaces an element by an element of another class. A generated name contains the class, so it
+    /// changes.
     fn become_another(&mut self, element: usize, class: &str, config: String) {
         let element = &mut self.graph.elements[element];
         let (scope, name) = element.name.rsplit_once('/').unwrap_or_default();
@@ -132,13 +133,13 @@ impl Joiner<'_> {
         element.config_span = None;
     }
 
-    /// Nothing comes in here. What is behind it stays, because other packets may come there too.
+    /// Makes a receiver idle. Elements downstream stay, because other packets may arrive there too.
     fn become_idle(&mut self, receiver: usize) {
         self.joined.silent.add(&self.graph.elements[receiver]);
         self.become_another(receiver, "Idle", String::new());
     }
 
-    /// Scripts that print counts and stop are for a function that runs alone.
+    /// Removes scripts that print counts and stop: they are meant for a function that runs alone.
     fn leave_scripts_out(&mut self) {
         let counts = self.graph.port_counts();
         for (number, (element, ports)) in self.graph.elements.iter().zip(counts).enumerate() {
@@ -154,7 +155,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// What a sender sends comes out of a receiver.
+    /// Connects a sender to the elements downstream of a receiver.
     fn connect(&mut self, sender: usize, receiver: usize, names: &[String; 2]) {
         self.push_into(sender);
         self.become_another(sender, "Cable", lang::args::join(names.iter().map(lang::args::quote)));
@@ -168,7 +169,8 @@ impl Joiner<'_> {
         self.graph.connections.extend(behind);
     }
 
-    /// A cable does not pull: a queue that only it would empty is not needed, and elsewhere somebody else pulls.
+    /// Ensures that packets are pushed into a cable. A queue that only the cable would empty is removed;
+    /// elsewhere an Unqueue pulls.
     fn push_into(&mut self, sender: usize) {
         let sources: Vec<(usize, usize)> = self.before((sender, 0)).collect();
         for source in sources {
@@ -200,13 +202,14 @@ impl Joiner<'_> {
         }
     }
 
-    /// The outputs that are connected to an input.
+    /// Returns the outputs that are connected to an input.
     fn before(&self, input: (usize, usize)) -> impl Iterator<Item = (usize, usize)> {
         let connections = self.graph.connections.iter().filter(move |connection| connection.to == input);
         connections.map(|connection| connection.from)
     }
 
-    /// Whether packets are pulled from an output: it says so itself, or those in front of it do.
+    /// True if packets are pulled from an output: its class declares it, or it follows from the elements
+    /// upstream.
     fn is_pulled(&self, output: (usize, usize)) -> bool {
         let mut seen = HashSet::from([output]);
         let mut open = vec![output];
@@ -225,7 +228,8 @@ impl Joiner<'_> {
         false
     }
 
-    /// Whether the output is that of a queue from which nobody else takes packets and of which nobody speaks.
+    /// True if the output belongs to a queue that has no other consumer and is not mentioned by any
+    /// element.
     fn is_needless(&self, (queue, port): (usize, usize)) -> bool {
         let element = &self.graph.elements[queue];
         let Some(class) = self.registry.get(&element.class) else { return false };
@@ -235,7 +239,7 @@ impl Joiner<'_> {
         is_queue && class.notes.signals_packets && outputs == 1 && !self.is_mentioned(queue)
     }
 
-    /// Whether the name of an element stands among the arguments of another one of its function.
+    /// True if the name of an element is among the arguments of another element of its function.
     fn is_mentioned(&self, element: usize) -> bool {
         let function = self.starts.partition_point(|&start| start <= element).saturating_sub(1);
         let end = self.starts.get(function + 1).copied().unwrap_or(self.gone.len());

@@ -1,18 +1,20 @@
-//! A chain of several configurations as one graph: what the SNF paper calls the service chain configurator and parser.
+//! The linker: a chain of several configurations as one graph (service chain configurator and parser in the
+//! SNF paper).
 //!
-//! A `.prop` file names the configurations of network functions, says which of their interfaces are joined, and by which
-//! packets come in. [`read`] gives one flat graph of all of it:
+//! A `.prop` file names the configurations of network functions, the interfaces that are joined, and the
+//! interfaces at which packets enter. [`read`] returns one flat graph of all of it:
 //!
-//! - names of elements stand behind the name of their function (`NF_1/router/in0`), so that what functions call the same is
-//!   not the same, addresses and patterns with names included;
-//! - elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross one way;
-//! - a queue that only fed a joined interface is left out: nothing waits there. From other elements that are pulled, an
-//!   Unqueue pulls;
-//! - what receives where nothing comes in becomes Idle;
-//! - scripts that only print counts and stop are left out.
+//! - the name of a function is a prefix of the names of its elements (`NF_1/router/in0`), so that equal
+//!   names in different functions do not collide, including names of addresses and patterns;
+//! - the elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross in
+//!   one direction;
+//! - a queue that only fed a joined interface is removed: nothing waits there. From other elements that are
+//!   pulled, an Unqueue pulls;
+//! - a receiver of an interface at which no packets enter becomes Idle;
+//! - scripts that only print counts and stop are removed.
 //!
-//! `prop` reads the text, `function` knows interfaces, `wiring` what the topology means, `join` makes the graph. Nothing here
-//! opens a file: texts come from the caller.
+//! `prop` parses the text, `function` finds interfaces, `wiring` resolves the topology, `join` makes the
+//! graph. No function of this module opens a file: texts come from the caller.
 
 mod function;
 mod join;
@@ -28,34 +30,36 @@ use function::Function;
 use join::{Group, Joined};
 use wiring::listed;
 
-/// Gives the name (for messages) and the text of a file that another file names: by its name, and by that of the other one.
+/// A function that returns the name (for messages) and the text of a file, by its name and the name of the
+/// file that refers to it.
 ///
 /// # Errors
-/// Why there is none, for people.
+/// If there is no such file, the readable reason.
 pub type Files<'a> = &'a dyn Fn(&str, &str) -> Result<(String, String), String>;
 
-/// What besides the texts decides what a chain is.
+/// The inputs of linking besides the texts.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// The classes that exist. Which elements are interfaces, and which are queues, is read off them.
+    /// The known classes. They determine the elements that are interfaces or queues.
     pub registry: &'a Registry,
     /// Values for parameters of all configurations, as in [`lang::Options`].
     pub defines: &'a [(String, String)],
-    /// Whether unknown classes are errors.
+    /// True if unknown classes are errors.
     pub checks_classes: bool,
-    /// Where configurations and libraries come from.
+    /// The source of configurations and libraries.
     pub files: Files<'a>,
 }
 
-/// Reads a chain. The text of the `.prop` file is one of the sources, and the configurations are added to them. If one of
-/// the diagnostics is an error, the graph is empty. Diagnostics come in the order of their places, the `.prop` file first.
+/// Reads a chain. The text of the `.prop` file is one of the sources, and the configurations are added to
+/// them. If a diagnostic is an error, the graph is empty. Diagnostics are sorted by position, starting with
+/// the `.prop` file.
 pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let text = sources.text(source).to_string();
     let prop = prop::parse(source, &text, &mut diagnostics);
     let own_name = sources.name(source).to_string();
     let mut classes = options.registry.names();
-    // They are not there, but where they are joined nobody needs them.
+    // Classes that do not exist here, but elements at joined interfaces are replaced anyway.
     classes.extend(["FromNetmapDevice", "ToNetmapDevice"]);
     let classes = options.checks_classes.then_some(&classes[..]);
     let mut known = HashMap::new();
@@ -103,13 +107,13 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
         graph = joined.graph;
     }
     diagnostics.sort_by_key(|diagnostic| diagnostic.span);
-    // A configuration that several functions have says its errors several times.
+    // A configuration that several functions share reports its errors several times.
     let mut seen = HashSet::new();
     diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
     (graph, diagnostics)
 }
 
-/// Where files are looked for that another one names.
+/// The description of the folders that are searched for a file named in another file.
 const BESIDE: &str =
     "names are those of files beside this one, in the current folder, or in a folder of CLICKPATH";
 
@@ -117,7 +121,7 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-/// What has become of elements of its functions.
+/// Returns notes about elements that linking removed or replaced.
 fn notes(joined: &Joined) -> Vec<Diagnostic> {
     let groups = [
         (&joined.queues, "left out, as nothing waits between functions", "such queues are never full"),

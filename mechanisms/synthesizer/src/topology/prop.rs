@@ -1,4 +1,4 @@
-//! The text of a `.prop` file: sections, and in them what a chain is made of.
+//! The parser of `.prop` files: sections that describe a chain.
 //!
 //! ```text
 //! [GENERIC]                      # any KEY = value
@@ -11,17 +11,18 @@
 //! DOMAINS = [eth0]NF_1, [eth1]NF_2
 //! ```
 //!
-//! `#` begins a comment. Links end with `;`, and entry points are told apart by `,`; both may take several lines.
+//! `#` begins a comment. Links end with `;`, and entry points are separated by `,`; both may span several
+//! lines.
 
 use lang::{Diagnostic, SourceId, Span, nearest};
 
-/// What a `.prop` file says.
+/// The contents of a `.prop` file.
 #[derive(Debug, Default)]
 pub(super) struct Prop {
-    /// The network functions, each name once.
+    /// The network functions; each name occurs once.
     pub(super) modules: Vec<Module>,
     pub(super) links: Vec<Link>,
-    /// Interfaces at which packets come into the chain.
+    /// The interfaces at which packets enter the chain.
     pub(super) entries: Vec<End>,
 }
 
@@ -29,11 +30,11 @@ pub(super) struct Prop {
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) name: Word,
-    /// The name of its configuration.
+    /// The name of the function's configuration.
     pub(super) file: Word,
 }
 
-/// What one function sends by an interface comes in by an interface of another one.
+/// A link: packets that a function sends to an interface enter at an interface of another function.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) from: End,
@@ -47,7 +48,7 @@ pub(super) struct End {
     pub(super) interface: Word,
 }
 
-/// A word and its place.
+/// A word and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub(super) text: String,
@@ -55,7 +56,7 @@ pub(super) struct Word {
 }
 
 const SECTIONS: [&str; 4] = ["GENERIC", "NF_MODULES", "NF_TOPO", "ENTRY_POINTS"];
-/// What SNF has in `GENERIC`: where its results go, and for which machine it makes them.
+/// The keys of SNF's `GENERIC` section: where its results go, and the machine that it compiles for.
 const GENERIC: [&str; 13] = [
     "OUTPUT_FOLDER",
     "OUTPUT_FILE",
@@ -74,7 +75,7 @@ const GENERIC: [&str; 13] = [
 const LINK_FORM: &str = "write NF_1[interface] -> [interface]NF_2;";
 const ENTRY_FORM: &str = "write DOMAINS = [interface]NF_1, [interface]NF_2";
 
-/// Reads a text; goes on after an error.
+/// Parses a text; continues after an error.
 pub(super) fn parse(source: SourceId, text: &str, diagnostics: &mut Vec<Diagnostic>) -> Prop {
     let mut reader = Reader { source, text, diagnostics, ignored: Vec::new(), prop: Prop::default() };
     reader.read();
@@ -85,20 +86,20 @@ struct Reader<'a> {
     source: SourceId,
     text: &'a str,
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Known keys that mean nothing here.
+    /// Known keys that have no effect here.
     ignored: Vec<Word>,
     prop: Prop,
 }
 
-/// A piece of a link or of the list of entry points.
+/// A token of a link or of the list of entry points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
-    /// Letters, digits and underscores.
+    /// A word of letters, digits and underscores.
     Word(String),
-    /// What stands in brackets.
+    /// The text between brackets.
     Bracket(String),
     Arrow,
-    /// `;`, `,` or `=`.
+    /// The sign `;`, `,` or `=`.
     Sign(char),
 }
 
@@ -107,7 +108,7 @@ impl Reader<'_> {
         let lines = lines(self.text);
         let mut section: Option<&str> = None;
         let mut seen = Vec::new();
-        // Pieces of the two sections in which lines mean nothing.
+        // The tokens of the two sections in which line breaks have no meaning.
         let mut links = Vec::new();
         let mut entries = Vec::new();
         for &(start, end) in &lines {
@@ -119,7 +120,7 @@ impl Reader<'_> {
                     let hint = format!("sections are {}{}", SECTIONS.join(", "), near.unwrap_or_default());
                     self.error(start, end, format!("unknown section '{name}'"), &hint);
                 }
-                // What stands in an unknown one is not said to be wrong as well.
+                // The contents of an unknown section are not reported as well.
                 section = Some(known.unwrap_or(""));
                 seen.extend(known);
                 continue;
@@ -148,7 +149,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What has to be there.
+    /// Checks that the required parts exist.
     fn whole(&mut self, seen: &[&str]) {
         let end = self.text.len();
         if self.prop.modules.is_empty() && !seen.contains(&"NF_MODULES") {
@@ -174,7 +175,7 @@ impl Reader<'_> {
         self.diagnostics.push(Diagnostic::error(self.span(start, end), message).with_hint(hint));
     }
 
-    /// The two sides of `KEY = value`.
+    /// Parses `KEY = value`.
     fn assignment(&mut self, start: usize, end: usize, hint: &str) -> Option<(Word, Word)> {
         let line = &self.text[start..end];
         let sides = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
@@ -258,7 +259,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The list without `KEY =` at its start, which has to be there.
+    /// Returns the list without `KEY =` at its start, which is required.
     fn without_key<'t>(
         &mut self,
         mut tokens: &'t [(Token, Span)],
@@ -328,7 +329,7 @@ impl Reader<'_> {
     }
 }
 
-/// An end of a link.
+/// Parses an end of a link.
 fn end(function: &(Token, Span), interface: &(Token, Span)) -> Option<End> {
     let (Token::Word(name), Token::Bracket(text)) = (&function.0, &interface.0) else { return None };
     if text.is_empty() {
@@ -338,7 +339,7 @@ fn end(function: &(Token, Span), interface: &(Token, Span)) -> Option<End> {
     Some(End { function: word(name, function.1), interface: word(text, interface.1) })
 }
 
-/// Where lines with something in them start and end, without comments and white space around them.
+/// Returns the start and end of each nonempty line, without comments and surrounding white space.
 fn lines(text: &str) -> Vec<(usize, usize)> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -354,7 +355,7 @@ fn lines(text: &str) -> Vec<(usize, usize)> {
     lines
 }
 
-/// The name of the section that a line begins.
+/// Returns the name of the section that a line begins.
 fn header(line: &str) -> Option<&str> {
     let name = line.strip_prefix('[')?.strip_suffix(']')?.trim();
     (!name.contains(['[', ']'])).then_some(name)
@@ -455,7 +456,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,80}", cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
             read(&text);
-            // A good text with a piece left out and something put in.
+            // A valid text with its end cut off and a random text inserted.
             let end = cut.index(WHOLE.len());
             let mut other = WHOLE.to_string();
             other.truncate(end);

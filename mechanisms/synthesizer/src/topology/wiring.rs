@@ -1,33 +1,33 @@
-//! What a topology means: which interfaces are joined, where packets come in, and what is wrong with it.
+//! Resolution of a topology: joined interfaces, entries, and errors.
 
 use lang::Diagnostic;
 
 use super::function::{Function, Interface};
 use super::prop::{End, Link, Prop, Word};
 
-/// An element of a function: both numbers.
+/// An element of a function: the numbers of both.
 pub(super) type Place = (usize, usize);
 
-/// What becomes of interfaces.
+/// The resolved topology.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) cables: Vec<Cable>,
-    /// Elements that receive from an interface by which nothing comes.
+    /// The elements that receive from an interface at which no packets enter.
     pub(super) silent: Vec<Place>,
 }
 
-/// What a link becomes.
+/// A resolved link.
 #[derive(Debug)]
 pub(super) struct Cable {
-    /// The names of its ends, for people.
+    /// The readable names of the link's ends.
     pub(super) names: [String; 2],
-    /// Who sends.
+    /// The sending elements.
     pub(super) senders: Vec<Place>,
-    /// Who receives.
+    /// The receiving element.
     pub(super) receiver: Place,
 }
 
-/// Arguments of receiving elements that change packets, or keep some away. A cable knows none of them.
+/// Arguments of receiving elements that change or filter packets. A cable ignores them.
 const NOT_DONE: [&str; 9] = [
     "FORCE_IP",
     "PROTOCOL",
@@ -40,7 +40,7 @@ const NOT_DONE: [&str; 9] = [
     "RSS_AGGREGATE",
 ];
 
-/// Finds out what a topology means. What it gives is of use only if there was no error.
+/// Resolves a topology. The result is valid only if there was no error.
 pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Diagnostic>) -> Wiring {
     let mut looker =
         Looker { functions, diagnostics, used: Vec::new(), misnamed: vec![false; functions.len()] };
@@ -76,25 +76,26 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
     wiring
 }
 
-/// Which way packets go by an interface.
+/// The direction of packets at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     /// Into the function.
     In,
-    /// Out of it.
+    /// Out of the function.
     Out,
 }
 
-/// A link between interfaces that are there.
+/// A link between existing interfaces.
 struct Edge<'a> {
     from: Found,
     to: Found,
-    /// Where it is said.
+    /// The position in the topology.
     place: &'a Word,
 }
 
 impl Edge<'_> {
-    /// Whether what crosses the other link can cross this one next. What goes back where it came from does not count.
+    /// True if packets that cross `other` can cross this link next. Going back the way they came does not
+    /// count.
     fn follows(&self, other: &Edge<'_>) -> bool {
         let is_back = self.to.is_same(&other.from) && self.from.is_same(&other.to);
         other.to.function == self.from.function && !is_back
@@ -104,7 +105,7 @@ impl Edge<'_> {
 /// An interface that the topology names.
 struct Found {
     function: usize,
-    /// The interface as the topology calls it.
+    /// The name of the interface in the topology.
     name: String,
     has: Interface,
 }
@@ -122,14 +123,14 @@ impl Found {
 struct Looker<'a> {
     functions: &'a [Function],
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Interfaces that have been named, for which way, and where.
+    /// The interfaces that have been named, with direction and position.
     used: Vec<(usize, Interface, Direction, Word)>,
-    /// Functions of which something has been said that is wrong.
+    /// True for each function about which an error has been reported.
     misnamed: Vec<bool>,
 }
 
 impl Looker<'_> {
-    /// What an end of a link or an entry point names. Each interface can be named once for each way.
+    /// Resolves an end of a link or an entry point. Each interface can be named once per direction.
     fn find(&mut self, end: &End, direction: Direction) -> Option<Found> {
         let (name, interface) = (&end.function.text, &end.interface.text);
         let Some(number) = self.functions.iter().position(|function| function.name.text == *name) else {
@@ -151,7 +152,7 @@ impl Looker<'_> {
             self.diagnostics.push(Diagnostic::error(end.interface.span, message).with_hint(hint));
             return None;
         }
-        // Of a function that cannot be read, the name is all there is.
+        // Only the name of an interface is known if the function cannot be read.
         let has = has.unwrap_or_default();
         let is_same = |(f, other, way, word): &&(usize, Interface, Direction, Word)| {
             let is_one = *other == has && (has != Interface::default() || word.text == *interface);
@@ -169,7 +170,7 @@ impl Looker<'_> {
         Some(Found { function: number, name: interface.clone(), has })
     }
 
-    /// Packets have to be able to cross a link.
+    /// Checks that packets can cross a link.
     fn ends(&mut self, link: &Link, from: &Found, to: &Found) {
         let hint = "a link leads from the one that sends to the one that receives";
         let sends = &self.functions[from.function];
@@ -182,7 +183,7 @@ impl Looker<'_> {
         self.shape_of_receivers(to);
     }
 
-    /// Somebody has to receive where packets come in.
+    /// Checks that an element receives the packets of an interface.
     fn receives(&mut self, end: &Found, place: &Word, hint: &str) {
         let function = &self.functions[end.function];
         if end.has.receivers.is_empty() && function.is_whole {
@@ -191,7 +192,7 @@ impl Looker<'_> {
         }
     }
 
-    /// What elements that send into a link must not have.
+    /// Checks that elements that send into a link have no connected outputs.
     fn shape_of_senders(&mut self, end: &Found) {
         let function = &self.functions[end.function];
         for number in end.has.senders.iter().filter(|&&number| function.is_connected(number, 0)) {
@@ -202,7 +203,7 @@ impl Looker<'_> {
         }
     }
 
-    /// What elements that receive from a link must not have.
+    /// Checks elements that receive from a link.
     fn shape_of_receivers(&mut self, end: &Found) {
         let function = &self.functions[end.function];
         let element = |number: &usize| &function.graph.elements[*number];
@@ -231,7 +232,7 @@ impl Looker<'_> {
         }
     }
 
-    /// Every function has to be part of the chain.
+    /// Checks that every function is part of the chain.
     fn connected(&mut self, prop: &Prop) {
         let ends = prop.links.iter().flat_map(|link| [&link.from, &link.to]).chain(&prop.entries);
         let named: Vec<&str> = ends.map(|end| end.function.text.as_str()).collect();
@@ -242,9 +243,9 @@ impl Looker<'_> {
         }
     }
 
-    /// Links must not lead in a circle, other than back where packets came from.
+    /// Checks that links form no loop, except back to the interface that packets came from.
     fn circles(&mut self, edges: &[Edge<'_>]) {
-        // Take away, again and again, links that no other one leads to.
+        // Repeatedly removes links without a predecessor.
         let mut left = vec![true; edges.len()];
         let before = |left: &[bool], edge: usize| {
             (0..edges.len()).find(|&other| left[other] && edges[edge].follows(&edges[other]))
@@ -252,7 +253,7 @@ impl Looker<'_> {
         while let Some(first) = (0..left.len()).find(|&edge| left[edge] && before(&left, edge).is_none()) {
             left[first] = false;
         }
-        // Whatever is left has another one in front of it that is left too: going backwards leads round.
+        // Each remaining link has a remaining predecessor, so going backwards finds a loop.
         let Some(start) = left.iter().position(|&is_left| is_left) else { return };
         let mut path = vec![start];
         while let Some(edge) = before(&left, path[path.len() - 1]) {
@@ -274,8 +275,8 @@ impl Looker<'_> {
         }
     }
 
-    /// Finds elements that receive where nothing comes in. By an interface that sends, packets may leave the chain only; one
-    /// that does nothing but receive has been forgotten.
+    /// Finds elements that receive from an interface at which no packets enter. At an interface that also
+    /// sends, packets may only leave the chain; an interface that only receives must have been forgotten.
     fn silent(&mut self, wiring: &mut Wiring) {
         for (number, function) in self.functions.iter().enumerate() {
             for device in function.devices.iter().filter(|device| !device.sends) {
@@ -304,7 +305,7 @@ impl Looker<'_> {
     }
 }
 
-/// A list for people.
+/// Formats a list of names.
 pub(super) fn listed(names: &[&str]) -> String {
     const MOST: usize = 8;
     let mut text = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");

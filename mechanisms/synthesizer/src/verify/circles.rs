@@ -1,18 +1,20 @@
-//! Circles that are the same in two chains.
+//! Loops that are equal in two chains.
 //!
-//! Packets that are led round and back may come to the same element any number of times, so that following them does not end
-//! by itself. But where the elements of a circle are the same in both chains, and are connected to each other in the same
-//! way, nothing needs to be followed on it. What such a circle does, with all the state and the packets in it, follows from
-//! what has come to it from outside: its elements do the same as long as the same has come to each, and what has come to one
-//! of them came from outside or from another one, before. So if it is proven for each packet and each start that the same
-//! comes to the same inputs of the circle from outside, the same leaves it by the same outputs, what its elements make
-//! included, whatever that is. From there on it is followed as any packet that is laid out in one of the ways in which
-//! packets may leave there.
+//! Packets on a loop may reach the same element any number of times, so following them need not terminate.
+//! But if the elements of a loop and their connections with each other are equal in both chains, packets
+//! need not be followed on the loop. The behaviour of such a loop, with all its state and packets, follows
+//! from the packets that enter it: its elements do the same as long as equal packets arrive at each, and
+//! every packet that arrives at an element entered the loop from outside or came from another element of
+//! the loop, earlier. So if it is proven for each packet and each start that equal packets enter the loop
+//! at the same inputs, then equal packets leave it by the same outputs, including packets that its elements
+//! make, whatever these packets are. Downstream of the loop, exploration continues with an arbitrary packet
+//! of each layout that may leave there.
 //!
-//! All of that circle (a strongly connected component) has to be the same: a single element or connection more would be a way
-//! for other packets to come. What is outside does not, since nothing that leaves comes back. Which of two packets
-//! that come of one comes first may matter on the circle, and depends on what is in front of it, so that it is not enough then
-//! that both come; nor is it for an element with state to which what has left a circle comes beside other packets.
+//! All of that loop (a strongly connected component) has to be equal: a single additional element or
+//! connection would be another path for packets. The rest of the chain need not be equal, since no packet
+//! that leaves the loop comes back. The order of two packets from one input packet may matter on the loop,
+//! and depends on the elements upstream; so it is then not enough that both arrive. Nor is it enough for a
+//! stateful element that receives packets from a loop among other packets.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,36 +27,37 @@ use crate::model::step::{To, Unit};
 use crate::model::streams::{are_same, come_twice};
 use crate::synthesized;
 
-/// Layouts at one input that are told apart. More come about where each round moves a header; then nothing is known.
+/// The maximum number of layouts at one input. Where each round moves a header, there are more; then the
+/// packet is unknown.
 const MOST_LAYOUTS: usize = 32;
 
-/// Circles that are the same in both of two chains.
+/// The loops that are equal in both of two chains.
 pub(super) struct Circles {
-    /// By chain and element: the number of the circle that it is on.
+    /// The number of the loop that each element is on, by chain and element.
     of: [Vec<Option<usize>>; 2],
-    /// Their elements in both chains.
+    /// The elements of each loop in both chains.
     elements: Vec<Vec<[usize; 2]>>,
 }
 
-/// What comes to a circle from outside, by element.
+/// The packets that enter a loop from outside, by element.
 pub(super) type Entering = BTreeMap<usize, Waiting>;
 
-/// What may leave a circle.
+/// The packets that may leave a loop.
 #[derive(Default)]
 pub(super) struct Leaving {
-    /// By element and output of the first chain: any packet of each layout.
+    /// An arbitrary packet of each layout, by element and output of the first chain.
     pub(super) packets: Vec<(Port, Packet)>,
-    /// Queues of the first chain that were taken as never full.
+    /// Queues of the first chain that were assumed never to be full.
     pub(super) queues: Vec<usize>,
 }
 
 impl Circles {
-    /// None: packets are followed round by round.
+    /// Returns no loops: packets are followed round by round.
     pub(super) fn none(chains: [&Chain; 2]) -> Circles {
         Circles { of: chains.map(|chain| vec![None; chain.nodes.len()]), elements: Vec::new() }
     }
 
-    /// Those of two chains.
+    /// Finds the equal loops of two chains.
     pub(super) fn of_both(chains: [&Chain; 2]) -> Circles {
         let mut circles = Circles::none(chains);
         let [a, _] = chains;
@@ -78,22 +81,22 @@ impl Circles {
         circles
     }
 
-    /// Whether there are any.
+    /// True if there are no loops.
     pub(super) fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// By element of a chain: the circle that it is on.
+    /// Returns the loop of each element of a chain.
     pub(super) fn in_chain(&self, chain: usize) -> &[Option<usize>] {
         &self.of[chain]
     }
 
-    /// The elements of a circle in both chains.
+    /// Returns the elements of a loop in both chains.
     pub(super) fn elements(&self, circle: usize) -> &[[usize; 2]] {
         &self.elements[circle]
     }
 
-    /// Whether the same comes to a circle from outside in both chains.
+    /// True if equal packets enter a loop in both chains, without copies.
     pub(super) fn get_the_same(&self, d: &Diagrams, circle: usize, entering: [&Entering; 2]) -> bool {
         let twice = entering.iter().any(|entering| {
             let all = entering.values().flat_map(|waiting| waiting.values().flatten());
@@ -107,16 +110,18 @@ impl Circles {
         !twice && self.elements[circle].iter().all(same)
     }
 
-    /// An element of the first chain in the second one, if it is on such a circle.
+    /// Returns the counterpart in the second chain of an element of the first, if the element is on such a
+    /// loop.
     pub(super) fn other(&self, element: usize) -> Option<usize> {
         let pairs = self.elements.get(self.of[0][element]?)?;
         pairs.iter().find(|[x, _]| *x == element).map(|[_, y]| *y)
     }
 
-    /// What may leave a circle to which this comes: any packets that are laid out as packets there may be.
+    /// Returns the packets that may leave a loop that these packets enter: arbitrary packets of each
+    /// possible layout.
     pub(super) fn leaving(&self, d: &Diagrams, chain: &Chain, circle: usize, entering: &Entering) -> Leaving {
         let (mut leaving, functions) = (Leaving::default(), Functions::default());
-        // One of which nothing is known if it cannot be said how it is laid out.
+        // Returns an unknown packet if the layout is not known.
         let like = |packet: &Packet| packet.any_like(d).unwrap_or_else(|| anything(d));
         let mut seen: Vec<(Port, Packet)> = Vec::new();
         let come = |port: Port, packet: Packet, seen: &mut Vec<(Port, Packet)>| {
@@ -175,8 +180,8 @@ fn anything(d: &Diagrams) -> Packet {
     Packet::lost(d, d.term(Term { name: "whatever is on a circle".into(), ..Term::default() }))
 }
 
-/// Elements of a circle of the first chain with what corresponds to them in the second one: first by a name, then along
-/// connections, by which all of a circle is reached.
+/// Returns pairs of a loop's elements in the first chain and their counterparts in the second: the first
+/// pair by name, the others along connections, which reach all of the loop.
 fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     let find = |&x: &usize| {
         let (node, mut others) = (&a.nodes[x], (0..b.nodes.len()).filter(|&y| b.nodes[y].circle.is_some()));
@@ -205,8 +210,8 @@ fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// Whether pairs of elements are the same and connected with each other in the same way, and are all of a circle in both
-/// chains.
+/// True if the elements of each pair are equal and have equal connections with each other, and the pairs
+/// are a whole loop in both chains.
 fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
     let Some(&[first, other]) = pairs.first() else { return false };
     let (mine, theirs) = (a.nodes[first].circle, b.nodes[other].circle);

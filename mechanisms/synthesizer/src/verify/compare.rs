@@ -1,4 +1,4 @@
-//! Where what two chains make of the same packets differs.
+//! The comparison of two chains' results for the same input packets.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use crate::model::packet::Packet;
 use crate::model::places::{in_region, region_of};
 use crate::model::sums::Sum;
 
-/// Packets for which two chains differ, as far as can be seen, and in what.
+/// A difference between two chains, as far as the model shows one.
 pub struct Candidate {
-    /// Which packets that came in.
+    /// The condition on the input packets.
     pub condition: Bit,
-    /// In what: `"length"`, `"byte 22"`.
+    /// The part that differs: `"length"`, `"byte 22"`.
     pub what: String,
 }
 
-/// Whether any packet is there twice.
+/// True if several packets arrive for one input packet.
 fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
     arrivals
         .iter()
@@ -26,10 +26,11 @@ fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
         .any(|(i, a)| arrivals[..i].iter().any(|b| d.overlap(&a.condition, &b.condition)))
 }
 
-/// Most kinds of packets that are told apart where there are copies.
+/// The maximum number of parts of the input packets that are distinguished where there are copies.
 const MOST_REGIONS: usize = 1000;
 
-/// Packets that come in, divided so that for all of a part the same arrivals are there; `None` for too many parts.
+/// Partitions the input packets so that all packets of a part have the same arrivals; `None` if there are
+/// too many parts.
 fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Option<Vec<Bit>> {
     let mut regions = vec![d.yes()];
     for arrival in arrivals {
@@ -42,7 +43,8 @@ fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Opt
     Some(regions)
 }
 
-/// Where copies differ that the packets of a region have in two chains. Order among them is not compared.
+/// Returns the differences between the copies that arrive for a part of the input packets in two chains.
+/// The order of copies is not compared.
 fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field]) -> Vec<Candidate> {
     let [a, mut left] = chains.map(|arrivals| {
         arrivals.iter().filter(|arrival| d.overlap(region, &arrival.condition)).collect::<Vec<_>>()
@@ -50,7 +52,7 @@ fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field
     let differ = |x: &Arrival, y: &Arrival| packets(d, region, &x.packet, &y.packet, observed);
     let mut rest: Vec<&Arrival> = Vec::new();
     for arrival in a {
-        // A copy that has a counterpart goes away with it.
+        // A copy is removed together with its counterpart.
         match left.iter().position(|other| differ(arrival, other).is_empty()) {
             Some(place) => {
                 left.swap_remove(place);
@@ -69,7 +71,8 @@ fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
     arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
 }
 
-/// Where what comes to the same place in two chains differs. `observed` is what that place looks at beside bytes.
+/// Returns the differences between the packets that arrive at one place in two chains. `observed` has the
+/// fields that the place looks at in addition to bytes.
 pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let (from_a, from_b) = (any(d, a), any(d, b));
@@ -82,7 +85,7 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
         }
     }
     if !candidates.is_empty() {
-        // That is enough to look at, and what differs in packets that come anyway may be much more.
+        // Differences in the contents of packets are not needed, and may be far larger diagrams.
         return candidates;
     }
     if has_copies(d, a) || has_copies(d, b) {
@@ -106,10 +109,10 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     candidates
 }
 
-/// Bytes behind the last one that was written which are compared between packets that start at different places.
+/// The number of bytes after the last written byte that are compared if packets start at different offsets.
 const SHIFTED: i32 = 8;
 
-/// A place for people.
+/// Returns the readable name of an offset.
 fn name(packet: &Packet, place: i32) -> String {
     match region_of(place) {
         None => format!("byte {}", place - packet.start),
@@ -117,7 +120,7 @@ fn name(packet: &Packet, place: i32) -> String {
     }
 }
 
-/// Where two packets differ, among those of a condition.
+/// Returns the differences between two packets, for input packets of a condition.
 fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let mut add = |difference: &Bit, what: &dyn Fn() -> String| {
@@ -127,7 +130,7 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         }
     };
     if a.lost.is_some() || b.lost.is_some() {
-        // Equal functions of equal values are equal; of others nothing is known.
+        // Equal functions of equal arguments are equal; of others nothing is known.
         if a.lost != b.lost {
             let unequal = d.symbol(Symbol::Term(a.lost.or(b.lost).unwrap_or_default(), u32::MAX));
             add(&unequal, &|| "whatever an opaque element makes of it".into());
@@ -135,7 +138,7 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         return candidates;
     }
     if a.headers != b.headers {
-        // Exits that look at headers find others.
+        // Exits that look at headers find them at different offsets.
         add(&d.yes(), &|| "where headers are marked".into());
     }
     let lengths = (a.length(d), b.length(d));
@@ -163,8 +166,8 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
     places.extend(b.written().map(|place| place - b.start));
     if !aligned || !a.is_original() {
-        // Bytes that neither has written come from different functions, which are different at once, or from different
-        // places: then some are compared, and what lies behind them is left to be tried out.
+        // Unwritten bytes come from different functions, which differ at once, or from different offsets:
+        // then some bytes are compared, and the bytes after them are left to the run of an example.
         let last = places.iter().copied().filter(|&offset| !in_region(a.start + offset)).max();
         let last = last.unwrap_or(0).max(0) + SHIFTED;
         places.extend(0..=last);

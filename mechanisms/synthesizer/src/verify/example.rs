@@ -1,4 +1,4 @@
-//! From a diagram to a packet that one can look at and run.
+//! Conversion of a satisfying assignment to a packet that can be displayed and run.
 
 use element::effects::Header;
 use packet::Annotations;
@@ -10,20 +10,20 @@ use crate::model::places::{ETHERNET, behind_ipv4, in_region, real, region_of, st
 
 const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 
-/// A packet as it comes into a chain.
+/// A packet as it enters a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// Its bytes, from the link header on.
+    /// The bytes, from the link header on.
     pub bytes: Vec<u8>,
-    /// Its type: to this host (0), broadcast, multicast, to another host, outgoing.
+    /// The packet type: to this host (0), broadcast, multicast, to another host, outgoing.
     pub kind: u8,
-    /// Annotation bytes that are not zero, and where.
+    /// The annotation bytes that are not zero: index and value.
     pub annotations: Vec<(u8, u8)>,
-    /// Functions whose values matter for what the example shows, if there are any: they are not known beforehand.
+    /// The uninterpreted functions whose values the example depends on: these are only known at run time.
     pub depends: Vec<String>,
 }
 
-/// Where a byte of the packet as it came in has a value.
+/// Returns the condition that a byte of the input packet has a value.
 fn equals(d: &Diagrams, place: i32, value: u8) -> Bit {
     let bits = d.input(place);
     bits.iter().enumerate().fold(d.yes(), |all, (i, bit)| match value >> (7 - i) & 1 {
@@ -32,7 +32,7 @@ fn equals(d: &Diagrams, place: i32, value: u8) -> Bit {
     })
 }
 
-/// What packets usually are, what matters most first. An example that can be like that is.
+/// Returns the properties of a usual packet, the most important first. An example has them if it can.
 fn usual(d: &Diagrams) -> Vec<Bit> {
     let equals = |place: i32, value: u8| equals(d, place, value);
     let all = |bytes: &[(i32, u8)]| {
@@ -53,17 +53,19 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
     let ipv6 = |then: &[(i32, u8)]| of_type(0xdd, then);
-    // One of 2001:db8::/64. Where that cannot be, at least the rest is zero.
+    // An address of 2001:db8::/64. If the prefix is not possible, at least the other bytes are zero.
     let address = |at: i32, last: u8| {
         let mut bytes = vec![(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)];
         bytes.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
         bytes
     };
     vec![
-        // A sound packet first, because strange ones go strange ways; bytes behind the end say nothing.
+        // A valid packet first, because invalid packets take unusual paths; bytes after the end are
+        // irrelevant.
         length(60),
         all(&[(12, 8), (13, 0)]),
-        // Other packets are empty ones: an ARP request, IPv6 without a further header from 2001:db8::1 to 2001:db8::2.
+        // Packets of other types are empty: an ARP request, IPv6 without a further header from 2001:db8::1
+        // to 2001:db8::2.
         of_type(0x06, &[(15, 1), (16, 8), (17, 0), (18, 6), (19, 4), (21, 1)]),
         ipv6(&[(14, 0x60), (15, 0), (16, 0), (17, 0)]),
         ipv6(&[(20, 59)]),
@@ -89,8 +91,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     ]
 }
 
-/// The condition with as many wishes as go together, the first ones before others. All at once is the usual case, and quick:
-/// wishes leave little of a diagram.
+/// Returns the condition with as many wishes as are compatible, earlier wishes first. All wishes at once is
+/// the usual case, and fast: wishes make a diagram small.
 fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
     let all = d.and(condition, &d.all(wishes));
     if !d.is_never(&all) {
@@ -104,10 +106,10 @@ fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
 }
 
 impl Example {
-    /// A packet of the condition, as usual a one as there is.
+    /// Returns a packet of the condition, as usual as possible.
     pub fn find(d: &Diagrams, condition: &Bit) -> Option<Example> {
         let mut narrowed = narrow(d, condition, &usual(d));
-        // Protocols that one knows, if it is not UDP.
+        // If UDP is not possible, a well-known protocol is preferred.
         for protocol in [6, 1, 47] {
             narrowed = narrow(d, &narrowed, &[equals(d, 23, protocol)]);
         }
@@ -127,7 +129,7 @@ impl Example {
             |side: u8| (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Side(side, bit))) << bit);
         let annotations =
             (0..TIME).map(|place| (place, side(place))).filter(|(_, byte)| *byte != 0).collect();
-        // Bytes of regions go where the bytes so far say that these are.
+        // Bytes of byte regions go to the offset that the bytes so far determine.
         let mut regional: Vec<(i32, u8, bool)> = Vec::new();
         for (symbol, &value) in choices {
             if let &Symbol::Input(place, bit) = symbol
@@ -137,7 +139,7 @@ impl Example {
             }
         }
         regional.sort_unstable();
-        // Where a region starts, the bytes in front of it say: it is asked once.
+        // The start of a byte region depends on the bytes before it, so it is computed once.
         let mut start: Option<(usize, Option<usize>)> = None;
         for (place, bit, value) in regional {
             let Some((region, offset)) = region_of(place) else { continue };
@@ -161,7 +163,7 @@ impl Example {
                 depends.push(term.name);
             }
         }
-        // A header that nobody asked about is better a sound one.
+        // A header whose checksum does not matter gets a correct one.
         if bytes.get(12..15) == Some(&[8, 0, 0x45]) && !decided(choices, 24..26) {
             let asked = choices
                 .keys()
@@ -175,7 +177,7 @@ impl Example {
     }
 }
 
-/// Where a place is in the packet.
+/// Returns the index of an offset in the packet.
 fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option<usize> {
     let value = |symbol: &Symbol| match *symbol {
         Symbol::Input(place, bit) => match usize::try_from(place).ok().and_then(|place| bytes.get(place)) {
@@ -185,18 +187,19 @@ fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option
         _ => choices.get(symbol).copied().unwrap_or(false),
     };
     let real = real(d, place);
-    // All at once: there are many variables, and a place has many bits.
+    // All variables are evaluated at once: there are many, and an offset has many bits.
     let values = d.values(&value);
     let number = real.bits().iter().rev().fold(0i64, |n, bit| n << 1 | i64::from(d.is_true(bit, &values)));
     usize::try_from(number).ok()
 }
 
-/// Whether the choices say what stands at these places.
+/// True if the assignment determines any bit of these bytes.
 fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
     places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
 }
 
-/// Makes an IPv4 header fit the checksum that was chosen for it, by its identification if nobody has chosen that.
+/// Makes an IPv4 header fit the checksum that was chosen for it, by its identification unless that was
+/// chosen too.
 fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     let field = at + 4..at + 6;
     if decided(choices, field.start as i32..field.end as i32) {
@@ -208,7 +211,7 @@ fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     bytes[field].copy_from_slice(&rest.checksum().to_be_bytes());
 }
 
-/// Makes the checksum of a header right or wrong, unless its value was chosen.
+/// Makes the checksum of a header correct or wrong, unless its value was chosen.
 fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
     let [kind, at, network] = term.numbers[..] else { return };
     let place = |place: i64| place_of(d, bytes, choices, place as i32);

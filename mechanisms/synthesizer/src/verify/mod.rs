@@ -1,12 +1,12 @@
-//! Whether two chains do the same to every packet.
+//! Translation validation: proves that two chains do the same to every packet.
 //!
-//! Both chains are given the same packet, of which every bit is a question ([`crate::model`]); what comes out at
-//! ends that correspond is compared bit by bit. Equal diagrams are equal answers, so that nothing different is a
-//! proof. A difference is made into a packet, and that is run through both chains: only what can be seen there
-//! counts. What remains is undecided, and says why.
+//! Both chains receive the same symbolic packet ([`crate::model`]); the results at corresponding exits are
+//! compared bit by bit. Equal functions have equal diagrams, so the absence of differences is a proof. A
+//! difference is turned into a packet, which is run through both chains: only a difference that the run
+//! shows counts. Anything else is undecided, with a reason.
 //!
-//! Entries may give any packet, whatever their arguments say. Queues are never full. Time and the order of packets
-//! are not compared.
+//! Entries may emit any packet, whatever their arguments say. Queues are never full. Time and the order of
+//! packets are not compared.
 
 mod circles;
 pub mod compare;
@@ -31,106 +31,109 @@ use compare::Candidate;
 use example::Example;
 use origins::{Came, Parent, mixed_circle, shared_state};
 
-/// Examples that are tried before a difference that none of them shows counts as undecided.
+/// The number of examples that are run for a difference. If none of them shows the difference, the result
+/// is undecided.
 const TRIES: usize = 12;
 
-/// Reasons for which a comparison is undecided that more time, or more memory, may change.
+/// A reason for an undecided comparison that more time may change.
 pub const TOO_LONG: &str = "it takes too long here";
-/// The same for memory.
+/// A reason for an undecided comparison that more memory may change.
 pub const NO_ROOM: &str = "there is no room for the decision diagrams";
 
-/// Rounds on a circle after which packets are not followed any further: a time to live of the usual 64 ends before.
+/// The number of rounds on a loop after which packets are no longer followed: a time to live of the usual
+/// 64 expires earlier.
 const MOST_ROUNDS: usize = 65;
 
-/// What to compare beside packets that come out.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether packets that are dropped must be dropped for the same reason.
+    /// True if dropped packets must have equal drop reasons.
     pub reasons: bool,
-    /// When to give up.
+    /// The time at which the comparison is aborted.
     pub deadline: Option<Instant>,
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Both do the same to every packet.
+    /// The chains do the same to every packet.
     Equivalent,
-    /// They do not.
+    /// The chains differ.
     Different(Difference),
-    /// It could not be found out.
+    /// The comparison found neither a proof nor a difference.
     Undecided {
-        /// The element that is in the way, if it is one.
+        /// The element that prevents a proof, if it is a single element.
         element: Option<String>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A difference.
+/// A difference between two chains.
 #[derive(Debug)]
 pub enum Difference {
-    /// An entry of the first (0) or second (1) chain has none that corresponds to it in the other.
+    /// An entry of the first (0) or second (1) chain has no counterpart in the other.
     Entry(usize, String),
-    /// A packet tells them apart.
+    /// A packet for which the chains differ.
     Packet {
         /// The entry, in both chains.
         entry: [usize; 2],
         /// The packet.
         example: Example,
-        /// In what they differ, as far as the model says.
+        /// The part that differs, according to the model.
         what: String,
     },
 }
 
-/// A verdict, and what it rests on.
+/// A verdict, with its assumptions.
 #[derive(Debug)]
 pub struct Outcome {
     /// The verdict.
     pub verdict: Verdict,
-    /// What was taken for granted: queues, arguments of entries.
+    /// The assumptions: queues, arguments of entries.
     pub assumptions: Vec<String>,
-    /// Nodes of diagrams at the end.
+    /// The number of diagram nodes at the end.
     pub nodes: usize,
 }
 
-/// What verification tells its caller while it works, and asks of it.
+/// Callbacks of the verification.
 pub trait Companion {
-    /// It is at this element now.
+    /// Reports the element that is being processed.
     fn progress(&mut self, _chain: usize, _element: &str) {}
 
-    /// Runs a packet that comes in at an entry (its number in both chains) through both chains. Whether they differ
-    /// in what comes out, and if reasons count in why packets end; `None` if they cannot be run.
+    /// Runs a packet that enters at an entry (its number in both chains) through both chains. Returns true
+    /// if the outputs differ, or with `reasons` the drop reasons; `None` if the chains cannot be run.
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool>;
 }
 
-/// Packets that an element makes from others at an output, all of one kind.
+/// Packets that an element emits at an output, all of one emission.
 type Group<'e> = Vec<&'e Made>;
 
-/// Where packets start in both chains: what the comparison goes through one by one.
+/// A start of packets in both chains; the comparison processes starts one by one.
 struct Start {
-    /// The elements that they come from.
+    /// The elements that the packets come from.
     from: [usize; 2],
     output: usize,
-    /// The packet as each chain gets it.
+    /// The packet in each chain.
     packets: [Packet; 2],
     origin: Origin,
-    /// Those of which they were made, by where these start.
+    /// The packets that these packets were made of, by their start.
     parents: Vec<Parent>,
 }
 
-/// Where packets that start somewhere come from.
+/// The origin of the packets of a start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// From outside.
+    /// The packets enter from outside.
     Entry,
-    /// An element has made them.
+    /// An element makes the packets.
     Made,
-    /// They have left a circle.
+    /// The packets leave a loop.
     Circle,
 }
 
-/// Compares two chains. Diagrams may have so many nodes; without a number, as many as there may be.
+/// Compares two chains. `nodes` is the maximum number of diagram nodes; without it, the largest possible
+/// number.
 pub fn verify(
     chains: [&Chain; 2],
     options: Options,
@@ -143,7 +146,8 @@ pub fn verify(
     };
     let (mut first, mut left) = (None, None);
     let mut assumptions = Vec::new();
-    // Without circles whatever there is to say of programs one by one is found out about the whole, and more.
+    // Without loops, the proof of the whole chain includes everything that single proofs of programs can
+    // show.
     let is_round = a.nodes.iter().any(|node| node.circle.is_some());
     if let Some(replaced) =
         stretches::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
@@ -155,7 +159,7 @@ pub fn verify(
         });
         match outcome.verdict {
             Verdict::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
-            // What is left leases flows.
+            // The programs that remain lease flows.
             Verdict::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
             _ => first = Some(outcome),
         }
@@ -177,15 +181,16 @@ pub fn verify(
         first.get_or_insert(outcome);
     }
     let last = attempt(&Circles::none(chains));
-    // That packets come round says less than what is in the way otherwise.
+    // The reason that packets come round is less useful than another reason.
     match first {
         Some(first) if matches!(last.verdict, Verdict::Undecided { .. }) => first,
         _ => last,
     }
 }
 
-/// Whether each program of the second chain does what its elements do, whatever comes to it: the second chain is the first one
-/// with programs put in, and undecided if it is anything else. Proven programs may be put in together.
+/// Proves that each program of the second chain does what its elements do, for all packets that arrive. The
+/// second chain must be the first one with programs inserted; otherwise the result is undecided. Proven
+/// programs may be inserted together.
 pub fn verify_programs(
     chains: [&Chain; 2],
     options: Options,
@@ -196,7 +201,7 @@ pub fn verify_programs(
         let calls = chains.iter().any(|chain| chain.calls);
         let reason = match calls {
             true => "handlers are written when packets have come".to_string(),
-            // There are programs in the configuration itself, or what was put in cannot be read.
+            // The configuration itself has programs, or an inserted program cannot be read.
             false => "it is not the configuration with programs put in".to_string(),
         };
         let verdict = Verdict::Undecided { element: None, reason };
@@ -210,7 +215,7 @@ pub fn verify_programs(
     })
 }
 
-/// Whether it runs a program that leases flows.
+/// True if the element runs a program that leases flows.
 fn leases(node: &Node) -> bool {
     node.stretch.as_ref().is_some_and(|stretch| stretch.leases)
 }
@@ -233,14 +238,14 @@ fn attempt(
     let d = diagrams();
     let mut verdict = verdict(&d, chains, circles, options, companion, run);
     let mut nodes = d.nodes();
-    // What an element in the way leaves open stays open.
+    // If a single element prevents the proof, more precision does not help.
     let settled = match &verdict.0 {
         Verdict::Different(_) | Verdict::Undecided { element: Some(_), .. } => true,
         Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
     };
     let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
     if !settled && inexact && d.regions() > 0 && !d.exhausted() {
-        // Headers in regions of their own were not exact enough.
+        // Byte regions for headers were not precise enough.
         drop(d);
         let d = diagrams().exact();
         verdict = self::verdict(&d, chains, circles, options, companion, run);
@@ -275,12 +280,12 @@ fn verdict(
 struct Verifier<'v> {
     d: &'v Diagrams,
     chains: [&'v Chain; 2],
-    /// Those on which packets are not followed.
+    /// The loops on which packets are not followed.
     circles: &'v Circles,
     options: Options,
     companion: &'v mut dyn Companion,
     assumptions: Vec<String>,
-    /// The element that it was at when there was still time and room.
+    /// The last element processed while there was time and memory.
     at: Option<String>,
 }
 
@@ -321,7 +326,7 @@ impl Verifier<'_> {
             let from: [Vec<Port>; 2] = std::array::from_fn(|chain| {
                 let node = &self.chains[chain].nodes[start.from[chain]];
                 let ports = node.forward.get(start.output).cloned().unwrap_or_default();
-                // What leaves a circle is not what goes on there.
+                // Packets that leave a loop do not include packets that stay on it.
                 let circle = self.circles.in_chain(chain);
                 let stays = |to: usize| circle[to].is_some() && circle[to] == circle[start.from[chain]];
                 ports.into_iter().filter(|&(to, _)| start.origin != Origin::Circle || !stays(to)).collect()
@@ -394,7 +399,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Follows packets through both chains, from these inputs on, but not past these elements.
+    /// Follows packets through both chains from the inputs `from` on, but not through the elements in
+    /// `unfollowed`.
     fn explore(
         &mut self,
         from: [&[Port]; 2],
@@ -426,7 +432,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Where the ends differ.
+    /// Returns the differences between the exits.
     fn candidates(&mut self, ends: &[Ends; 2]) -> Vec<Candidate> {
         let [a, b] = self.chains;
         let exits = |ends: &Ends| ends.out.keys().copied().collect::<Vec<_>>();
@@ -463,8 +469,8 @@ impl Verifier<'_> {
         candidates
     }
 
-    /// Packets that elements make correspond as ends do: those of the first chain with those of the second one, then
-    /// those left over.
+    /// Pairs the packets that elements make, as exits are paired: groups of the first chain with groups of
+    /// the second, then the groups without a counterpart.
     fn pair_made<'e>(&self, ends: &'e [Ends; 2]) -> Vec<[Option<Group<'e>>; 2]> {
         let groups = ends.each_ref().map(|ends| {
             let mut groups: BTreeMap<(usize, usize, &str), Group> = BTreeMap::new();
@@ -477,7 +483,7 @@ impl Verifier<'_> {
         let [left, mut right] = groups;
         let mut pairs = Vec::new();
         let mut rest = Vec::new();
-        // Those of one name first, so that others do not take their place.
+        // Elements of equal names first, so that no other element takes their counterpart.
         for same_name in [true, false] {
             let open = if same_name { left.clone() } else { std::mem::take(&mut rest) };
             for group in open {
@@ -530,7 +536,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Makes packets of differences and has them run.
+    /// Makes packets of differences and runs them.
     fn try_out(&mut self, entry: [usize; 2], is_entry: bool, candidates: Vec<Candidate>) -> Option<Verdict> {
         if candidates.is_empty() {
             return None;
@@ -538,7 +544,7 @@ impl Verifier<'_> {
         let mut depends: Vec<String> = Vec::new();
         let mut tries = 0;
         let mut what = String::new();
-        // What needs no unknown function first.
+        // Examples that depend on no uninterpreted function come first.
         let mut examples = Vec::new();
         for candidate in &candidates {
             if examples.len() >= TRIES {
@@ -574,10 +580,10 @@ impl Verifier<'_> {
         Some(Verdict::Undecided { element, reason })
     }
 
-    /// Packets that elements have made go on from where they were made, whatever they are.
+    /// Adds starts for packets that elements make, with arbitrary contents.
     fn follow(&self, ends: &[Ends; 2], parent: usize, starts: &mut Vec<Start>) {
         for pair in self.pair_made(ends) {
-            // Those without a counterpart have been compared with nothing.
+            // A group without a counterpart is already a difference.
             let [Some(mine), Some(theirs)] = pair else { continue };
             let (made, other) = (mine[0], theirs[0]);
             let packets = [made.start.clone(), other.start.clone()];
@@ -601,8 +607,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Packets that may leave circles go on from there, whatever they are. An element to which others come in one chain than
-    /// in the other.
+    /// Adds starts for packets that may leave loops, with arbitrary contents. Returns an element of a loop
+    /// that different packets enter in the two chains, if there is one.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
         let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.circles.keys().copied()).collect();

@@ -1,9 +1,10 @@
-//! Packets that come of one: where they meet, which of them comes first has to be the same in both of two chains.
+//! The order of packets from one input packet: where they meet, it has to be equal in both of two chains.
 //!
-//! A packet and an error about it, or two errors, start at different places, so that each is followed by itself. What an
-//! element with state does with either depends on which comes first. That is the same in both chains if they part at the
-//! same element by the same ways, or if all that is in front is the same. It also counts where elements use the state of
-//! each other (ICMPRewriter that of rewriters), and where one of them has been on a circle.
+//! A packet and an error about it, or two errors, have different starts, so each is followed separately.
+//! The effect of a stateful element on them depends on their order. The order is equal in both chains if
+//! they separate at the same element by the same branches, or if all elements upstream are equal. The order
+//! also matters where elements use the state of other elements (ICMPRewriter uses the state of rewriters),
+//! and where one of the packets has been on a loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,31 +18,31 @@ use crate::model::step::remembers;
 use crate::model::streams::come_twice;
 use crate::model::turns::{Order, Turned, Turns};
 
-/// Ways on which packets have come to be that are told apart.
+/// The maximum number of derivations of packets that are distinguished.
 const MOST_WAYS: usize = 256;
 
-/// What has come to an element with state from one start.
+/// The packets of one start that arrive at a stateful element.
 pub(super) struct Came {
     /// The number of the start.
     pub(super) start: usize,
-    /// All of it, as a number.
+    /// The number of the stream.
     pub(super) stream: u32,
-    /// Which packets that started there.
+    /// The condition and the branch history of the packets of that start.
     pub(super) packets: Vec<Turned>,
 }
 
-/// Packets of which others were made that start elsewhere.
+/// The packets of one start from which packets of another start were made.
 pub(super) struct Parent {
-    /// Where they start.
+    /// The number of that start.
     start: usize,
-    /// Which of them, in each chain.
+    /// The conditions and branch histories of the original packets, in each chain.
     packets: [Vec<Turned>; 2],
-    /// Whether several were made of one.
+    /// True if several packets were made of one.
     several: bool,
 }
 
 impl Parent {
-    /// Adds the packets of which these were made in each chain.
+    /// Adds the packets from which these packets were made in each chain.
     pub(super) fn add(d: &Diagrams, parents: &mut Vec<Parent>, start: usize, made: [&Group<'_>; 2]) {
         let several = made.iter().any(|group| come_twice(d, group.iter().map(|made| &made.arrival)));
         let packets = made.map(|group| {
@@ -61,17 +62,18 @@ impl Parent {
     }
 }
 
-/// One way on which packets have come to be: where they started, the last start first, and which packets there.
+/// A derivation of packets: their starts, the last one first, each with the packets of that start.
 type Way<'w> = Vec<(usize, &'w [Turned])>;
 
-/// An element with state, and what has come to it in one chain.
+/// A stateful element of one chain, with the packets that arrive there.
 struct Place<'p> {
     chain: &'p Chain,
     number: usize,
     node: usize,
     came: &'p [Came],
     ways: Vec<Way<'p>>,
-    /// Whether several packets on one of these ways come of one, or there are too many ways.
+    /// True if several packets of one derivation come from one packet, or if there are too many
+    /// derivations.
     several: bool,
 }
 
@@ -82,7 +84,7 @@ impl<'p> Place<'p> {
         place
     }
 
-    /// Adds the ways by which packets have come to start somewhere.
+    /// Adds the derivations of packets of a start.
     fn add(&mut self, starts: &'p [Start], mut way: Way<'p>, start: usize, packets: &'p [Turned]) {
         if way.iter().any(|(other, _)| *other == start) || self.ways.len() >= MOST_WAYS {
             self.several = true;
@@ -99,20 +101,21 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// Class and arguments, and what has come from where.
+    /// Returns class and arguments, and the streams that arrive, by start.
     fn key(&self) -> (&'p str, Vec<(usize, u32)>) {
         let came = self.came.iter().map(|came| (came.start, came.stream)).collect();
         (&self.chain.nodes[self.node].key, came)
     }
 
-    /// Whether packets from several places come here, and some have been on a circle.
+    /// True if packets of several starts arrive here, and some have been on a loop.
     fn is_behind_circle(&self, starts: &[Start]) -> bool {
         let first = |way: &Way<'_>| way.last().map(|(start, _)| starts[*start].origin);
         come_from_several(self.came.iter().map(|came| &starts[came.start]))
             && self.ways.iter().any(|way| first(way) == Some(Origin::Circle))
     }
 
-    /// Which of two packets that come of one, on a way to here and on one to another place, is first, for those that do.
+    /// Returns the order of two packets that come from one, one with a derivation here and one with a
+    /// derivation at another place, with the condition for each order.
     fn orders(
         &self,
         d: &Diagrams,
@@ -125,7 +128,7 @@ impl<'p> Place<'p> {
         if common == 0 {
             return Vec::new();
         }
-        // Where they are when they start elsewhere, or come here.
+        // Returns the element at which the packets of a derivation end: the next start, or this place.
         let at = |place: &Place<'_>, way: &Way<'_>| match (way.len() - common).checked_sub(1) {
             Some(made) => starts[way[made].0].from[self.number],
             None => place.node,
@@ -140,14 +143,15 @@ impl<'p> Place<'p> {
     }
 }
 
-/// Whether packets that come of one come in the same order to two places, or one, in both chains.
+/// True if packets that come from one packet arrive at two places, or at one, in equal order in both
+/// chains.
 fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -> bool {
     let [[mine, others], [theirs, elsewhere]] = places;
     let is_one = mine.node == others.node;
     if [mine, others, theirs, elsewhere].iter().any(|place| place.several) {
         return false;
     }
-    // What starts at one place has come there in the same ways in both chains.
+    // Packets of one start have the same derivations in both chains.
     let pairs = || (0..mine.ways.len()).flat_map(|a| (0..others.ways.len()).map(move |b| (a, b)));
     mine.ways.len() == theirs.ways.len()
         && others.ways.len() == elsewhere.ways.len()
@@ -162,16 +166,17 @@ fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -
         })
 }
 
-/// An element with state that packets from several places come to, if they are not the same in both chains, or not in the
-/// same order where they come of one. Where elements use the state of others, what comes to one decides what another one
-/// does, so that it has to be the same wherever there is state.
+/// Returns a stateful element that packets of several starts reach, if they are not equal in both chains,
+/// or if packets that come from one packet do not arrive in equal order. If elements use the state of
+/// others, packets at one element decide the result of another, so the order must be equal at all stateful
+/// elements.
 pub(super) fn shared_state(
     d: &Diagrams,
     chains: [&Chain; 2],
     streams: &[BTreeMap<usize, Vec<Came>>; 2],
     starts: &[Start],
 ) -> Option<String> {
-    // Whoever is opaque may do so without saying it.
+    // An opaque element may use other elements' state without declaring it.
     let uses = |effects: &Effects| !effects.beside.is_empty() || effects.opaque.is_some();
     let is_used = chains.iter().flat_map(|chain| &chain.nodes).any(|node| uses(&node.effects));
     let [mine, theirs] = std::array::from_fn(|number| {
@@ -210,8 +215,8 @@ pub(super) fn shared_state(
     name(open.next()?.1.0)
 }
 
-/// An element of a circle to which packets come that may have been made of others that come to it, if what is in front of
-/// it is not the same in both chains: that decides which come first.
+/// Returns an element of a loop that receives packets together with packets that may have been made of
+/// them, if the elements upstream are not equal in both chains: these decide the order.
 pub(super) fn mixed_circle(
     [a, b]: [&Chain; 2],
     circles: &Circles,
@@ -228,7 +233,7 @@ pub(super) fn mixed_circle(
     odd.next().map(|[x, _]| a.nodes[*x].name.clone())
 }
 
-/// Whether packets start at several places, rather than being laid out in several ways at one.
+/// True if packets have several starts, not only several layouts at one start.
 fn come_from_several<'s>(starts: impl Iterator<Item = &'s Start>) -> bool {
     starts.map(|start| (start.from, start.output)).collect::<BTreeSet<_>>().len() > 1
 }

@@ -1,5 +1,5 @@
-//! Running one packet through a chain: its entry gives that packet, its exits keep what comes, and nothing is
-//! opened.
+//! The run of one packet through a chain: the entry emits the packet, exits record what arrives, and no
+//! file or device is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,46 +12,46 @@ use packet::PacketKind;
 use super::example::Example;
 use crate::model::chain::{Chain, Node};
 
-/// Classes that stand for the ends of a chain while a packet runs through it.
+/// The classes that replace entries and exits of a chain while a packet runs through it.
 pub static CLASSES: &[&Class] = &[&SOURCE, &SILENCE, &SINK];
 
-/// The handler of exits: what came, a line for each packet ([`Came`]).
+/// The handler of exits that returns the recorded packets, one line each ([`Came`]).
 pub const PACKETS: &str = "packets";
 
-/// A packet that came to an exit.
+/// A packet that arrived at an exit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Came {
-    /// Its bytes.
+    /// The bytes.
     pub bytes: Vec<u8>,
     /// The annotation bytes that the exit looks at.
     pub annotations: Vec<u8>,
 }
 
 impl Came {
-    /// From a line of the handler.
+    /// Parses a line of the handler.
     pub fn read(line: &str) -> Option<Came> {
         let (packet, annotations) = line.split_once(' ')?;
         Some(Came { bytes: bytes(packet)?, annotations: bytes(annotations)? })
     }
 }
 
-/// A place where packets leave a chain.
+/// An exit of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// What it is called: exits that correspond have one name, and no others.
+    /// The name: corresponding exits have equal names, others differ.
     pub name: String,
-    /// The annotation bytes that it looks at, or the one that corresponds to it.
+    /// The indices of the annotation bytes that this exit or its counterpart looks at.
     pub annotations: Vec<u8>,
 }
 
-/// The exits of two chains, by number of the element.
+/// Returns the exits of two chains, by number of the element.
 pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
     let [a, b] = chains;
     let of = |chain: &Chain| (0..chain.nodes.len()).filter(|&n| chain.is_exit(n)).collect::<Vec<_>>();
     let (pairs, only_a, only_b) = a.pair(&of(a), b, &of(b));
     let mut exits: [BTreeMap<usize, Exit>; 2] = Default::default();
     let mut add = |chain: usize, node: usize, name: &str, nodes: &[&Node]| {
-        // Several without a name of their own may be alike.
+        // Several exits without a name of their own may have equal titles.
         let same = exits[chain].values().filter(|other| other.name.split(" #").next() == Some(name)).count();
         let name = if same == 0 { name.to_string() } else { format!("{name} #{}", same + 1) };
         exits[chain].insert(node, Exit { name, annotations: annotations(nodes) });
@@ -66,7 +66,7 @@ pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
     exits
 }
 
-/// Annotation bytes that one of these elements looks at.
+/// Returns the indices of the annotation bytes that any of these elements looks at.
 fn annotations(nodes: &[&Node]) -> Vec<u8> {
     let fields = nodes.iter().flat_map(|node| node.looks_at());
     let places = fields.flat_map(|field| match field {
@@ -78,10 +78,10 @@ fn annotations(nodes: &[&Node]) -> Vec<u8> {
 
 static SOURCE: Class = Class {
     name: "VerifySource",
-    // Elements that give packets may have inputs too.
+    // Elements that emit packets may have inputs too.
     ports: "-/-",
     processing: "h/a",
-    // So the run ends when its packet has come to an end, whatever timers go on.
+    // `follows_captures` ends the run when its packet is gone, regardless of timers.
     notes: Notes { task: Task::WherePushing, follows_captures: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DATA", "hexadecimal digits"),
@@ -94,7 +94,7 @@ static SOURCE: Class = Class {
 
 static SILENCE: Class = Class {
     name: "VerifySilence",
-    // Elements that give packets may have inputs too.
+    // Elements that emit packets may have inputs too.
     ports: "-/-",
     processing: "h/a",
     notes: Notes { task: Task::WherePushing, ..Notes::NONE },
@@ -117,7 +117,7 @@ static SINK: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The configuration in which the packet comes in at `entry` and ends of the chain keep what comes.
+/// Returns the configuration in which the packet enters at `entry` and the exits record packets.
 pub fn prepare(
     graph: &Graph,
     chain: &Chain,
@@ -132,7 +132,7 @@ pub fn prepare(
             element.class = SOURCE.name.into();
             let annotations: Vec<u8> =
                 example.annotations.iter().flat_map(|&(place, byte)| [place, byte]).collect();
-            // Nothing is a word too.
+            // An empty string needs quotes to be an argument.
             element.config =
                 format!("\"{}\", {}, \"{}\"", digits(&example.bytes), example.kind, digits(&annotations));
         } else if entries.contains(&number) {
@@ -146,13 +146,13 @@ pub fn prepare(
     graph
 }
 
-/// Elements that neither pass packets on nor tell others anything before the run: scripts and sockets, which have no
-/// part in what becomes of a packet. They are left out.
+/// True for elements that neither forward packets nor act on others before the run: scripts and sockets,
+/// which do not affect a packet's result. They are removed.
 pub fn is_bystander(class: &Class, ports: (usize, usize)) -> bool {
     ports == (0, 0) && class.phase == Phase::Ordinary
 }
 
-/// Leaves out elements of a graph. Gives the new numbers of those that stay.
+/// Removes elements from a graph. Returns the new numbers of the remaining elements.
 pub fn without(graph: &Graph, out: &[bool]) -> (Graph, Vec<Option<usize>>) {
     let mut graph = graph.clone();
     let mut next = 0;
@@ -179,12 +179,12 @@ pub fn without(graph: &Graph, out: &[bool]) -> (Graph, Vec<Option<usize>>) {
     (graph, numbers)
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits.
+/// Parses hexadecimal digits.
 pub fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = (0..digits.len()).step_by(2);
     pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
@@ -206,7 +206,7 @@ fn build_source(args: &mut Args<'_>, speaks: bool) -> Result<Box<dyn Element>, I
 }
 
 struct Source {
-    /// Its bytes, its type, and places of annotation bytes with their values.
+    /// The bytes, the type, and annotation bytes as pairs of index and value.
     packet: Option<(Vec<u8>, u8, Vec<u8>)>,
 }
 
@@ -223,7 +223,7 @@ impl Source {
     }
 }
 
-/// The packet type of a number: that of Click's annotation.
+/// Returns the packet type of a number, in the numbering of Click's annotation.
 pub fn kind_of(number: u8) -> PacketKind {
     match number {
         1 => PacketKind::Broadcast,
@@ -281,7 +281,7 @@ impl Element for Source {
 }
 
 struct Sink {
-    /// Which annotation bytes are shown.
+    /// The indices of the annotation bytes that are recorded.
     annotations: Vec<u8>,
     packets: String,
 }

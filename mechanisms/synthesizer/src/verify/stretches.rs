@@ -1,16 +1,19 @@
-//! Programs that stand for elements, one by one.
+//! Translation validation of single programs.
 //!
-//! Where a chain is another one with programs put in, all of whose elements stay, packets need not be followed from where they
-//! come in to where they leave. It is enough that for each program, whatever comes to it, the same comes to the same inputs
-//! behind its stretch as from the elements that it stands for: what these do follows from the packet and their state, so that
-//! either may be in the place of the other one wherever packets come from, on circles, too. A packet that is handed over goes on
-//! through the elements themselves, to where the stretch ends. What elements make of it is made by the same elements, and leaves
-//! them by outputs that are the same, or whose programs are proven by themselves.
+//! If a chain is another chain with programs inserted, and all elements of the other chain are still there,
+//! packets need not be followed from entry to exit. It suffices to prove for each program and each packet
+//! that arrives: equal packets reach equal inputs downstream of the region, from the program and from the
+//! elements that it replaces. The results of these elements follow from the packet and their state, so
+//! program and elements are interchangeable wherever packets come from, even on loops. A packet that is
+//! handed over continues through the elements themselves, to the end of the region. Packets that elements
+//! make of it are made by the same elements, and leave by outputs that are unchanged, or whose programs are
+//! proven separately.
 //!
-//! Elements that a program leases flows from keep state, which follows from all that comes to them. So the same has to come to
-//! each of them, too, as what comes from elsewhere is the same in any case. Other elements with state, and those that hold packets,
-//! end a stretch. Packets that an element makes several of, one behind the other, are left to the proof of the whole chain: which
-//! of these comes first behind a stretch that parts them depends on who parts them.
+//! Elements that a program leases flows from have state, which depends on all packets that arrive there.
+//! Therefore equal packets have to arrive at each of them, too; packets from elsewhere are equal in any
+//! case. Other stateful elements, and elements that hold packets, end a region. If an element makes several
+//! packets of one, directly after each other, the proof of the whole chain is needed: their order
+//! downstream of a region that separates them depends on the element that separates them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,18 +29,19 @@ use crate::model::streams::{are_same_at, come_twice};
 use crate::model::turns::Turns;
 use crate::synthesized;
 
-/// A program, and what it stands for.
+/// A program and the entry of the region that it replaces.
 #[derive(Clone, Copy)]
 pub(super) struct Replaced {
-    /// The output that packets come from.
+    /// The output that the packets come from.
     from: Port,
-    /// Where they would go on.
+    /// The input that the output was connected to.
     to: Port,
-    /// The element that runs it.
+    /// The element that runs the program.
     program: usize,
 }
 
-/// Programs of the second chain, if it is the first one with programs put in: all of them, or those that lease no flows.
+/// Returns the programs of the second chain, if it is the first with programs inserted: all, or only
+/// programs without leases.
 pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Replaced>> {
     if !a.same_scripts(b) || a.calls || b.calls {
         return None;
@@ -65,7 +69,7 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
                 .collect::<Option<Vec<Port>>>()?;
             match (&ports[..], &originals[..]) {
                 _ if *ports == originals => {}
-                // What else came to it would have to be like what comes from there.
+                // Packets from elsewhere would need the same layout as packets from this output.
                 (&[(program, 0)], &[to]) if is_program(&b.nodes[program]) && ways_to(program) == 1 => {
                     let leases = b.nodes[program].stretch.as_ref()?.leases;
                     let replaced = Replaced { from: (here, output), to, program };
@@ -78,7 +82,7 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
     Some(all)
 }
 
-/// A chain without these programs.
+/// Returns a chain without these programs.
 pub(super) fn without(chain: &Chain, replaced: &[Replaced]) -> Chain {
     let mut without = chain.clone();
     for one in replaced {
@@ -89,7 +93,7 @@ pub(super) fn without(chain: &Chain, replaced: &[Replaced]) -> Chain {
     without
 }
 
-/// Whether programs do what their elements do, each by itself.
+/// Proves, one by one, that programs do what their elements do.
 pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -> Outcome) -> Outcome {
     let mut all = Outcome { verdict: Verdict::Equivalent, assumptions: Vec::new(), nodes: 0 };
     for one in replaced {
@@ -109,7 +113,8 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
 }
 
 impl Replaced {
-    /// Whether the program does what its elements do: these in the first chain, which is the second one without programs.
+    /// Proves that the program does what its elements do. The first chain is the second one without
+    /// programs.
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Verdict {
         let same = self.compare(verifier).and_then(|()| match verifier.d.takes_zeros_for_one() {
             true => Err("checksums of 0000 and of ffff are taken for one".to_string()),
@@ -124,7 +129,7 @@ impl Replaced {
         }
     }
 
-    /// The error is why it is not known.
+    /// Compares program and elements. The error is the reason why they are not proven equal.
     fn compare(&self, verifier: &mut Verifier<'_>) -> Result<(), String> {
         let (d, [without, with]) = (verifier.d, verifier.chains);
         let Some(stretch) = &with.nodes[self.program].stretch else {
@@ -139,7 +144,7 @@ impl Replaced {
         }
         let names: BTreeSet<&str> = stretch.elements.iter().map(String::as_str).collect();
         let own = &with.nodes[self.program].name;
-        // Other programs that stand in the stretch go on to elements of it.
+        // Other programs in the region lead to elements of the region.
         let is_program = |node: &Node| node.class == synthesized::CLASS.name && !leases(node);
         let is_followed =
             |node: &Node| names.contains(node.name.as_str()) || node.is_of_program(own) || is_program(node);
@@ -149,7 +154,7 @@ impl Replaced {
         if let Some(node) = followed.iter().find(|node| node.effects.hold != Hold::None) {
             return Err(format!("'{}' holds packets", node.name));
         }
-        // Who searches what is behind has to find the same.
+        // Elements that search the graph downstream must find the same elements.
         let behind = reached(without, self.to.0);
         let is_of_it = |node: &&Node| node.is_of_program(own);
         let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(Node::leads);
@@ -167,8 +172,8 @@ impl Replaced {
     }
 }
 
-/// Whether packets end in the same way, as far as they are followed, and the same comes to elements with state, where the program
-/// takes packets past such.
+/// Proves that packets end equally, as far as they are followed, and, if the program bypasses stateful
+/// elements, that equal packets arrive at these.
 fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> Result<(), String> {
     let (d, nodes) = (verifier.d, &verifier.chains[0].nodes);
     for ends in ends {
@@ -207,16 +212,16 @@ fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> R
     }
 }
 
-/// Where packets are followed to.
+/// A place at which exploration ends.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Place<'e> {
-    /// An input behind the stretch.
+    /// An input downstream of the region.
     Input(usize, usize),
-    /// An element made them, for an output, as this.
+    /// An emission: the element, the output and the name.
     Made(usize, usize, &'e str),
 }
 
-/// Packets by where they are followed to.
+/// Groups packets by the place at which exploration ends.
 fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
     let mut places: BTreeMap<Place<'_>, Vec<&Arrival>> = BTreeMap::new();
     for (&node, inputs) in ends.circles.values().flatten() {
@@ -230,8 +235,8 @@ fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
     places
 }
 
-/// Whether the same packets come to a place. Of those that come of one, which is first follows from where they have parted, so
-/// that this has to be the same, too.
+/// True if equal packets arrive at a place. The order of packets from one input packet follows from their
+/// branch histories, so these have to be equal, too.
 fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
     let mut turns: Vec<&Turns> = Vec::new();
     for arrival in mine.iter().chain(theirs) {
@@ -247,7 +252,8 @@ fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
     })
 }
 
-/// Whether several packets that are made of one, or it and others, may leave an element by one output. Copies take the same way.
+/// True if several packets made of one, or one and its original, can leave an element by one output. Copies
+/// take equal paths.
 fn makes_several(element: &Node, output: usize) -> bool {
     let effects = &element.effects;
     let made = effects.emits.iter().filter(|emit| !emit.is_copy());
@@ -256,7 +262,7 @@ fn makes_several(element: &Node, output: usize) -> bool {
     element.inputs > 0 && made + usize::from(passes) > 1
 }
 
-/// Elements that may get packets of one that gets some, with it.
+/// Returns the elements that packets can reach from an element, including the element.
 fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([from]);
     let mut work = vec![from];
@@ -266,9 +272,9 @@ fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// All packets that a program is for. How much room there is in front of them, and to some where the link header is marked, does
-/// not matter: elements keep such a number, or put another one in its place, whatever it is, so that two different ones stand for
-/// all.
+/// Returns all packets that a program accepts. The headroom of packets does not matter, and sometimes
+/// neither does the offset of the link header: elements keep such a number, or replace it by another,
+/// regardless of its value. Therefore two packets with different numbers represent all packets.
 fn packets(
     d: &Diagrams,
     source: &Node,
@@ -303,7 +309,7 @@ fn packets(
     }
 }
 
-/// Whether something depends on where a link header was marked when packets came to an element.
+/// True if an element depends on the offset at which a link header was marked before packets arrived.
 fn depends_on_link(element: &Node) -> bool {
     let is_link = |field: &Field| match field {
         Field::Bytes { base, .. } | Field::HeaderOffset(base) => *base == Base::Mac,

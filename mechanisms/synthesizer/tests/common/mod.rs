@@ -1,4 +1,4 @@
-//! Chains from text, and packets run through them.
+//! Helpers that read chains from text and run packets through them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ pub(crate) fn registry() -> Registry {
     testkit::registry().with(run::CLASSES)
 }
 
-/// A configuration that was read.
+/// A configuration, parsed.
 pub(crate) struct Read {
     pub(crate) graph: Graph,
     pub(crate) chain: Chain,
-    /// Outputs of elements out of which packets are pushed.
+    /// True for each output of each element out of which packets are pushed.
     #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) pushed: Vec<Vec<bool>>,
 }
@@ -34,7 +34,7 @@ pub(crate) fn read(text: &str) -> Read {
     read_with(text).unwrap_or_else(|problems| panic!("{text}: {problems}"))
 }
 
-/// The same, if there are no errors in it. Elements that have no part in what becomes of packets are left out.
+/// Reads a configuration, if it has no errors. Elements that do not affect packets are removed.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn try_read(text: &str) -> Option<Read> {
     read_with(text).ok()
@@ -66,7 +66,8 @@ fn read_with(text: &str) -> Result<Read, String> {
     Ok(Read { graph, chain, pushed })
 }
 
-/// The outcomes of packets that come to the `FromDump` of a configuration: as it is, and with programs.
+/// Returns the outcomes of packets that enter at the `FromDump` of a configuration: plain, and with
+/// programs.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn as_it_is_and_composed(
     text: &str,
@@ -87,14 +88,14 @@ pub(crate) fn as_it_is_and_composed(
     })
 }
 
-/// What comes out of each end, in order, by name of the end.
+/// Returns the packets that arrive at each exit, in order, by name of the exit.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn outputs(read: &Read, entry: usize, example: &Example) -> Vec<(String, Vec<String>)> {
     let [exits, _] = run::exits([&read.chain; 2]);
     outputs_at(read, entry, example, &exits)
 }
 
-/// Where packets end otherwise, and why.
+/// Returns the elements that drop packets, with the reasons.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn drops(read: &Read, entry: usize, example: &Example) -> Vec<(String, String)> {
     let [exits, _] = run::exits([&read.chain; 2]);
@@ -140,7 +141,7 @@ impl engine::Sink for Quiet {
     fn flush(&mut self) {}
 }
 
-/// Runs examples through both chains.
+/// A companion that runs examples through both chains.
 pub(crate) struct Runner<'r> {
     pub(crate) reads: [&'r Read; 2],
 }
@@ -171,14 +172,14 @@ pub(crate) fn compare(a: &Read, b: &Read) -> Outcome {
     compare_within(1 << 22, a, b)
 }
 
-/// The same, with options.
+/// Compares two chains with options.
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn compare_with(options: Options, a: &Read, b: &Read) -> Outcome {
     let mut runner = Runner { reads: [a, b] };
     verify([&a.chain, &b.chain], options, Some(1 << 22), &mut runner)
 }
 
-/// The same, with room for so many nodes of diagrams.
+/// Compares two chains with at most `nodes` diagram nodes.
 pub(crate) fn compare_within(nodes: usize, a: &Read, b: &Read) -> Outcome {
     let mut runner = Runner { reads: [a, b] };
     verify([&a.chain, &b.chain], Default::default(), Some(nodes), &mut runner)

@@ -1,4 +1,4 @@
-//! Frames for the rules of a program, what a program does to a frame, and damage to frames.
+//! Frames for the rules of a program, the result of a program for a frame, and damage to frames.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use classify::filter::{Condition, Header, Headers, Test, Tree};
@@ -13,24 +13,24 @@ use wire::checksum::Sum;
 const NETWORK: usize = 14;
 const TRANSPORT: usize = 34;
 
-/// A frame with random addresses and ports.
+/// Returns a frame with random addresses and ports.
 pub(crate) fn random_frame(random: &mut fastrand::Rng) -> Vec<u8> {
     let length = TRANSPORT + 20 + random.usize(..40);
     let mut frame: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
-    // Not for a group, so that elements pass it.
+    // A unicast address, so that elements accept the frame.
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14] = 0x45;
     frame[20..22].fill(0);
     frame[22] = [1, 2, 64, 255][random.usize(..4)];
     frame[23] = [1, 6, 17, 17, 6, 132, 47][random.usize(..7)];
-    // A header of TCP is as long as it says.
+    // The data offset of a TCP header is its length.
     frame[TRANSPORT + 12] = 0x50;
     finish(&mut frame);
     frame
 }
 
-/// Makes the length and the checksum of the header right.
+/// Corrects the length and the checksum of the header.
 pub(crate) fn finish(frame: &mut [u8]) {
     let total = (frame.len() - NETWORK) as u16;
     frame[16..18].copy_from_slice(&total.to_be_bytes());
@@ -40,13 +40,13 @@ pub(crate) fn finish(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// A frame in which answers to questions about bytes lie at borders where they part.
+/// Returns a frame in which answers to questions about bytes are at the borders of ranges.
 pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut frame = random_frame(random);
     for node in &program.nodes {
         let Question::Bytes { offset, length: length @ 1..=4 } = node.question else { continue };
         let (offset, length) = (offset as usize, usize::from(length));
-        // Where the header says how it goes on, the frame stays as it is.
+        // Bytes that determine the layout stay as they are.
         if random.bool() || offset < 15 {
             continue;
         }
@@ -62,12 +62,12 @@ pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u
     frame
 }
 
-/// A frame that a rule of a list is the first to hold for; `None` if none is found.
+/// Returns a frame for which a rule of a list is the first that holds; `None` if none is found.
 pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
     for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
-        // Parts of a condition may undo one another; in the second round they agree more often.
+        // Parts of a condition may contradict each other; after a second round they agree more often.
         for _ in 0..2 {
             satisfy(condition, true, &mut frame, random);
         }
@@ -80,7 +80,7 @@ pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> O
     None
 }
 
-/// The first rule of a list that holds, found by asking one after the other.
+/// Returns the first rule of a list that holds, by evaluating one after the other.
 pub(crate) fn first(list: &List, frame: &[u8]) -> Option<usize> {
     list.rules.iter().position(|rule| holds(&rule.condition, frame))
 }
@@ -97,7 +97,7 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
         Tree::Leaf(test) => set(test, test.outside != positive, frame, random),
         Tree::Not(inner) => satisfy(inner, !positive, frame, random),
         Tree::All(parts) | Tree::Any(parts) if matches!(condition, Tree::All(_)) == positive => {
-            // Those with a choice come first, so that the others have the last word.
+            // Parts with alternatives come first: later parts overwrite their bytes.
             let has_choice = |part: &&Condition| !matches!(part, Tree::Leaf(_));
             parts.iter().filter(has_choice).for_each(|part| satisfy(part, positive, frame, random));
             parts
@@ -116,7 +116,7 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
     }
 }
 
-/// Writes a number inside or outside of a test's range: often one at its border.
+/// Writes a number inside or outside of a test's range, often at its border.
 fn set(test: &Test, inside: bool, frame: &mut [u8], random: &mut fastrand::Rng) {
     let start = match test.header {
         Header::Mac => 0,
@@ -137,12 +137,12 @@ fn set(test: &Test, inside: bool, frame: &mut [u8], random: &mut fastrand::Rng) 
     bytes.copy_from_slice(&new[4 - usize::from(test.length)..]);
 }
 
-/// Damages a frame, or makes it one that a switch sees otherwise than a program does.
+/// Damages a frame, or changes it so that a switch parses it differently from a program.
 pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
     match random.u8(..12) {
         0 => frame.truncate(random.usize(..frame.len())),
         1 => {
-            // Options shift the ports.
+            // Options move the ports.
             let options = 4 * random.usize(1..=10);
             let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(options).collect();
             frame.splice(TRANSPORT..TRANSPORT, bytes);
@@ -155,7 +155,7 @@ pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
         5 => frame[16..18].copy_from_slice(&[random.u8(..3), random.u8(..)]),
         6 => frame[14] = random.u8(..),
         7 => {
-            // IPv4 behind an LLC and SNAP header.
+            // IPv4 after an LLC and SNAP header.
             let length = (frame.len() - 12) as u16;
             let [high, low] = length.to_be_bytes();
             drop(frame.splice(12..12, [high, low, 0xaa, 0xaa, 3, 0, 0, 0]));
@@ -173,7 +173,7 @@ pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
     }
 }
 
-/// A program that is run on one frame after the other.
+/// A program that is run on frames one by one.
 pub(crate) struct Machine {
     pool: Pool,
     runner: Runner,
@@ -181,7 +181,7 @@ pub(crate) struct Machine {
     scratch: Scratch,
 }
 
-/// What has become of a frame: its bytes, where headers are marked, annotations, the packet type, and where it goes.
+/// The exit state of a frame: its bytes, the header marks, annotations, the packet type, and the exit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) bytes: Vec<u8>,
@@ -198,8 +198,9 @@ impl Machine {
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
 
-    /// Runs it on a frame, with a number in the VLAN annotation if it stands behind a switch, as if a tag had been taken off
-    /// where it takes the network header to be marked.
+    /// Runs the program on a frame. With a number, as the software of a switch: the number is in the VLAN
+    /// annotation, and the network header is marked at the offset that the program assumes, as if a tag had
+    /// been removed.
     pub(crate) fn run(&mut self, frame: &[u8], number: Option<u16>) -> Fate {
         let mut packet = self.pool.packet(frame).unwrap();
         packet.set_offset(Base::Mac, Some(0));
@@ -219,7 +220,7 @@ impl Machine {
         let [packet] = packets;
         let exit = self.program.classes[class as usize].exit;
         let fate = match exit {
-            // What is dropped may look as it likes.
+            // The contents of a dropped packet do not matter.
             Exit::Drop(_) => {
                 Fate { bytes: Vec::new(), headers: [None; 3], annotations: Vec::new(), kind: 0, exit }
             }

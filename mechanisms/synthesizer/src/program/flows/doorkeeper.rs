@@ -1,7 +1,8 @@
-//! Counts packets of flows that are not known, to tell those that last from those that come and go.
+//! Counters for packets of unknown flows, to distinguish flows that last from flows of few packets.
 //!
-//! Taking a flow costs as much as many packets, so only flows that have shown that they last are taken: a scan with other addresses in
-//! each packet fills nothing. After the doorkeeper of TinyLFU (Einziger, Friedman and Manes, 2017), with counts.
+//! Inserting a flow costs as much as many packets, so only flows that have shown that they last are
+//! inserted: a scan with new addresses in each packet does not fill the table. The method is the doorkeeper
+//! of TinyLFU (Einziger, Friedman and Manes, 2017), with counts.
 
 /// Places for flows, four in each bucket.
 const BUCKETS: usize = 1 << 15;

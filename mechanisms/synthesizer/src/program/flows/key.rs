@@ -1,4 +1,5 @@
-//! Which packets may be of a flow that answers are kept for, and what all packets of such a flow have in common.
+//! The condition for packets of flows whose answers are cached, and the properties common to all packets of
+//! such a flow.
 
 use classify::filter::{Condition, Header, Test, Tree};
 use element::Packet;

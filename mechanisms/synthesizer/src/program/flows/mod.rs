@@ -1,22 +1,25 @@
-//! Flows that a program keeps answers for.
+//! The flow cache of a program.
 //!
-//! One look-up finds a packet's flow. With it stands what is left of the program's questions for packets of this flow: those
-//! about addresses, ports and protocol, and rule sets over them, have been answered when the flow was taken.
+//! One look-up finds a packet's flow. The entry has the residual program for packets of this flow: the
+//! questions about addresses, ports and protocol, and rule sets over them, were answered when the flow was
+//! inserted.
 //!
-//! A flow may also be on lease from the elements with state that the program takes packets past ([`element::lease`]). Then what
-//! each of them does to it has been answered, too. So the mappings of any number of nested translators are one (Property 2 of
-//! the SNF paper), and the rules in front of them are asked once per flow. Flows that no element leases, denied ones above all,
-//! are remembered without: they are forgotten when they have been idle for a while.
+//! A flow may also be leased from the stateful elements that packets bypass ([`element::lease`]). Then the
+//! effect of each element on the flow is known, too. So the mappings of any number of nested translators
+//! are a single mapping (Property 2 of the SNF paper), and the rules upstream of them are evaluated once
+//! per flow. Flows that no element leases, such as denied flows, are cached without leases: they expire
+//! when they have been idle for a while.
 //!
 //! Invariants:
-//! - A flow is on lease from all elements that its packets pass, or from none.
-//! - What a flow that is only remembered spares is questions: its packets go where they would without, in the same order.
-//! - What the elements with state see of a flow is in order: behind a packet that has to come to one itself, those of its
-//!   connection in the same batch do so too.
-//! - A flow on lease stays in the table until the lease ends, however long ago it was seen. Where there is no room for another one, its
-//!   packets go the way that they would without.
-//! - Unless it is to be taken whatever that costs, only a flow of which packets have come in several samples is taken.
-//! - No lock is taken, and nothing allocated, for a packet of a flow that is found.
+//! - A flow is leased from all elements that its packets pass, or from none.
+//! - A flow that is only cached saves questions: its packets have the same destinations and order as
+//!   without the cache.
+//! - Stateful elements see the packets of a flow in order: after a packet that has to go to an element
+//!   itself, all later packets of its connection in the same batch do so too.
+//! - A leased flow stays in the table until the lease ends, however long it has been idle. If there is no
+//!   room for another flow, the packets of that flow are processed as without the cache.
+//! - Unless flows are taken regardless of cost, only a flow with packets in several samples is inserted.
+//! - No lock is taken, and no memory allocated, for a packet of a flow that is found.
 
 mod doorkeeper;
 mod key;

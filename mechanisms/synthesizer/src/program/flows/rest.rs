@@ -1,4 +1,4 @@
-//! What is left of a program for packets of a flow, where answers are the same for all of them.
+//! The residual program for packets of a flow, whose answers to some questions are all equal.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The values that packets of a flow on lease get, which stand beside the flow's key.
+//! The values that packets of a leased flow get, which are stored next to the flow's key.
 
 use crate::compose::packet::Place;
 use crate::program::{Class, Program};

@@ -1,4 +1,4 @@
-//! Taking flows: what becomes of their packets, and what is left of the program for them.
+//! Insertion of flows: the exits of their packets, and the residual program.
 
 use std::net::Ipv4Addr;
 

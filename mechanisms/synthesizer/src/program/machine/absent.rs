@@ -1,4 +1,4 @@
-//! What stands for machine code where there is none.
+//! The replacement for machine code where none can be made.
 
 use super::super::flows::ROW;
 use super::super::lane::{Constant, Lane};

@@ -1,4 +1,4 @@
-//! One function of machine code.
+//! A single function of machine code.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

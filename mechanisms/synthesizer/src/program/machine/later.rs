@@ -1,4 +1,4 @@
-//! Code that is made while packets go on without it.
+//! Background compilation: packets are processed without the code until it is ready.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};

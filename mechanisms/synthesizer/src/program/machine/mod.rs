@@ -1,14 +1,17 @@
-//! Machine code for what is done to many packets: the conditions of trails and the writes of classes.
+//! The JIT compiler: machine code for frequent operations, the conditions of trails and the writes of
+//! classes.
 //!
-//! Tables of conditions and lanes are read anew for each packet. As machine code they are constants within instructions, and what
-//! a packet does not need is not there. Cranelift makes it, with the feature `machine-code`, on x86-64; anywhere else the tables
-//! are all there is, and they say what the code has to do: both give the same for every packet.
+//! The interpreter reads tables of conditions and lanes again for each packet. In machine code they are
+//! constants within instructions, and unnecessary parts are omitted. Cranelift makes the code, with the
+//! feature `machine-code`, on x86-64; elsewhere only the tables exist. The tables are the specification of
+//! the code: both give the same result for every packet.
 //!
 //! Code is made in a thread of its own (`later.rs`), so that no packet waits for it.
 //!
 //! Invariants:
-//! - Code reads and writes the bytes that it is called with, as many as it was made for, and no others. It calls nothing.
-//! - Code is not changed once it is there: its memory is written first, and run then.
+//! - Code reads and writes the bytes that it is called with, as many as it was made for, and no others. It
+//!   calls nothing.
+//! - Code is immutable: its memory is written first, and executed then.
 
 #[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]
 mod absent;
