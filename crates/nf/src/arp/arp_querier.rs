@@ -56,8 +56,8 @@
 //! ## Handlers
 //! - `ipaddr`: this host's address, from which queries are sent; without one (0.0.0.0) packets are dropped.
 //! - `broadcast`: the local broadcast address.
-//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
-//!   seconds since the last reply.
+//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0,
+//!   Ethernet address, seconds since the last reply.
 //! - `stats`: packets dropped (including packets that the table dropped or refused) and queries sent, as
 //!   text.
 //! - `queries`: queries sent.

@@ -19,8 +19,8 @@
 //! - `TIMEOUT`: the time that an address is valid after the last reply; 0 for ever.
 //!
 //! ## Handlers
-//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
-//!   seconds since the last reply.
+//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0,
+//!   Ethernet address, seconds since the last reply.
 //! - `drops`: packets whose address was not answered in time, or that were refused because too many wait.
 //! - `count`: entries.
 //! - `length`: packets that wait.
@@ -184,7 +184,7 @@ impl Element for ArpTable {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // State is taken only when another table replaces this one.
+        // State is taken only when another table replaces this table.
         Some(Box::new(Arc::clone(&self.shared)))
     }
 

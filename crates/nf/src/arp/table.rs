@@ -4,7 +4,7 @@
 //! or are too many; the elements that hold the packets drop them. The calling element drops its own packets
 //! at once ([`Waiters`]), other elements when they read the table's changes ([`Table::changed_since`]).
 //! Time is counted in milliseconds, as in Click. The table has no timers: each call first does what has
-//! become due by then, as if timers had done it.
+//! become due, as if timers had done it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -715,7 +715,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Takes all entries for an element that replaces this one. Packets that wait do not count there until
+    /// Takes all entries for an element that replaces this element. Packets that wait do not count there until
     /// their holder reports them.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };

@@ -139,7 +139,7 @@ enum Phase {
     ClientClosed,
     /// The server has sent FIN. The client may still send.
     ServerClosed,
-    /// Both sides have closed the connection, or it was reset. The entry remains only for late packets.
+    /// The connection was closed by both sides, or reset. The entry remains only for late packets.
     Over,
 }
 

@@ -316,7 +316,7 @@ mod tests {
         choice
     }
 
-    /// Returns how often each of three servers is chosen for a number of flows.
+    /// Chooses servers for a number of flows, and returns the count of flows of each of three servers.
     fn shares(choice: &mut Choice, loads: [u64; 3], flows: u16, at: i64) -> [u32; 3] {
         let mut shares = [0; 3];
         for n in 0..flows {

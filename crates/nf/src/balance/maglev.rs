@@ -1,5 +1,5 @@
-//! Consistent hashing with a table, as in Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer"
-//! (NSDI 2016), section 3.4.
+//! Consistent hashing with a table, as in Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
+//! Balancer" (NSDI 2016), section 3.4.
 //!
 //! Each server has a permutation of the table's places, which follows from its name alone. The servers take
 //! turns, and each takes the first free place of its permutation. So the servers' numbers of places differ
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// When a server is removed, no place of the other servers has to change; with a hundred times more
+    /// Test of the removal of a server: no place of the other servers has to change; with a hundred times more
     /// places than servers, at most two in a hundred do.
     #[test]
     fn few_places_change_hands_when_a_server_goes() {

@@ -38,7 +38,8 @@
 //! - `UNSOLICITED`: if true, unsolicited advertisements with the flag Override replace a known address.
 //!
 //! ## Handlers
-//! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0, Ethernet address.
+//! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0,
+//!   Ethernet address.
 //! - `stats`: packets dropped and solicitations sent, as text.
 //!
 //! ## Example
