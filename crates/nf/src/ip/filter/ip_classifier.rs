@@ -2,7 +2,7 @@
 //! Sends each IP packet to the output of the first pattern that it matches.
 //!
 //! There is one pattern per output; packets that match no pattern are dropped. Patterns are expressions
-//! like those of tcpdump, about the headers that the packet's header annotations point to (CheckIPHeader
+//! like tcpdump's, about the headers that the packet's header annotations point to (CheckIPHeader
 //! and MarkIPHeader set them). A pattern consists of questions:
 //!
 //! - `ip proto PROTO`: the protocol, by name or number.
@@ -10,7 +10,7 @@
 //!   default is `src or dst`.
 //! - `[SRCORDST] net PREFIX`: `10.0.0.0/8` or `10.0.0.0 mask 255.0.0.0`.
 //! - `[SRCORDST] [tcp | udp] port PORT`: a port, by name or number, of TCP or UDP or either.
-//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip len N`, `ip ttl N`: fields of the header.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip len N`, `ip ttl N`: header fields.
 //! - `ip ect`, `ip ce`: the packet is ECN capable; it has experienced congestion.
 //! - `ip frag`, `ip unfrag`: it is a fragment; it is whole.
 //! - `tcp opt FLAG`: the flag (`syn`, `fin`, `ack`, `rst`, `psh`, `urg`, or bits by number) is set.
@@ -38,7 +38,7 @@
 //! questions also check for version 6, and read the transport protocol from the first next header field;
 //! all other questions do not check the version.
 //!
-//! Each pattern can also be read and written while packets flow, by the handlers `pattern0`, `pattern1` and so on.
+//! Each pattern can be read and written at run time, by the handlers `pattern0`, `pattern1` and so on.
 //!
 //! ## Usage
 //! `IPClassifier(PATTERN, ...)`
