@@ -715,8 +715,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Takes all entries for an element that replaces this element. Packets that wait do not count there until
-    /// their holder reports them.
+    /// Takes all entries for an element that replaces this element. Packets that wait do not count there
+    /// until their holder reports them.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);

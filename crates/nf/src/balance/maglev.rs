@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Test of the removal of a server: no place of the other servers has to change; with a hundred times more
-    /// places than servers, at most two in a hundred do.
+    /// Test of the removal of a server: no place of the other servers has to change; with a hundred times
+    /// more places than servers, at most two in a hundred do.
     #[test]
     fn few_places_change_hands_when_a_server_goes() {
         for n in [10, 50, 200] {

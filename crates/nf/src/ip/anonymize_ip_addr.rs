@@ -86,7 +86,7 @@ impl Map {
         if length < self.class && prefix == (1u32.checked_shl(length).unwrap_or(0)).wrapping_sub(1) {
             return false;
         }
-        // The mixing steps are those of SplitMix64 (Steele, Lea, Flood, 2014).
+        // The mixing steps of SplitMix64 (Steele, Lea, Flood, 2014).
         let mut mixed = self.key ^ (u64::from(prefix) << 8 | u64::from(length));
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -15,25 +15,25 @@
 //! the same bytes is dropped alone. With OVERLAP, later fragments replace the bytes of earlier fragments,
 //! as in Click.
 //!
-//! An incomplete packet is given up 30 seconds after its first fragment arrived, when its memory is needed
-//! for other packets, or when one of the limits below is reached. Its fragments then leave by output 1 as
-//! they came; without output 1 they are dropped. The reasons are `out of time`, `memory limit` and
-//! `fragment limit`. Time is the time of the packets' time stamps, or the clock's for packets without one;
-//! expired packets are noticed when the next packet arrives.
+//! An incomplete packet expires 30 seconds after its first fragment arrived. It is evicted when its memory
+//! is needed for other packets, or when one of the limits below is reached. In both cases its fragments
+//! leave by output 1 as they came; without output 1 they are dropped. The reasons are `out of time`,
+//! `memory limit` and `fragment limit`. Time is the time of the packets' time stamps, or the clock's for
+//! packets without one; expired packets are noticed when the next packet arrives.
 //!
 //! ## Memory
 //! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or
 //! offset, and its share of the tables. A fragment of up to 2,112 bytes takes about 3,000 bytes, so that
 //! the default holds about 2,500 fragments. The tables are reserved at the start. Each worker has HIMEM
-//! bytes for itself. If the packet pool has few free slots, packets are given up as if HIMEM were reached.
+//! bytes for itself. If the packet pool has few free slots, packets are evicted as if HIMEM were reached.
 //!
 //! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest
 //! packet that it has not completed. Each packet that a source completes doubles the amount that it can
-//! hold before it loses any, up to 64 times; each packet that is given up halves this again. An eighth of
-//! HIMEM is for remembering sources that hold nothing at the moment. So a flood from other addresses, one
-//! or many, does not evict sources that complete packets. A source that has not completed any packet yet
-//! has, between its first and last fragment, the time that a flood from many addresses takes to fill the
-//! memory: 25 ms at 100,000 fragments per second.
+//! hold before it loses any, up to 64 times; each evicted packet halves this again. An eighth of HIMEM is
+//! for remembering sources that hold nothing at the moment. So a flood from other addresses, one or many,
+//! does not evict sources that complete packets. A source that has not completed any packet yet has,
+//! between its first and last fragment, the time that a flood from many addresses takes to fill the memory:
+//! 25 ms at 100,000 fragments per second.
 //!
 //! ## Forged fragments
 //! Nothing in a fragment proves who sent it. A sender who forges another host's addresses and guesses
@@ -48,11 +48,11 @@
 //!
 //! ## Arguments
 //! - `HIMEM`: the largest number of bytes for fragments, for all packets together; when they are used up,
-//!   packets are given up as described above.
+//!   packets are evicted as described above.
 //! - `MAX_MTU_ANNO`: the annotation, two bytes, that gets the length of the longest fragment.
 //! - `MAX_OPEN`: the largest number of incomplete packets from one address to another; for a further
-//!   packet, the oldest is given up.
-//! - `MAX_FRAGMENTS`: the largest number of fragments of a packet; a packet of more is given up.
+//!   packet, the oldest is evicted.
+//! - `MAX_FRAGMENTS`: the largest number of fragments of a packet; a packet of more is evicted.
 //! - `OVERLAP`: if true, fragments may overlap.
 //! - `VLAN`: if true, fragments of different VLANs are kept apart.
 //!
@@ -137,7 +137,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time after which an incomplete packet is given up.
+/// The time after which an incomplete packet expires.
 const PATIENCE: Timestamp = Timestamp::from_secs(30);
 /// The largest number of VLAN tags that are read from a frame.
 const TAGS: usize = 2;
@@ -343,12 +343,12 @@ impl IpReassembler {
         self.store.close(set, false);
     }
 
-    /// Gives a set up: its fragments leave by output 1, or are dropped.
+    /// Evicts a set: its fragments leave by output 1, or are dropped.
     fn give_up(&mut self, cx: &mut Cx<'_>, set: u32, reason: DropReason) {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Gives up the sets that are older than `PATIENCE`.
+    /// Evicts the sets that are older than `PATIENCE`.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && now - began > PATIENCE
@@ -357,7 +357,7 @@ impl IpReassembler {
         }
     }
 
-    /// Gives up sets, at least one, until there is room again.
+    /// Evicts sets, at least one, until there is room again.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         while let Some(set) = self.store.victim() {
             self.give_up(cx, set, DropReason::MemoryLimit);
