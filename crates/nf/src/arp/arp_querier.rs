@@ -300,7 +300,7 @@ impl ArpQuerier {
         if has_changed && let Home::Shared(shared) = &self.home {
             shared.tell_others(cx);
         }
-        // Another worker may receive the reply, and its notification may come late.
+        // Another worker may receive the reply, so the table is checked again soon.
         if cx.worker().1 > 1 && self.desk.waiting.len() > 0 {
             cx.set_timer(0, cx.now() + LOOK_AGAIN);
         }

@@ -148,7 +148,8 @@ impl<A> Waiters<A> for Nobody {
     }
 }
 
-/// A number of milliseconds that is longer than any pause ahead of a first query.
+/// A time in milliseconds, at least as long as the pause that precedes the query of a new entry, so that a
+/// first query is never delayed.
 const LONG_AGO: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]

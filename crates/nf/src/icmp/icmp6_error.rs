@@ -113,7 +113,7 @@ fn is_error(kind: u8) -> bool {
 }
 
 /// True if a packet is, or may be, an ICMPv6 error message or a redirect. Fragments other than the first
-/// may be.
+/// count as such, because their type is not known.
 fn may_be_error(ip: &ipv6::Header, payload: &[u8]) -> bool {
     let upper = ipv6::upper_layer(ip.next_header, payload);
     if upper.protocol != ip_protocol::ICMPV6 {

@@ -227,7 +227,7 @@ impl IcmpError {
         if is_problem {
             return;
         }
-        // The addresses ahead of the pointer have been visited.
+        // The addresses up to the pointer have been visited.
         let visited = option.get(3..pointer - 1).unwrap_or_default();
         self.bytes.extend_from_slice(&[option[0], (pointer - 1) as u8, 4]);
         visited.as_chunks::<4>().0.iter().rev().for_each(|address| self.bytes.extend_from_slice(address));

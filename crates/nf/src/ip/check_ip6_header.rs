@@ -12,8 +12,8 @@
 //! ## Arguments
 //! - `BADADDRS`: bad source addresses, separated by spaces.
 //! - `OFFSET`: the offset of the IPv6 header.
-//! - `PROCESS_EH`: if true, the transport header annotation points after the extension headers, otherwise
-//!   after the first 40 bytes.
+//! - `PROCESS_EH`: if true, the transport header annotation points after the extension headers; otherwise
+//!   it points directly after the IPv6 header of 40 bytes.
 //!
 //! ## Handlers
 //! - `count`: good packets.

@@ -5,12 +5,12 @@
 //! routers answer packets that are too long with ICMP6Error. With HONOR_DF, all packets count as "don't
 //! fragment", as packets do that a router forwards.
 //!
-//! Hop-by-hop options and a routing header, with the destination options ahead of it, are repeated in each
-//! fragment. Packets that cannot be split leave by output 1, or are dropped: fragments, jumbograms, packets
-//! with more than 16 extension headers or 256 bytes of them, and packets whose headers do not fit into the
-//! first fragment (RFC 7112). Fragments leave in order. Identifications are random; a packet with a
-//! fragment header that marks it as whole (RFC 6946) keeps that header and its identification. The network
-//! header annotation must be set.
+//! Hop-by-hop options and a routing header, with the destination options that precede it, are repeated in
+//! each fragment. Packets that cannot be split leave by output 1, or are dropped: fragments, jumbograms,
+//! packets with more than 16 extension headers or 256 bytes of them, and packets whose headers do not fit
+//! into the first fragment (RFC 7112). Fragments leave in order. Identifications are random; a packet with
+//! a fragment header that marks it as whole (RFC 6946) keeps that header and its identification. The
+//! network header annotation must be set.
 //!
 //! ## Usage
 //! `IP6Fragmenter(MTU [, KEYWORDS])`
@@ -304,8 +304,8 @@ mod tests {
     use super::*;
 
     /// Returns the length of the repeated headers, the offset and value of the last one's next header
-    /// field, and the end of the headers of the first fragment, for extension headers of 8 bytes each ahead
-    /// of UDP.
+    /// field, and the end of the headers of the first fragment, for extension headers of 8 bytes each,
+    /// followed by UDP.
     fn found(kinds: &[u8]) -> Option<(usize, usize, u8, usize)> {
         let follows = |i: usize| kinds.get(i).copied().unwrap_or(ip_protocol::UDP);
         let mut bytes = vec![0; 40];

@@ -1,7 +1,7 @@
 //! # IPFragmenter
 //! Splits IPv4 packets that are longer than a limit into fragments (RFC 791).
 //!
-//! The first fragment keeps the bytes ahead of the IP header; the other fragments start with their IP
+//! The first fragment keeps the bytes that precede the IP header; the other fragments start with their IP
 //! header, which has the options that must be copied. Packets that must not be fragmented, or cannot be,
 //! leave by output 1, or are dropped. The network header annotation must be set.
 //!

@@ -214,7 +214,7 @@ impl Element for IpgwOptions {
             "wrong byte of options",
             &[header.clone(), Field::Length],
         );
-        // The options ahead of the invalid option have been recorded already.
+        // The options that precede the invalid option have been recorded already.
         let bad = refused("bad options", &[header, Field::Length], DropReason::Unsuitable);
         let handled = Case {
             checksum: Checksum::Recomputed(vec![Header::Ipv4]),

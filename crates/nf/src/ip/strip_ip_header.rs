@@ -1,5 +1,4 @@
-//! # StripIPHeader
-//! Removes all bytes ahead of the transport header.
+//! # StripIPHeader Removes all bytes up to the transport header.
 //!
 //! The transport header annotation must be set; packets without it are dropped.
 //!

@@ -2,7 +2,7 @@
 //! Removes everything up to the payload of TCP and UDP packets.
 //!
 //! The network and transport header annotations must be set; packets without them are dropped. For other
-//! protocols, everything ahead of the transport header is removed.
+//! protocols, everything up to the transport header is removed.
 //!
 //! ## Usage
 //! `StripTransportHeader`

@@ -57,7 +57,7 @@ impl PlainSpaces {
             ip_protocol::TCP => (self.tcp?, PLAIN_TCP),
             _ => return None,
         };
-        // A first fragment is translated, but not by its flow's mark: for other elements it has no ports
+        // A first fragment is translated, but not marked with its flow: for other elements it has no ports
         // (`Layers::five_tuple`).
         let is_fragment = half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) != 0;
         let is_whole = !is_fragment && usize::from(half(2)) >= least;

@@ -34,7 +34,7 @@ pub(super) struct Edit {
     pub(super) length: u16,
     new_length: u16,
     new: [u8; ROOM],
-    /// The number that is added to sequence numbers ahead of the edit.
+    /// The number that is added to sequence numbers up to the edit.
     before: u32,
 }
 
@@ -63,7 +63,7 @@ fn behind(number: u32, other: u32) -> i32 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
     edits: VecDeque<Edit>,
-    /// The number that is added to sequence numbers ahead of all edits.
+    /// The number that is added to sequence numbers up to the first edit.
     base: u32,
 }
 

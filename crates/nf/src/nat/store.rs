@@ -1,9 +1,9 @@
 //! The state of translators: mappings, the translators that made them, and the times at which they expire.
 //!
 //! A mapping consists of two keys in one flow table, one per direction, and a session. The value of a key
-//! says how a packet is changed and what packets of this direction have told; the table's entry has the
-//! time of the last packet. So a packet of a known mapping touches only one entry. The session has the data
-//! that are needed when a mapping is made or removed.
+//! says how a packet is changed and what packets of this direction have shown about the mapping; the
+//! table's entry has the time of the last packet. So a packet of a known mapping touches only one entry.
+//! The session has the data that are needed when a mapping is made or removed.
 //!
 //! Sessions wait in queues, ordered by a time before which they certainly do not expire. When a session
 //! reaches the front of its queue, it is examined: if it has had packets since, it is queued again by its
@@ -117,7 +117,7 @@ struct Session {
     /// `None` if the session is free.
     keys: [Option<FlowId>; 2],
     serial: u64,
-    /// The time of the session's turn, and the queue of that turn.
+    /// The time at which the session must be examined (its turn), and the queue in which it waits for that.
     due: i64,
     queue: Queue,
     ticket: u32,
@@ -194,7 +194,7 @@ pub(super) struct Store {
     size: usize,
     capacity: i32,
     next_serial: u64,
-    /// The number of keys that were ever added.
+    /// A number that increases with each mapping that is added.
     additions: u64,
     /// A number that increases when all keys get new ids.
     epoch: u64,
@@ -309,7 +309,7 @@ impl Store {
         self.owners.get_mut(usize::from(owner))?.inputs.get_mut(usize::from(input))
     }
 
-    /// Returns the number of keys that were ever added.
+    /// Returns a number that increases with each mapping that is added.
     #[inline]
     pub(super) fn additions(&self) -> u64 {
         self.additions
@@ -390,7 +390,7 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// Notes what a packet has told about its mapping.
+    /// Notes what a packet shows about its mapping.
     #[inline]
     pub(super) fn note(&mut self, id: FlowId, change: &Change, told: Told) {
         let state = change.state.after(told);
@@ -422,7 +422,7 @@ impl Store {
         self.sessions.get(session as usize).map_or((0, 0), |session| (session.protocol, session.annotation))
     }
 
-    // What is free.
+    // Free numbers.
 
     /// Returns the tuple of the reply to a flow that becomes `to`.
     fn reply(to: Tuple, space: u32) -> Tuple {
@@ -475,7 +475,7 @@ impl Store {
         }
     }
 
-    // Coming and going.
+    // Adding and removing mappings.
 
     /// Makes a mapping. Returns the id by which its first packet is found, and the packet's change.
     pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {

@@ -1,6 +1,5 @@
-//! # IP6NDSolicitor
-//! Adds Ethernet headers to IPv6 packets, and resolves their destination addresses by neighbour discovery
-//! (RFC 4861).
+//! # IP6NDSolicitor Adds Ethernet headers to IPv6 packets, and queries their destination addresses by
+//! neighbour discovery (RFC 4861).
 //!
 //! Packets arrive on input 0 with their next hop in the destination address annotation. If its Ethernet
 //! address is not known yet, the packet waits, and a solicitation is sent, once a second and at most three
@@ -377,8 +376,8 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// Checks an address for which a solicitation was sent: sends the next solicitation, or gives the
-    /// address up and releases its packets by output 2.
+    /// Checks an address for which a solicitation was sent: sends the next solicitation, or removes the
+    /// entry and sends its packets to output 2.
     fn follow_up(&mut self, cx: &mut Cx<'_>, asked: &Asked) {
         let (now, address) = (table::now(cx), asked.address);
         if !asked.counts(&self.known.table, now) {

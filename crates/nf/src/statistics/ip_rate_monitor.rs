@@ -4,10 +4,10 @@
 //! Packets on input 0 count for their source, packets on input 1 for their destination; each leaves by the
 //! output of the same number. At first, all addresses with the same first byte are measured together. When
 //! either rate of such a network reaches THRESH, the network is split by the next byte of the address, down
-//! to single addresses; when its rates fall below THRESH, it is merged again. Rates are exponentially
-//! weighted moving averages. As in Click, rounding keeps a falling rate from going below about two per
-//! second, so that networks are never merged again with a threshold of two or less (multiplied by RATIO).
-//! The network header annotation must be set; packets without it are dropped.
+//! to single addresses; after its rates have fallen below THRESH, it is merged again. Rates are
+//! exponentially weighted moving averages. As in Click, rounding keeps a falling rate from going below
+//! about two per second, so that networks are never merged again with a threshold of two or less
+//! (multiplied by RATIO). The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`

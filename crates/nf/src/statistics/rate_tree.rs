@@ -335,8 +335,8 @@ mod tests {
 
     const START: i64 = 1_000_000_000_000;
 
-    /// Feeds a thousand packets per second from `address` into the tree, `milliseconds` long, starting at
-    /// millisecond `from`.
+    /// Feeds a thousand packets per second from `address` into the tree, for `milliseconds` from
+    /// millisecond `from` on.
     fn load(tree: &mut RateTree, address: &str, from: i64, milliseconds: i64) -> Option<[u64; 2]> {
         let mut last = None;
         for ms in from..from + milliseconds {

@@ -65,8 +65,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// Reads `[K [packets|bytes]]`.
     ///
-    /// # Errors
-    /// The syntax that is expected.
+    /// # Errors If the text has another form; the error names the expected form.
     pub(super) fn parse(text: &str, default: Option<usize>) -> Result<Wanted, String> {
         const EXPECTED: &str = "expected '[K [packets|bytes]]'";
         let mut words = text.split_whitespace();
@@ -121,7 +120,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Returns the text ahead of the first flow.
+    /// Returns the text that precedes the first flow.
     pub(super) fn head(self) -> &'static str {
         match (self.layout, self.replies) {
             (Layout::Csv, false) => concat!(

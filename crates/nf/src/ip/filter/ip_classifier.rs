@@ -20,10 +20,10 @@
 //! - `[SRCORDST] ether host ADDRESS`: an Ethernet address, of the MAC header annotation.
 //! - `true`, `false`; a pattern `-`, `any` or `all` matches everything.
 //!
-//! Values can follow `==`, `!=` and, for numbers, `<`, `>`, `<=`, `>=`; ahead of these, `& MASK` is
-//! possible. Questions are combined with `and`, `or`, `not` (`&&`, `||`, `!`; two questions without a word
-//! between them mean `and`), parentheses, and `CONDITION ? A : B` with spaces around the colon; CONDITION
-//! may contain such a choice again, up to four deep. Most words can be omitted (`tcp`, `www`, `syn`,
+//! Values can follow `==`, `!=` and, for numbers, `<`, `>`, `<=`, `>=`; `& MASK` can precede these.
+//! Questions are combined with `and`, `or`, `not` (`&&`, `||`, `!`; two questions without a word between
+//! them mean `and`), parentheses, and `CONDITION ? A : B` with spaces around the colon; CONDITION may
+//! contain such a choice again, up to four deep. Most words can be omitted (`tcp`, `www`, `syn`,
 //! `10.0.0.0/24`, `unfrag`), and so can words that are repeated from the previous question (`src port 80 or
 //! 81`).
 //!
@@ -33,10 +33,10 @@
 //! `port < 80` and `port <= 80` must hold for both ports, because they are the opposites of `==`, `>=` and
 //! `>`.
 //!
-//! For IPv6, write `ip6` ahead of `host`, `net`, `proto`, `port`, a transport protocol, `vers` or
-//! `[POS:LEN]`: `ip6 src host 2001:db8::1`, `ip6 tcp port 80`, `ip6[7] 64`. Addresses do not need it. These
-//! questions also check for version 6, and read the transport protocol from the first next header field;
-//! all other questions do not check the version.
+//! For IPv6, `ip6` precedes `host`, `net`, `proto`, `port`, a transport protocol, `vers` or `[POS:LEN]`:
+//! `ip6 src host 2001:db8::1`, `ip6 tcp port 80`, `ip6[7] 64`. Addresses do not need it. These questions
+//! also check for version 6, and read the transport protocol from the first next header field; all other
+//! questions do not check the version.
 //!
 //! Each pattern can be read and written at run time, by the handlers `pattern0`, `pattern1` and so on.
 //!

@@ -7,9 +7,9 @@
 //! of a file, one per line.
 //!
 //! Rules of ClassBench (`@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`) are patterns too; the flags
-//! at the end of rules in some sets are ignored, and ports mean any protocol. Lines of a file that
-//! begin with `@` have no action: their action is written ahead of `file`, as in `drop file NAME`, and is
-//! `allow` by default.
+//! at the end of rules in some sets are ignored, and ports mean any protocol. Lines of a file that begin
+//! with `@` have no action: their action precedes `file`, as in `drop file NAME`, and is `allow` by
+//! default.
 //!
 //! The network and transport header annotations must be set, as CheckIPHeader and MarkIPHeader do;
 //! questions about bytes that a packet does not have are false.

@@ -21,7 +21,7 @@ pub(super) struct Route<A = u32, G = Ipv4Addr> {
 pub(super) struct Hop<G = Ipv4Addr> {
     /// The address that becomes the packet's destination annotation; zero for none.
     pub(super) gateway: G,
-    /// The output by which the packet leaves; [`ANY_OUTPUT`](Self::ANY_OUTPUT) in a request to remove a
+    /// The output by which the packet leaves; `ANY_OUTPUT` in a request to remove a
     /// route.
     pub(super) output: i32,
 }

@@ -96,8 +96,8 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Some(Route { prefix, hop })
     }
 
-    /// Adds a route. If there is a route for the prefix, it is replaced and returned with `replace`;
-    /// otherwise this is an error.
+    /// Adds a route. With `replace`, a route for the same prefix is replaced and returned; without it, such
+    /// a route is an error.
     pub(super) fn add(
         &mut self,
         route: Route<A, G>,
@@ -216,8 +216,8 @@ mod tests {
     fn lines_are_used_again() {
         for (listing, expected) in [
             (Listing::FirstFree, vec![(6, 0), (7, 0), (3, 9), (4, 0)]),
-            // Route 3 takes a new line, and frees its own after lines 1 and 2: so 6 takes line 3, and 7
-            // takes line 2.
+            // Route 3 takes the line of route 1, and frees its own, which is then the line that was freed
+            // last: route 6 takes it, and route 7 takes the line of route 2.
             (Listing::LastFreed, vec![(3, 9), (7, 0), (6, 0), (4, 0)]),
         ] {
             let mut table = RouteTable::new(listing);

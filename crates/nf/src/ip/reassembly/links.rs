@@ -48,8 +48,8 @@ impl Links {
         self.insert(list, entry, NONE);
     }
 
-    /// Inserts an entry that is in no list directly ahead of the entry `behind`, or at the end if `behind`
-    /// is [`NONE`].
+    /// Inserts an entry that is in no list as the predecessor of the entry `behind`, or at the end if
+    /// `behind` is [`NONE`].
     pub(super) fn insert(&mut self, list: &mut List, entry: u32, behind: u32) {
         let before = if behind == NONE { list.last } else { self.before(behind) };
         put(&mut self.of, entry, [before, behind]);

@@ -162,12 +162,12 @@ impl Store {
         self.hasher = hasher;
     }
 
-    /// The number of fragments that are held.
+    /// Returns the number of fragments that are held.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// The bytes that held fragments take, tables included.
+    /// Returns the bytes that held fragments take, tables included.
     pub(crate) fn memory(&self) -> usize {
         self.slots * FRAGMENT_BYTES
     }

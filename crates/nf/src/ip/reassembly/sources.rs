@@ -15,7 +15,7 @@ use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
 /// The largest number of ranks by which completed packets lower a source's rank: such a source may hold 64
-/// times as much.
+/// times as much as others.
 const TRUST: u8 = 6;
 /// The number of ranks.
 const RANKS: usize = 32 + TRUST as usize;

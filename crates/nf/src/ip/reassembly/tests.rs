@@ -22,7 +22,7 @@ impl Bench {
     /// Adds a fragment to a packet's set. Returns true if the fragment's bytes are now in the store.
     fn add(&mut self, key: Key, from: u32, bytes: &[u8], is_last: bool, overlaps: bool) -> bool {
         let set = self.store.find(&key).unwrap_or_else(|| self.store.open(&key, Timestamp::ZERO).unwrap());
-        // Bytes ahead of the payload must be ignored.
+        // Bytes that precede the payload must be ignored.
         let packet = self.pool.packet(&[&[0xee; 3], bytes].concat()).unwrap();
         let piece = Piece { packet, from, to: from + bytes.len() as u32, at: 3 };
         let mut covered = Vec::new();
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// The source that a set belongs to.
+/// Returns the source of the set to evict.
 fn source_of_victim(store: &Store) -> u32 {
     store.sets[store.victim().unwrap() as usize].key.source
 }

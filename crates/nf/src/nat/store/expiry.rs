@@ -22,8 +22,8 @@ const FEW: usize = 1 << 14;
 enum Front {
     /// The mapping that expires first, among those without a guarantee at present.
     First(u32),
-    /// The search was cut off: of the examined mappings without a guarantee at present, the one that
-    /// expires first.
+    /// The search was cut off: the mapping that expires first of those that were examined and have no
+    /// guarantee at present.
     Unsure(Option<u32>),
     /// All mappings are guaranteed at present.
     Nobody,
@@ -37,8 +37,8 @@ impl Store {
         self.give_memory_back();
     }
 
-    /// Ends mappings that have expired at a time, examining at most `looks`. Returns true if all were
-    /// found.
+    /// Ends mappings that have expired by the time `at`, examining at most `looks` mappings. Returns true
+    /// if all were found.
     fn sweep(&mut self, at: i64, looks: usize) -> bool {
         let mut left = looks;
         for queue in [Queue::Guaranteed, Queue::Open] {
@@ -129,8 +129,8 @@ impl Store {
         }
     }
 
-    /// Returns the mapping to evict for a new mapping: the mapping that expires first, or a near one if the
-    /// search would take long.
+    /// Returns the mapping to evict for a new mapping: the mapping that expires first, or a mapping that
+    /// expires soon if the search would take long.
     pub(super) fn who_gives_way(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),

@@ -39,7 +39,7 @@ impl Store {
         }
     }
 
-    /// Returns the table with a number, to be changed.
+    /// Returns the table with the keys of sessions of an era, to be changed.
     pub(super) fn table_mut(&mut self, era: u8) -> &mut FlowTable<MappedKey> {
         match &mut self.old {
             Some(old) if era != self.era => &mut old.table,

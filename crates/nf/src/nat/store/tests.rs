@@ -386,7 +386,7 @@ proptest! {
     }
 }
 
-/// One batch, or one new mapping, does a bounded amount of work, however many mappings have expired or had
+/// The work of one batch, or of one new mapping, is bounded, however many mappings have expired or had
 /// packets.
 #[test]
 fn the_work_of_a_batch_is_bounded() {
