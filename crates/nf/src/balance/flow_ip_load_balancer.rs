@@ -37,8 +37,8 @@
 //! - `DST`: the address of a server; one DST for each server.
 //! - `VIP`: the address that clients use.
 //! - `LB_MODE`: the rule by which a server is chosen: `rr` or `wrr` (in turn), `awrr` (in turn, more often
-//!   with less load), `least` (the least load), `pow2` (less load, of two that a hash selects),
-//!   `hash` or `hash_crc` (a hash of the flow), `hash_ip` (of the addresses), `hash_agg` (of the aggregate
+//!   with less load), `least` (the least load), `pow2` (less load, of two that a hash selects), `hash` or
+//!   `hash_crc` (a hash of the flow), `hash_ip` (of the addresses), `hash_agg` (of the aggregate
 //!   annotation), `maglev` and `cst_hash_agg` (consistent hashing of the flow and of the annotation: few
 //!   flows change their server when a server is added or removed, and several balancers agree).
 //! - `LST_MODE`: the unit of load: `conn` (flows), `packets` or `bytes` (all that a server got so far), or

@@ -2,10 +2,11 @@
 //! Answers each IPv6 packet with an ICMPv6 error message or redirect about it (RFC 4443, RFC 4861).
 //!
 //! The message quotes as much of the packet as fits into 1280 bytes. No messages are sent about ICMPv6
-//! errors and redirects, about packets that came or went to more than one host, or about packets whose
-//! source is no single host; such packets are dropped. Packets to more than one host are still answered if
-//! they are too big, or have an unknown option that requires an answer (code 2 of parameter problems). This
-//! element does not limit the rate of messages: put a RatedSplitter downstream.
+//! errors and redirects, about packets to more than one host (to a multicast address, or by link-level
+//! broadcast or multicast), or about packets whose source is no single host; such packets are dropped.
+//! Packets to more than one host are still answered if they are too big, or have an unknown option that
+//! requires an answer (code 2 of parameter problems). This element does not limit the rate of messages: put
+//! a RatedSplitter downstream.
 //!
 //! The network header annotation must be set. The message's annotations are the destination address, the
 //! time, and the request for a new source.

@@ -1,4 +1,5 @@
-//! # StripIPHeader Removes all bytes up to the transport header.
+//! # StripIPHeader
+//! Removes all bytes up to the transport header.
 //!
 //! The transport header annotation must be set; packets without it are dropped.
 //!

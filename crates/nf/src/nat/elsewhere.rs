@@ -3,7 +3,6 @@
 //!
 //! The mappings of other workers can be read here. A packet that tells nothing new about its mapping is
 //! translated at once; all others go to the worker to which the mapping belongs.
-//! to the worker that the mapping belongs to.
 
 use element::{Batch, Cx, DropReason, Packet};
 use flow::EndsKey;

@@ -1,6 +1,5 @@
 //! # FTPPortMapper
-//! Translates the commands with which FTP clients, whose addresses are translated, announce active
-//! transfers.
+//! Rewrites the commands of FTP clients for active transfers, so that they work through a translator.
 //!
 //! The input expects packets of FTP control connections on their way to CONTROL_REWRITER. With `PORT` (RFC
 //! 959) or `EPRT` (RFC 2428), a client announces the address and port to which the server is to open the
@@ -18,8 +17,8 @@
 //! pieces, is changed in the same way as before.
 //!
 //! A port that is announced again keeps its mapping, whose time-out then starts again as if a packet had
-//! arrived; if the mapping has expired or its transfer is over, the mapping starts again from the
-//! beginning. Sequence numbers stay shifted until another connection on the same ports is accepted.
+//! arrived; if the mapping has expired or its transfer is over, a new mapping is made. Sequence numbers
+//! stay shifted until another connection on the same ports is accepted.
 //!
 //! Passive transfers need no help if clients are inside. Replies of servers inside (`PASV`, `EPSV`) are not
 //! changed.

@@ -3,7 +3,6 @@
 //! A batch is processed in windows: first the keys of the window's packets are computed, then they are
 //! looked up together, and then each packet is processed in order. A packet that was not found is looked up
 //! again if an earlier packet of the window has made a mapping.
-//! made a mapping meanwhile.
 
 use std::any::Any;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! # IP6NDSolicitor Adds Ethernet headers to IPv6 packets, and queries their destination addresses by
-//! neighbour discovery (RFC 4861).
+//! # IP6NDSolicitor
+//! Adds Ethernet headers to IPv6 packets, and queries their addresses by neighbour discovery (RFC 4861).
 //!
 //! Packets arrive on input 0 with their next hop in the destination address annotation. If its Ethernet
 //! address is not known yet, the packet waits, and a solicitation is sent, once a second and at most three

@@ -44,8 +44,8 @@
 //! - `csv`: the flows that have not ended, in the order of their first packets; with `K [packets|bytes]`
 //!   the K largest.
 //! - `json`: the flows of `csv`, as JSON.
-//! - `top`: the largest flows as lines `SOURCE > DESTINATION PROTOCOL PACKETS BYTES`, ten unless `K
-//!   [packets|bytes]` says otherwise; with BIDIRECTIONAL, packets and bytes of the replies follow.
+//! - `top`: the largest flows as lines `SOURCE > DESTINATION PROTOCOL PACKETS BYTES`, ten unless
+//!   `K [packets|bytes]` says otherwise; with BIDIRECTIONAL, packets and bytes of the replies follow.
 //! - `clear`: ends all flows, and sets all counts to zero.
 //!
 //! ## Example

@@ -2,8 +2,8 @@
 //! Sends each IP packet to the output of the first pattern that it matches.
 //!
 //! There is one pattern per output; packets that match no pattern are dropped. Patterns are expressions
-//! like tcpdump's, about the headers that the packet's header annotations point to (CheckIPHeader
-//! and MarkIPHeader set them). A pattern consists of questions:
+//! like tcpdump's, about the headers that the packet's header annotations point to (CheckIPHeader and
+//! MarkIPHeader set them). A pattern consists of questions:
 //!
 //! - `ip proto PROTO`: the protocol, by name or number.
 //! - `[SRCORDST] host ADDRESS`: an address; SRCORDST is `src`, `dst`, `src and dst` or `src or dst`; the
@@ -24,14 +24,14 @@
 //! Questions are combined with `and`, `or`, `not` (`&&`, `||`, `!`; two questions without a word between
 //! them mean `and`), parentheses, and `CONDITION ? A : B` with spaces around the colon; CONDITION may
 //! contain such a choice again, up to four deep. Most words can be omitted (`tcp`, `www`, `syn`,
-//! `10.0.0.0/24`, `unfrag`), and so can words that are repeated from the previous question (`src port 80 or
-//! 81`).
+//! `10.0.0.0/24`, `unfrag`), and so can words that are repeated from the previous question
+//! (`src port 80 or 81`).
 //!
-//! A question is false if the packet lacks the bytes, also with `!=`; a question about ports, flags, `icmp
-//! type` or a transport header is false for other protocols and for all fragments but the first. `not`
-//! inverts this: `not port 80` matches ICMP, `port != 80` does not. Without a direction, `port != 80`,
-//! `port < 80` and `port <= 80` must hold for both ports, because they are the opposites of `==`, `>=` and
-//! `>`.
+//! A question is false if the packet lacks the bytes, also with `!=`; a question about ports, flags,
+//! `icmp type` or a transport header is false for other protocols and for all fragments but the first.
+//! `not` inverts this: `not port 80` matches ICMP, `port != 80` does not. Without a direction,
+//! `port != 80`, `port < 80` and `port <= 80` must hold for both ports, because they are the opposites of
+//! `==`, `>=` and `>`.
 //!
 //! For IPv6, `ip6` precedes `host`, `net`, `proto`, `port`, a transport protocol, `vers` or `[POS:LEN]`:
 //! `ip6 src host 2001:db8::1`, `ip6 tcp port 80`, `ip6[7] 64`. Addresses do not need it. These questions

@@ -1,7 +1,7 @@
 //! # DirectIPLookup
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! Works like LinearIPLookup, which has more details, except that packets without a route are dropped
+//! Works like LinearIPLookup (see its page for details), except that packets without a route are dropped
 //! without a message, and that the table can be emptied.
 //!
 //! ## Usage

@@ -1,8 +1,8 @@
 //! # RadixIPLookup
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! Works like LinearIPLookup, which has more details. In its `table`, a new route takes the line that was
-//! left free last, and a route that replaces another route takes a new line.
+//! Works like LinearIPLookup (see its page for details). In its `table`, a new route takes the line that
+//! was left free last, and a route that replaces another route takes a new line.
 //!
 //! ## Usage
 //! `RadixIPLookup(ROUTE, ...)`

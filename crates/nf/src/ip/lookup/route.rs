@@ -1,5 +1,5 @@
-//! Routes, and the text form of IPv4 routes in arguments, handlers and tables: `ADDR/MASK [GATEWAY]
-//! OUTPUT`.
+//! Routes, and the text form of IPv4 routes in arguments, handlers and tables:
+//! `ADDR/MASK [GATEWAY] OUTPUT`.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -21,8 +21,7 @@ pub(super) struct Route<A = u32, G = Ipv4Addr> {
 pub(super) struct Hop<G = Ipv4Addr> {
     /// The address that becomes the packet's destination annotation; zero for none.
     pub(super) gateway: G,
-    /// The output by which the packet leaves; `ANY_OUTPUT` in a request to remove a
-    /// route.
+    /// The output by which the packet leaves; `ANY_OUTPUT` in a request to remove a route.
     pub(super) output: i32,
 }
 

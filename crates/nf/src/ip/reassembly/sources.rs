@@ -1,8 +1,8 @@
 //! The memory that each source holds, and the choice of the packet to evict when there is no room.
 //!
 //! Sources are ranked by the slots that they hold, in powers of two. Each completed packet lowers the rank
-//! of its source by one, by at most [`TRUST`] ranks in total; each evicted packet raises it again.
-//! The victim is the source of the highest rank; of several, the source that reached this rank first. So a
+//! of its source by one, by at most [`TRUST`] ranks in total; each evicted packet raises it again. The
+//! victim is the source of the highest rank; of several, the source that reached this rank first. So a
 //! source that floods loses its packets before all others; a flood from any number of sources does not
 //! evict packets of sources whose packets are completed; and finding the victim takes a constant number of
 //! steps.
