@@ -26,8 +26,7 @@
 //! output 2 they are dropped. Click has neither: its packets wait until their entry is removed.
 //!
 //! ## Usage
-//! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with a name that has both
-//! addresses
+//! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with one name for both
 //!
 //! ## Arguments
 //! - `IP`: this host's address, or address and prefix.
