@@ -1,12 +1,12 @@
 //! # ARPFaker
-//! Sends an ARP reply that nobody has asked for: a second after the start, and every ten seconds from then on.
+//! Sends an unsolicited ARP reply a second after the start, and every ten seconds after that.
 //!
 //! ## Usage
 //! `ARPFaker(DSTIP, DSTETH, SRCIP, SRCETH)`
 //!
 //! ## Arguments
 //! - `DSTIP`, `DSTETH`: addresses of the host that gets the reply.
-//! - `SRCIP`, `SRCETH`: what it is told: that this IPv4 address has this Ethernet address.
+//! - `SRCIP`, `SRCETH`: the IPv4 address and the Ethernet address that the reply says it has.
 //!
 //! ## Example
 //! ```click

@@ -1,65 +1,74 @@
 //! # ARPQuerier
-//! Puts Ethernet headers in front of IPv4 packets, and asks for the addresses in them by ARP (RFC 826).
+//! Adds Ethernet headers to IPv4 packets, and queries their destination addresses by ARP (RFC 826).
 //!
-//! Packets come in on input 0 with their next hop in the destination address annotation. Those for whom it is not known
-//! yet wait, and a query is sent instead: at most ten a second for one address, one in two seconds after ten of them
-//! without an answer, and only while packets come. Replies, with their Ethernet headers, come in on input 1; the packets
-//! that have waited leave in their order. Queries leave by output 1 if there is one. They have the time stamp and the VLAN
-//! annotation of the packet that they are sent for.
+//! Packets arrive on input 0 with their next hop in the destination address annotation. If its Ethernet
+//! address is not known yet, the packet waits, and a query is sent: at most ten queries a second for one
+//! address; after ten queries without an answer, one in two seconds; and only while packets arrive.
+//! Replies, with their Ethernet headers, arrive on input 1; the packets that waited then leave in their
+//! order. Queries leave by output 1 if there is one. A query has the time stamp and the VLAN annotation of
+//! the packet that it is sent for.
 //!
-//! The broadcast address, 255.255.255.255 and multicast addresses (RFC 1112) need no query. Packets for 0.0.0.0 are
-//! dropped. When a run ends, packets leave whose addresses have become known; the others are dropped.
+//! The broadcast address, 255.255.255.255 and multicast addresses (RFC 1112) need no query. Packets for
+//! 0.0.0.0 are dropped. At the end of a run, packets leave whose addresses have become known; the others
+//! are dropped.
 //!
-//! Replies are of no effect if they name an address that no other host can have: 0.0.0.0/8, 127.0.0.0/8, groups, broadcast
-//! addresses and this host's own, or an Ethernet address of a group, of zeros, or this host's own. A reply that nobody has asked
-//! for counts only until one comes that somebody has asked for. After that, one that names another Ethernet address has the
-//! neighbour be asked when it is used next; if the neighbour does not answer two questions, everybody is asked, and the next
-//! reply counts. So nobody takes the place of a neighbour that answers; who has taken over its address is known after three
-//! packets, a tenth of a second apart. With POLL_TIMEOUT 0 no neighbour is asked, and that takes until TIMEOUT. With UNSOLICITED
-//! all replies count at once, as in Click.
+//! A reply is ignored if it names an address that no other host can have: 0.0.0.0/8, 127.0.0.0/8, multicast
+//! and broadcast addresses and this host's own, or an Ethernet address that is a group address, all zeros,
+//! or this host's own. An unsolicited reply counts only until a solicited reply has arrived. After that, a
+//! reply with another Ethernet address makes the element query the known neighbour with its next packet. If
+//! the neighbour does not answer two queries, the next query is broadcast, and the next reply counts. So no
+//! host can replace a neighbour that answers; if another host has taken over the address, this is known
+//! after three packets, a tenth of a second apart. With POLL_TIMEOUT 0 no known neighbour is queried, and
+//! the change takes until TIMEOUT. With UNSOLICITED all replies count at once, as in Click.
 //!
-//! With GIVE_UP, packets that wait for longer than that leave by output 2, as they came in: that nobody answers is for an
-//! ICMPError to say there (RFC 1812, section 3.3.2). Without output 2 they are dropped. Click has neither of the two: there
-//! packets wait until their entry goes.
+//! With GIVE_UP, packets that wait for longer than this time leave by output 2, without the Ethernet
+//! header, where an ICMPError can report that the host does not answer (RFC 1812, section 3.3.2). Without
+//! output 2 they are dropped. Click has neither: its packets wait until their entry is removed.
 //!
 //! ## Usage
-//! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with a name that stands for both
+//! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with one name for both
 //!
 //! ## Arguments
 //! - `IP`: this host's address, or address and prefix.
 //! - `ETH`: this host's Ethernet address.
-//! - `TABLE`: an ARPTable to use instead of one of its own; the arguments below up to TIMEOUT then count for nothing.
-//! - `CAPACITY`: most packets that wait, each in its slot of the packet memory; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries, in about 140 bytes each; 0 for no bound. The oldest one without an answer gives
-//!   way first, so that who is known stays; then the oldest one. A reply that nobody has asked for makes nobody give
-//!   way.
-//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound. The first ones stay, although RFC
-//!   1122 (section 2.3.2.2) would rather have the last.
-//! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
-//!   oldest entries first.
-//! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
-//! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one. Of a prefix of 31
-//!   bits (RFC 3021) that may be the other host: give another address there.
-//! - `POLL_TIMEOUT`: how long after the last reply queries start to ask whether an address still holds; 0 for never.
-//! - `GIVE_UP`: how long a packet waits at most; 0 for no bound.
-//! - `BROADCAST_POLL`: whether such queries go to everybody and not only to that address.
-//! - `UNSOLICITED`: whether replies that nobody has asked for replace a neighbour that answers.
+//! - `TABLE`: an ARPTable to use instead of a table of the element's own; the arguments below up to TIMEOUT
+//!   then have no effect.
+//! - `CAPACITY`: the largest number of packets that wait, each in its slot of the packet memory; 0 for no
+//!   bound.
+//! - `ENTRY_CAPACITY`: the largest number of entries, about 140 bytes each; 0 for no bound. When the table
+//!   is full, the oldest entry without an answer is evicted, so that known neighbours stay; if there is
+//!   none, the oldest entry. An unsolicited reply does not evict an entry.
+//! - `ENTRY_PACKET_CAPACITY`: the largest number of packets that wait for one address; 0 for no bound.
+//!   Further packets are dropped, although RFC 1122 (section 2.3.2.2) recommends keeping the latest.
+//! - `CAPACITY_SLIM_FACTOR`: a divisor N: when more than CAPACITY packets wait, packets are dropped until
+//!   CAPACITY - CAPACITY/N wait, packets for the oldest entries first.
+//! - `TIMEOUT`: the time that an address is valid after the last reply; 0 for ever.
+//! - `BROADCAST`: the local broadcast address; by default the last address of the prefix, if it has more
+//!   than one address. In a prefix of 31 bits (RFC 3021) this can be the other host: give another address
+//!   there.
+//! - `POLL_TIMEOUT`: the time after the last reply when queries begin that ask whether an address is still
+//!   valid; 0 for never.
+//! - `GIVE_UP`: the longest time that a packet waits; 0 for no bound.
+//! - `BROADCAST_POLL`: if true, these queries are broadcast, instead of sent to the known address only.
+//! - `UNSOLICITED`: if true, unsolicited replies replace a neighbour that answers.
 //!
 //! ## Handlers
 //! - `ipaddr`: this host's address, from which queries are sent; without one (0.0.0.0) packets are dropped.
 //! - `broadcast`: the local broadcast address.
-//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
-//!   seconds since the last reply.
-//! - `stats`: packets dropped, those that the table has given up or refused included, and queries sent, in words.
+//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0,
+//!   Ethernet address, seconds since the last reply.
+//! - `stats`: packets dropped (including packets that the table dropped or refused) and queries sent, as
+//!   text.
 //! - `queries`: queries sent.
-//! - `responses`: packets long enough to be a reply that came in on input 1.
-//! - `drops`: packets dropped for other reasons than that they waited in vain or that too many wait.
+//! - `responses`: packets on input 1 that are long enough to be a reply.
+//! - `drops`: packets dropped for other reasons than a missing answer or too many waiting packets.
 //! - `count`: entries.
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
 //! - `delete`: forgets the Ethernet address of an IPv4 address.
-//! - `clear`: forgets all, drops the packets that wait, and sets counters to zero.
-//! - `release`: lets packets go whose addresses another element has learnt; elements that share a table call it.
+//! - `clear`: removes all entries, drops the packets that wait, and sets counters to zero.
+//! - `release`: sends packets whose addresses another element has learnt; elements that share a table call
+//!   it.
 //!
 //! ## Example
 //! ```click
@@ -128,7 +137,7 @@ pub static CLASS: Class = Class {
             args.error("GIVE_UP: must not be negative");
         }
         let Raw(ip) = args.required("IP");
-        // One name may stand for both.
+        // A single name may have both addresses.
         let eth = args.get("ETH").map_or_else(|| ip.clone(), |Raw(text)| text);
         args.finish()?;
         let place = args.place();
@@ -148,7 +157,7 @@ pub static CLASS: Class = Class {
         let (id, several) = (args.id(), args.setup.workers > 1);
         let home = match shared {
             Some(table) => Home::Shared(table),
-            // A reply comes to one worker, and counts for all.
+            // With several workers, a reply arrives at one worker, and counts for all.
             None if several => Home::Shared(args.setup.common.get_or_make(id, || Shared::new(limits))),
             None => Home::Own(Box::new(Table::new(limits))),
         };
@@ -217,7 +226,7 @@ const HANDLERS: [HandlerInfo; 13] = {
     ]
 };
 
-/// The table that TABLE names.
+/// Returns the table that TABLE names.
 fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     let ElementRef(element) = args.get("TABLE")?;
     let shared = args.setup.service(element);
@@ -227,19 +236,19 @@ fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     shared
 }
 
-/// The last address of a prefix, if it is more than one address.
+/// Returns the last address of a prefix, or 255.255.255.255 if that is the host's own address.
 fn broadcast_of(prefix: Ipv4Prefix) -> Ipv4Addr {
     let last = prefix.broadcast();
     if last == prefix.address { Ipv4Addr::BROADCAST } else { last }
 }
 
-/// Where addresses are looked up.
+/// The table in which addresses are looked up.
 enum Home {
     Own(Box<Table>),
     Shared(Arc<Shared>),
 }
 
-/// A table for the length of a call.
+/// A table, opened for one call.
 enum Opened<'a> {
     Own(&'a mut Table),
     Shared(MutexGuard<'a, Table>),
@@ -269,15 +278,15 @@ struct ArpQuerier {
     query_output: usize,
 }
 
-/// What an element hands on to another one.
+/// The state that an element passes to its successor.
 struct Kept {
     desk: Desk,
-    /// If it was its own.
+    /// The table, if the element has a table of its own.
     table: Option<Box<Table>>,
 }
 
 impl ArpQuerier {
-    /// Runs with what is due done, and lets the others know of what has changed.
+    /// Calls `work` on an up-to-date table, notifies other elements of changes, and sets timers.
     fn with<T>(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Desk, &mut Cx<'_>, &mut Table) -> T) -> T {
         let mut opened = self.home.open();
         let table = opened.table();
@@ -290,7 +299,7 @@ impl ArpQuerier {
         if has_changed && let Home::Shared(shared) = &self.home {
             shared.tell_others(cx);
         }
-        // Another worker may get the reply.
+        // Another worker may receive the reply, so the table is checked again soon.
         if cx.worker().1 > 1 && self.desk.waiting.len() > 0 {
             cx.set_timer(0, cx.now() + LOOK_AGAIN);
         }
@@ -305,16 +314,16 @@ impl ArpQuerier {
         result
     }
 
-    /// The packet with an Ethernet header in front of it, which has this destination.
+    /// Returns the case in which a packet leaves with an Ethernet header that has this destination.
     fn encapsulated(&self, when: Filter, to: Target, destination: Vec<Action>) -> Case {
         encapsulated(when, to, self.desk.mac, ether_type::IPV4, destination)
     }
 }
 
-/// How long packets wait, at most, after another worker has learnt what they wait for.
+/// The longest time that packets wait after another worker has learnt their address.
 const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
 
-/// The output for packets that nobody has answered for.
+/// The output for packets whose address was not answered in time.
 const UNANSWERED: usize = 2;
 
 /// The name of the state in declarations.
@@ -382,7 +391,7 @@ impl Element for ArpQuerier {
             reads: vec![DST_IP, TCI, Field::TimeStamp],
             output: Some(self.query_output),
             starts: Some(Header::Ethernet),
-            // Addresses that are known are asked for again before they expire.
+            // If POLL_TIMEOUT is set, known addresses are queried again before they expire.
             when: if self.desk.poll_timeout > 0 { Filter::Any } else { asked },
         };
         let effects = Effects {
@@ -412,7 +421,7 @@ impl Element for ArpQuerier {
         if let Home::Own(table) = &mut self.home {
             table.set_seed(cx.hash_seed());
         }
-        // What is due later counts from now.
+        // Starts the table's timers at the current time.
         self.with(cx, |_, _, _| {});
         Ok(())
     }
@@ -435,7 +444,7 @@ impl Element for ArpQuerier {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // None is set any more.
+        // Neither timer is set any more.
         self.desk.alarm = None;
         cx.clear_timer(1);
         self.with(cx, |_, _, _| {});
@@ -443,7 +452,7 @@ impl Element for ArpQuerier {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.with(cx, |desk, cx, table| {
-            // Some may have become known without a word, by hot-swapping.
+            // Hot-swapping may have made addresses known without a notification.
             desk.follow_all(cx, table);
             desk.give_up_all(cx, table, DropReason::Stop);
         });
@@ -515,10 +524,11 @@ impl Element for ArpQuerier {
         self.desk.waiting.set_patience(Some(self.desk.give_up).filter(|time| time.0 > 0));
         match (&mut self.home, kept) {
             (Home::Own(table), Some(kept)) if is_same_host => table.go_on_with(*kept),
-            // What another host has learnt is of no use here; what was given up still counts.
+            // The addresses that another host has learnt are not valid for this host; its drops still
+            // count.
             (Home::Own(table), Some(kept)) => table.dropped(kept.drops() as usize),
             (Home::Own(_), None) => {}
-            // The table may get its own state later.
+            // A shared table may get its own state later, so the packets are handled in a later call.
             (Home::Shared(_), _) => {
                 let call = Call::new(Some(cx.id()), RELEASE, "");
                 cx.call_later(&Arc::new(call));

@@ -1,19 +1,21 @@
 //! # ARPResponder
-//! Answers ARP requests (RFC 826) for the addresses that it is told, its own or others' (proxy ARP).
+//! Answers ARP requests (RFC 826) for configured addresses: its own, or addresses of other hosts (proxy
+//! ARP).
 //!
-//! The request becomes the reply: it keeps its time stamp, device and VLAN annotation; other annotations are cleared.
-//! Packets that are not requests, or for other addresses, go to output 1, or are dropped. Of several prefixes that match,
-//! the most specific one counts; of the same prefix given twice, the last one.
+//! The request is turned into the reply: it keeps its time stamp, device and VLAN annotation; other
+//! annotations are cleared. Packets that are not requests, or that ask for other addresses, leave by output
+//! 1, or are dropped. Of several prefixes that match, the most specific counts; of two equal prefixes, the
+//! last.
 //!
 //! ## Usage
 //! `ARPResponder(ENTRY, ...)`
 //!
 //! ## Arguments
-//! - `ENTRY`: `IP/MASK [IP/MASK ...] ETHER`: prefixes or addresses, and the Ethernet address for them; a name can stand
-//!   for both.
+//! - `ENTRY`: `IP/MASK [IP/MASK ...] ETHER`: prefixes or addresses, and the Ethernet address for them; a
+//!   single name may have both.
 //!
 //! ## Handlers
-//! - `table`: a line per prefix: the prefix, its Ethernet address.
+//! - `table`: a line per prefix: the prefix and its Ethernet address.
 //! - `lookup`: the Ethernet address for an IPv4 address; empty if there is none.
 //! - `add`: adds an entry.
 //! - `remove`: removes a prefix.
@@ -78,7 +80,7 @@ pub static CLASS: Class = Class {
 
 type Entries = entries::Entries<u32>;
 
-/// As `network/length`, or `network/mask` where that is no prefix.
+/// Writes `network/length`, or `network/mask` if the mask is no prefix.
 impl std::fmt::Display for Entry<u32> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (network, mask) = (Ipv4Addr::from_bits(self.network), Ipv4Addr::from_bits(self.mask));
@@ -94,7 +96,7 @@ fn entry_of(prefix: Ipv4Prefix, mac: MacAddr) -> Entry<u32> {
     Entry { network: prefix.network().to_bits(), mask: prefix.mask.to_bits(), mac }
 }
 
-/// Prefixes and an Ethernet address; Click's words for what is wrong.
+/// Parses prefixes and an Ethernet address. The errors are Click's.
 fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u32>>, &'static str> {
     let words: Vec<String> = split_spaces(text).into_iter().map(|word| word.text).collect();
     let (mut prefixes, mut mac) = (Vec::new(), None);
@@ -112,7 +114,7 @@ fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u32>>, &'static str>
     if prefixes.is_empty() {
         return Err("missing IP/MASK");
     }
-    // A name may stand for both.
+    // A single name may have both addresses.
     let named = || words.iter().find_map(|word| MacAddr::parse(word, place).ok());
     let mac = mac.or_else(named).ok_or("missing ETH")?;
     Ok(prefixes.into_iter().map(|prefix| entry_of(prefix, mac)).collect())
@@ -123,7 +125,7 @@ struct ArpResponder {
 }
 
 impl ArpResponder {
-    /// Makes a request the reply.
+    /// Turns a request into the reply.
     fn answer(&self, packet: &mut Packet, clears: bool) -> Fate {
         let bytes: &mut [u8; FRAME] = packet.header_chunk_mut(Base::Data).ok_or(DropReason::NoMatch)?;
         let (_, asked) = headers(bytes, arp::REQUEST).ok_or(DropReason::NoMatch)?;
@@ -145,7 +147,7 @@ impl ArpResponder {
     }
 }
 
-/// What a reply has for a request, whose answer is that `mac` is meant.
+/// Returns the actions that turn a request into the reply with the Ethernet address `mac`.
 fn reply(mac: MacAddr) -> Vec<Action> {
     let at = |offset, length| bytes(Base::Data, offset, length);
     let copy = |to: Field, from: Field| Action::Set(to, Value::Copy(from));

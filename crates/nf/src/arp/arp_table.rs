@@ -1,32 +1,32 @@
 //! # ARPTable
-//! Keeps Ethernet addresses by IPv4 address, for several ARPQueriers together.
+//! Keeps Ethernet addresses by IPv4 address, shared by several ARPQueriers.
 //!
-//! An ARPQuerier that does not name a table has one of its own. Packets wait in the ARPQuerier that they came to;
-//! the bounds on packets are for all of them.
+//! An ARPQuerier without the argument TABLE has a table of its own. Packets wait in the ARPQuerier at which
+//! they arrived; the bounds on packets count the packets of all of them.
 //!
 //! ## Usage
 //! `ARPTable([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: most packets that wait for addresses; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries, in about 120 bytes each; 0 for no bound. The oldest one without an answer gives
-//!   way first, so that who is known stays; then the oldest one. A reply that nobody has asked for makes nobody give
-//!   way.
-//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address in one ARPQuerier; 0 for no bound. The first ones
-//!   stay.
-//! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
-//!   oldest entries first.
-//! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
+//! - `CAPACITY`: the largest number of packets that wait for addresses; 0 for no bound.
+//! - `ENTRY_CAPACITY`: the largest number of entries, about 120 bytes each; 0 for no bound. When the table
+//!   is full, the oldest entry without an answer is evicted, so that known neighbours stay; if there is
+//!   none, the oldest entry. An unsolicited reply does not evict an entry.
+//! - `ENTRY_PACKET_CAPACITY`: the largest number of packets that wait for one address in one ARPQuerier; 0
+//!   for no bound. Further packets are dropped.
+//! - `CAPACITY_SLIM_FACTOR`: a divisor N: when more than CAPACITY packets wait, packets are dropped until
+//!   CAPACITY - CAPACITY/N wait, packets for the oldest entries first.
+//! - `TIMEOUT`: the time that an address is valid after the last reply; 0 for ever.
 //!
 //! ## Handlers
-//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
-//!   seconds since the last reply.
-//! - `drops`: packets that have waited in vain or were refused because too many wait.
+//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0,
+//!   Ethernet address, seconds since the last reply.
+//! - `drops`: packets whose address was not answered in time, or that were refused because too many wait.
 //! - `count`: entries.
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
 //! - `delete`: forgets the Ethernet address of an IPv4 address.
-//! - `clear`: forgets all, and drops the packets that wait.
+//! - `clear`: removes all entries, and drops the packets that wait.
 //!
 //! ## Example
 //! ```click
@@ -62,7 +62,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let limits = Limits::read(args);
         args.finish()?;
-        // Those who use the table go on with it when it gets other arguments.
+        // Elements that use the table continue to use it when it gets other arguments.
         let id = args.id();
         let common = Arc::clone(&args.setup.common);
         let shared = args.setup.service(id).unwrap_or_else(|| common.get_or_make(id, || Shared::new(limits)));
@@ -73,7 +73,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Handlers of everybody who has a table.
+/// The handlers that every element with a table has.
 pub(super) const HANDLERS: [HandlerInfo; 7] = [
     HandlerInfo::read("table"),
     HandlerInfo::count("drops"),
@@ -84,7 +84,7 @@ pub(super) const HANDLERS: [HandlerInfo; 7] = [
     HandlerInfo::write("clear"),
 ];
 
-/// A value of so many words.
+/// Splits a value into exactly N words, whose names are for errors.
 fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let mut found = [const { String::new() }; N];
@@ -97,7 +97,7 @@ fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], St
     }
 }
 
-/// Answers a read handler from a table.
+/// Returns the value of a read handler of a table.
 pub(super) fn read(table: &Table, cx: &Cx<'_>, name: &str) -> String {
     match name {
         "table" => table.show(table::now(cx)),
@@ -107,14 +107,14 @@ pub(super) fn read(table: &Table, cx: &Cx<'_>, name: &str) -> String {
     }
 }
 
-/// What a write handler changes in a table.
+/// A change that a write handler makes in a table.
 pub(super) enum Change {
     Insert(u32, MacAddr),
     Clear,
 }
 
 impl Change {
-    /// Reads the value of a write handler.
+    /// Parses the value of a write handler.
     pub(super) fn parse(cx: &Cx<'_>, name: &str, value: &str) -> Result<Change, String> {
         let place = cx.place();
         let ip = |text: &str| Ipv4Addr::parse(text, &place).map_err(|e| format!("IP: {e}"));
@@ -132,10 +132,10 @@ impl Change {
         })
     }
 
-    /// Makes the change.
+    /// Makes the change in a table.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            // Without memory for another one, the oldest entry has given way, or there is none.
+            // The result is ignored: without memory for a new entry, the oldest entry has been evicted.
             Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }
@@ -147,7 +147,7 @@ struct ArpTable {
 }
 
 impl ArpTable {
-    /// Runs with what is due done, and lets those know who hold the packets.
+    /// Calls `work` on an up-to-date table, and notifies the elements that hold packets of changes.
     fn with<T>(&self, cx: &mut Cx<'_>, work: impl FnOnce(&Cx<'_>, &mut Table) -> T) -> T {
         let mut table = self.shared.open();
         let before = table.changes();
@@ -184,7 +184,7 @@ impl Element for ArpTable {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // Taken from only where another table takes its place.
+        // State is taken only when another table replaces this table.
         Some(Box::new(Arc::clone(&self.shared)))
     }
 

@@ -1,5 +1,5 @@
-//! How an ARPQuerier deals with packets: who is known gets an Ethernet header, for others a query is sent, and the
-//! packet waits.
+//! The packet handling of an ARPQuerier: a packet for a known address gets an Ethernet header; for other
+//! addresses a query is sent, and the packet waits.
 
 use std::net::Ipv4Addr;
 
@@ -14,20 +14,21 @@ use super::{FRAME, Party, frame, headers, hosts};
 use crate::ethernet::vlan::{set_tci_annotation, tci_annotation, tci_is_read};
 use crate::ethernet::{encapsulate, readdress};
 
-/// Everything but the table.
+/// The state of an ARPQuerier except for the table.
 pub(super) struct Desk {
     pub(super) waiting: Waiting,
-    /// How long packets wait at most, and where they leave then.
+    /// The longest time that packets wait; and, in `unanswered_output`, the output by which they then
+    /// leave.
     pub(super) give_up: Timestamp,
     pub(super) unanswered_output: Option<usize>,
-    /// When that is to be looked at.
+    /// The time for which the timer for `give_up` is set.
     pub(super) alarm: Option<Timestamp>,
     pub(super) mac: MacAddr,
     pub(super) ip: Ipv4Addr,
     pub(super) broadcast: Ipv4Addr,
-    /// The addresses that other hosts can have.
+    /// The IPv4 addresses that other hosts can have.
     pub(super) others: IntervalSet,
-    /// In milliseconds; zero for never.
+    /// The argument POLL_TIMEOUT in milliseconds; zero for never.
     pub(super) poll_timeout: i64,
     pub(super) polls_everybody: bool,
     /// The argument UNSOLICITED: replies without a query replace a neighbour that answers.
@@ -36,21 +37,22 @@ pub(super) struct Desk {
     pub(super) responses: u64,
     pub(super) drops: u64,
     pub(super) has_warned: bool,
-    /// The table's changes that this element knows of.
+    /// The number of the table's changes that this element has processed.
     pub(super) seen: u64,
-    /// Whether what waits comes from an earlier element, and does not count yet.
+    /// True if the waiting packets come from an earlier element, and the table does not count them yet.
     pub(super) is_new: bool,
 }
 
 impl Desk {
-    /// Puts an Ethernet header in front of a packet. False, and the packet as it was, where there is no room.
+    /// Adds an Ethernet header to a packet. Returns false, and leaves the packet as it was, if there is no
+    /// room.
     #[inline]
     fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
         let ether_type = ether_type::IPV4.into();
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// A packet on input 0: what leaves at once.
+    /// Handles a packet on input 0. Returns the packet if it leaves at once.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -94,7 +96,7 @@ impl Desk {
         None
     }
 
-    /// The Ethernet address of an address that is nobody's.
+    /// Returns the Ethernet address for a broadcast or multicast address.
     fn without_query(&self, address: u32) -> Option<MacAddr> {
         let address = Ipv4Addr::from_bits(address);
         match address {
@@ -104,7 +106,7 @@ impl Desk {
         }
     }
 
-    /// A packet for an address that is not known.
+    /// Lets a packet wait for an address that is not known, and sends a query.
     fn wait(&mut self, cx: &mut Cx<'_>, table: &mut Table, output: usize, mut packet: Packet, address: u32) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
@@ -113,7 +115,7 @@ impl Desk {
             self.refuse(cx, packet, DropReason::Unsuitable);
             return;
         }
-        // The addresses are written when it leaves; that there is room is better known now.
+        // Only the final addresses are written when the packet leaves; a lack of room must be known now.
         if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
             self.refuse(cx, packet, DropReason::NoHeadroom);
             return;
@@ -155,14 +157,14 @@ impl Desk {
         mac.is_host() && mac != self.mac && self.others.contains(address.into())
     }
 
-    /// The IPv4 addresses that other hosts can have.
+    /// Computes the set of IPv4 addresses that other hosts can have.
     pub(super) fn note_others(&mut self) {
         let own = [self.ip, self.broadcast].map(|address| u128::from(address.to_bits()));
         let own = IntervalSet::one(own[0], own[0]).union(&IntervalSet::one(own[1], own[1]));
         self.others = hosts().intersection(&own.complement(32));
     }
 
-    /// A packet on input 1.
+    /// Handles a packet on input 1.
     pub(super) fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) {
         let Some(frame) = packet.data().first_chunk::<FRAME>() else {
             return cx.drop(packet, DropReason::TooShort);
@@ -180,7 +182,7 @@ impl Desk {
         }
     }
 
-    /// Sends what has waited for an address.
+    /// Sends the packets that have waited for an address.
     fn send(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, destination: MacAddr) {
         table.released(address, self.waiting.len_of(address));
         while let Some(mut packet) = self.waiting.pop(address) {
@@ -188,24 +190,25 @@ impl Desk {
                 self.refuse(cx, packet, DropReason::Inactive);
                 continue;
             }
-            // The handler that changes this element's address may have been called meanwhile.
+            // The source is written again, because a handler may have changed this element's address.
             readdress(&mut packet, destination, self.mac);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
     }
 
-    /// Does with what waits for an address what somebody else's change of its entry means for it.
+    /// Applies another element's change of an entry to the packets that wait for its address: drops them if
+    /// the entry was removed, sends them if the address is known.
     pub(super) fn follow(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, reason: DropReason) {
         let Some(ticket) = self.waiting.ticket(address) else { return };
         if table.ticket(address).is_none_or(|entry| entry.id != ticket.id) {
-            // The table has counted them.
+            // The table has counted these packets as dropped.
             Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
         } else if let Some(mac) = table.known(address, table::now(cx)) {
             self.send(cx, table, address, mac);
         }
     }
 
-    /// The same for all addresses.
+    /// Does for all addresses what [`follow`](Self::follow) does for one.
     pub(super) fn follow_all(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
         let Some(addresses) = self.waiting.addresses(table) else {
             self.give_up_all(cx, table, DropReason::QueueFull);
@@ -216,7 +219,7 @@ impl Desk {
         }
     }
 
-    /// Does what is due, and what others have changed.
+    /// Processes the changes that other elements have made, and what has become due.
     pub(super) fn catch_up(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
         if std::mem::take(&mut self.is_new) {
             self.take_over(cx, table);
@@ -232,10 +235,10 @@ impl Desk {
         }
     }
 
-    /// A packet has waited for too long.
+    /// Handles a packet that has waited for the time of GIVE_UP.
     #[cold]
     fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
-        // There is a header in front of it already.
+        // The packet already has an Ethernet header.
         match self.unanswered_output.filter(|_| packet.strip(ethernet::Header::LEN)) {
             Some(output) => {
                 table.released(address, 1);
@@ -248,7 +251,8 @@ impl Desk {
         }
     }
 
-    /// Counts what has waited in an earlier element, and drops what has not waited for this table.
+    /// Counts the packets that come from an earlier element, and drops packets that have not waited for an
+    /// entry of this table.
     fn take_over(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
         let addresses = self.waiting.addresses(table);
         if addresses.is_none() {
@@ -270,7 +274,7 @@ impl Desk {
         }
     }
 
-    /// Drops everything that waits.
+    /// Drops all packets that wait.
     pub(super) fn give_up_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, reason: DropReason) {
         while let Some(address) = self.waiting.oldest(table) {
             table.released(address, self.waiting.len_of(address));
@@ -279,7 +283,7 @@ impl Desk {
     }
 }
 
-/// The Ethernet address of a multicast address (RFC 1112, section 6.4).
+/// Returns the Ethernet address of a multicast address (RFC 1112, section 6.4).
 fn multicast(address: Ipv4Addr) -> MacAddr {
     let [_, b, c, d] = address.octets();
     MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])

@@ -1,13 +1,13 @@
-//! Whose Ethernet address is whose, for elements that answer for others: prefixes, the most specific one counts.
+//! Ethernet addresses by prefix, for elements that answer for other hosts. The most specific prefix counts.
 
 use std::ops::BitAnd;
 
 use wire::MacAddr;
 
-/// Whose Ethernet address is whose.
+/// A prefix and the Ethernet address that answers for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<A> {
-    /// Without bits outside of the mask.
+    /// The address part of the prefix; bits outside of the mask are zero.
     pub(crate) network: A,
     pub(crate) mask: A,
     pub(crate) mac: MacAddr,
@@ -22,18 +22,19 @@ impl<A: Copy + PartialEq + BitAnd<Output = A>> Entry<A> {
         (self.network, self.mask) == (other.network, other.mask)
     }
 
-    /// Whether all of the other one's addresses match.
+    /// True if all addresses of the other entry match this entry.
     fn covers(&self, other: &Entry<A>) -> bool {
         self.mask & other.mask == self.mask && self.matches(other.network)
     }
 }
 
-/// Entries, each before those that cover it; else in the order in which they came.
+/// Entries in an order in which each precedes the entries that cover it; otherwise in the order in which
+/// they were added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<A>(pub(crate) Vec<Entry<A>>);
 
 impl<A: Copy + PartialEq + BitAnd<Output = A>> Entries<A> {
-    /// Adds entries, in the place of those with the same prefix, which are returned.
+    /// Adds entries. Each replaces an entry with the same prefix; returns the replaced entries.
     pub(crate) fn add(&mut self, entries: &[Entry<A>]) -> Vec<Entry<A>> {
         let mut replaced = Vec::new();
         for entry in entries {
@@ -48,7 +49,7 @@ impl<A: Copy + PartialEq + BitAnd<Output = A>> Entries<A> {
         replaced
     }
 
-    /// The Ethernet address for an address.
+    /// Returns the Ethernet address for an address.
     pub(crate) fn look_up(&self, address: A) -> Option<MacAddr> {
         self.0.iter().find(|entry| entry.matches(address)).map(|entry| entry.mac)
     }

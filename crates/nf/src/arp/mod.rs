@@ -1,5 +1,5 @@
-//! The Address Resolution Protocol (RFC 826): asking for Ethernet addresses, answering for them, and remembering
-//! them.
+//! The Address Resolution Protocol (RFC 826): queries for Ethernet addresses, replies, and tables of known
+//! addresses.
 
 pub mod arp_faker;
 pub mod arp_querier;
@@ -19,17 +19,17 @@ use wire::{IntoBytes, MacAddr, arp, ether_type, ethernet};
 
 use crate::editing::bytes;
 
-/// Bytes of a frame with a request or a reply.
+/// The length in bytes of a frame with a request or a reply.
 const FRAME: usize = ethernet::Header::LEN + arp::Header::LEN;
 
-/// Who has the addresses of a request or a reply.
+/// The sender or the target of a request or a reply: a host's addresses.
 #[derive(Clone, Copy)]
 struct Party {
     mac: MacAddr,
     ip: Ipv4Addr,
 }
 
-/// A frame with a request or a reply.
+/// Returns a frame with a request or a reply.
 fn frame(operation: u16, to: MacAddr, sender: Party, target: Party) -> [u8; FRAME] {
     let ethernet =
         ethernet::Header { destination: to, source: sender.mac, ether_type: ether_type::ARP.into() };
@@ -43,8 +43,8 @@ fn frame(operation: u16, to: MacAddr, sender: Party, target: Party) -> [u8; FRAM
     frame
 }
 
-/// The headers of a frame, if it is a request or a reply, as asked, about IPv4 addresses on Ethernet. As in Click,
-/// the lengths of addresses are not looked at.
+/// Returns the headers of a frame if it is an ARP packet with this operation, about IPv4 addresses on
+/// Ethernet. As in Click, the lengths of addresses are not checked.
 fn headers(frame: &[u8; FRAME], operation: u16) -> Option<(&ethernet::Header, &arp::Header)> {
     use wire::FromBytes;
     let (link, rest) = frame.split_at(ethernet::Header::LEN);
@@ -57,7 +57,7 @@ fn headers(frame: &[u8; FRAME], operation: u16) -> Option<(&ethernet::Header, &a
     is_meant.then_some((link, header))
 }
 
-/// The same as part of a declaration.
+/// Returns the filter for packets that [`headers`] accepts.
 fn is_operation(operation: u16) -> Filter {
     let is = |offset, value: u16| Filter::equals(bytes(Base::Data, offset, 2), value.into());
     Filter::reaches(Base::Data, 0, FRAME as u16).and([
@@ -68,15 +68,15 @@ fn is_operation(operation: u16) -> Filter {
     ])
 }
 
-/// The IPv4 addresses that a host on a network can have: not those of this network, of loopback, of groups, and of everybody
-/// (RFC 1122, section 3.2.1.3).
+/// Returns the IPv4 addresses that a host on a network can have: all but 0.0.0.0/8, loopback, multicast and
+/// 255.255.255.255 (RFC 1122, section 3.2.1.3).
 fn hosts() -> IntervalSet {
     let ranges =
         [(0x0100_0000, 0x7eff_ffff), (0x8000_0000, 0xdfff_ffff), (0xf000_0000, 0xffff_fffe)].into_iter();
     ranges.fold(IntervalSet::empty(), |all, (low, high)| all.union(&IntervalSet::one(low, high)))
 }
 
-/// A prefix, or an address alone; a name that stands for both means the address.
+/// Parses a prefix, or an address alone; a name that has both means the address.
 fn prefix_or_address(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
     match Ipv4Addr::parse(text, place) {
         Ok(address) => Ok(Ipv4Prefix { address, mask: Ipv4Addr::BROADCAST }),

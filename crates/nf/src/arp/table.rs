@@ -1,9 +1,10 @@
-//! Ethernet addresses by IP address, as far as they are known, in the order of their age.
+//! A table of Ethernet addresses by IP address, in the order of their age.
 //!
-//! A table counts the packets that wait for addresses and decides which of them have waited for too long or are too
-//! many; the elements that hold them drop them: the one at work at once ([`Waiters`]), others when they look what has
-//! changed ([`Table::changed_since`]). Time is counted in milliseconds, as by Click. Nothing here happens by itself:
-//! what is due by the time of a call is done first, as if timers had done it.
+//! A table counts the packets that wait for addresses, and decides which of them have waited for too long
+//! or are too many; the elements that hold the packets drop them. The calling element drops its own packets
+//! at once ([`Waiters`]), other elements when they read the table's changes ([`Table::changed_since`]).
+//! Time is counted in milliseconds, as in Click. The table has no timers: each call first does what has
+//! become due, as if timers had done it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -18,7 +19,7 @@ use wire::MacAddr;
 
 use crate::hashing::{ByNumber, reseed};
 
-/// What can be said of a table.
+/// The arguments of a table.
 pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
     ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "65536"),
@@ -27,9 +28,9 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
 ];
 
-/// What a table finds Ethernet addresses by: an IPv4 or IPv6 address as a number.
+/// The key of a table: an IPv4 or IPv6 address as a number.
 pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
-    /// The address as people read it.
+    /// Returns the address in its usual notation.
     fn shown(self) -> impl Display;
 }
 
@@ -45,33 +46,35 @@ impl Address for u128 {
     }
 }
 
-/// How often the same address may be asked for.
+/// The limits on the rate of queries for one address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// How long after a query the next one may follow.
+    /// The shortest time between two queries, in milliseconds.
     pub(crate) pause: i64,
-    /// After how many queries without an answer it takes longer, and how long then.
+    /// The number of queries without an answer after which the time between queries is `long_pause`, in
+    /// milliseconds.
     pub(crate) patience: u8,
     pub(crate) long_pause: i64,
 }
 
-/// Questions that who is known does not answer before somebody else's answer counts (RFC 1122, section 2.3.2.1).
+/// The number of queries that a known neighbour may leave unanswered before another host's answer counts
+/// (RFC 1122, section 2.3.2.1).
 pub(crate) const QUESTIONS: u8 = 2;
 
-/// That of Click's ARPQuerier.
+/// The pace of Click's ARPQuerier.
 const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
 
-/// Bounds, zero for none, and the pace of queries.
+/// The bounds of a table (zero for none), and the pace of queries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) packets: usize,
     pub(crate) entries: usize,
     pub(crate) packets_per_entry: usize,
-    /// Of too many packets, one in so many of those allowed is given up.
+    /// A divisor: when there are too many packets, `packets / slim_factor` of those allowed are dropped.
     pub(crate) slim_factor: usize,
     pub(crate) timeout: i64,
     pub(crate) pace: Pace,
-    /// Whether entries without an answer give way to new ones before others do, however old.
+    /// True if entries without an answer are evicted before all others, whatever their age.
     pub(crate) keeps_known: bool,
 }
 
@@ -99,42 +102,42 @@ impl Limits {
     }
 }
 
-/// A span of time; negative or endless ones mean none, as zero does.
+/// Converts a span of time to milliseconds; a negative or infinite span becomes zero, which means none.
 pub(crate) fn milliseconds(time: Timestamp) -> i64 {
     let milliseconds = time.0.div_euclid(1_000_000);
     if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
 }
 
-/// A point in time.
+/// Returns the current time in milliseconds.
 pub(crate) fn now(cx: &Cx<'_>) -> i64 {
     cx.now().0.div_euclid(1_000_000)
 }
 
-/// Which entry packets wait for.
+/// The identity of the entry that packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// Its number: that of one entry among all tables of the process.
+    /// The number of the entry, unique among all tables of the process.
     pub(crate) id: u64,
-    /// Its place in the order of age. It may go up.
+    /// The position of the entry in the order of age. It may increase.
     pub(crate) rank: u64,
 }
 
 /// The order of entries by age.
 pub(crate) trait Ranks<A = u32> {
-    /// The rank of the entry of an address, if there is one.
+    /// Returns the rank of the entry of an address, if there is an entry.
     fn rank(&self, address: A) -> Option<u64>;
 }
 
-/// Where the packets are that a table decides about.
+/// The holder of the packets about which a table decides.
 pub(crate) trait Waiters<A = u32> {
     /// Drops the packets that wait for an address.
     fn give_up(&mut self, address: A, reason: DropReason);
 
-    /// Drops the first packet for the oldest entry that there are some for, and says for which address it was.
+    /// Drops the first packet of the oldest entry that has packets here, and returns the entry's address.
     fn give_up_oldest(&mut self, ranks: &dyn Ranks<A>, reason: DropReason) -> Option<A>;
 }
 
-/// For those who hold none.
+/// A [`Waiters`] for callers that hold no packets.
 pub(crate) struct Nobody;
 
 impl<A> Waiters<A> for Nobody {
@@ -145,7 +148,8 @@ impl<A> Waiters<A> for Nobody {
     }
 }
 
-/// Longer ago than any pause that a first query would have to wait for.
+/// A time in milliseconds, at least as long as the pause that precedes the query of a new entry, so that a
+/// first query is never delayed.
 const LONG_AGO: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -155,14 +159,14 @@ pub(crate) struct Entry<A = u32> {
     is_known: bool,
     /// True if the address came as the answer to a query or from the user.
     is_asked: bool,
-    /// Whether to ask again as soon as it is used.
+    /// True if the address must be queried again when it is used next.
     is_doubtful: bool,
-    /// Packets that wait for it, whoever holds them.
+    /// The number of packets that wait for the address, in all elements.
     waiting: usize,
     ticket: Ticket,
-    /// Queries since the last answer.
+    /// The number of queries since the last answer.
     queries: u8,
-    /// When it was made or last answered.
+    /// The time at which the entry was made or last answered.
     live: i64,
     queried: i64,
     older: Option<u32>,
@@ -174,7 +178,7 @@ impl<A> Entry<A> {
         timeout > 0 && self.live + timeout < now
     }
 
-    /// Whether a query may be sent now; it is then taken to be sent.
+    /// True if a query may be sent now. The query is then counted as sent.
     fn query(&mut self, now: i64, pace: Pace) -> bool {
         let pause = if self.queries >= pace.patience { pace.long_pause } else { pace.pause };
         let may = now >= self.queried + pause;
@@ -186,22 +190,22 @@ impl<A> Entry<A> {
     }
 }
 
-/// So many notes out of date are not worth the work of clearing up.
+/// The number of outdated notes that are tolerated before a clean-up.
 pub(crate) const UNTIDY: usize = 64;
 
-/// Changes that a table remembers.
+/// The number of changes that a table remembers.
 const LOG: usize = 64;
 
-/// Tables so far: each counts its entries from a number of its own, so that packets are not taken to wait for another
-/// table's.
+/// The number of tables made so far. Each table numbers its entries from a start of its own, so that
+/// packets of one table never seem to wait for an entry of another.
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
-/// What becomes of a packet for an unknown address.
+/// The decision about a packet for an unknown address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// It may wait, and is counted.
+    /// True if the packet may wait; it is then counted.
     pub(crate) waits: bool,
-    /// A query is to be sent.
+    /// True if a query must be sent.
     pub(crate) query: bool,
 }
 
@@ -209,23 +213,24 @@ pub(crate) struct Table<A = u32> {
     limits: Limits,
     places: HashMap<A, u32, ByNumber>,
     entries: Vec<Entry<A>>,
-    /// Places in `entries` that are not in use.
+    /// Indexes in `entries` that are not in use.
     free: Vec<u32>,
     oldest: Option<u32>,
     newest: Option<u32>,
-    /// With [`Limits::keeps_known`], entries that were made without an answer, by address and number, oldest first. Some may
-    /// have got one since, or be gone.
+    /// With [`Limits::keeps_known`], the address and number of entries that were made without an answer,
+    /// oldest first. Some of these may have been answered or removed since.
     unanswered: VecDeque<(A, u64)>,
-    /// Packets that wait for addresses.
+    /// The number of packets that wait for addresses.
     waiting: usize,
     drops: u64,
-    /// The number of the next entry or rank.
+    /// The last number that was given to an entry or rank.
     next: u64,
-    /// Goes up with each change that packets of others may have waited for.
+    /// The number of changes so far that can affect packets held by other elements.
     changes: u64,
-    /// The last of them in turn: addresses, and why packets that waited for one are to be dropped if its entry is gone.
+    /// The last of these changes, as a ring: the address, and the reason with which packets for it are
+    /// dropped if its entry was removed.
     log: [(A, DropReason); LOG],
-    /// When old entries are looked for next.
+    /// The time of the next search for expired entries.
     next_look: Option<i64>,
 }
 
@@ -248,7 +253,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Gives the table the seed of the run.
+    /// Sets the seed of the hash, which is the same for the whole run.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.places, seed);
     }
@@ -261,35 +266,36 @@ impl<A: Address> Table<A> {
         self.limits = limits;
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Packets that wait.
+    /// Returns the number of packets that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Packets given up or refused.
+    /// Returns the number of packets that were dropped or refused.
     pub(crate) fn drops(&self) -> u64 {
         self.drops
     }
 
-    /// See the field.
+    /// Returns the number of changes so far that can affect packets held by other elements.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What has changed since then: addresses, and why packets for one are to be dropped if its entry is gone. `None`
-    /// if that was too much to be remembered.
+    /// Returns the changes since a count: addresses, and the reason with which packets for each are dropped
+    /// if its entry was removed. `None` if there were more changes than the table remembers.
     pub(crate) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (A, DropReason)> + use<A>> {
         let log = self.log;
         let is_remembered = self.changes.checked_sub(seen).is_some_and(|n| n <= LOG as u64);
         is_remembered.then(|| (seen..self.changes).map(move |n| log[n as usize % LOG]))
     }
 
-    /// Why the packets for the last address that changed are to be dropped if its entry is gone.
+    /// Returns the reason with which packets for the last changed address are dropped if its entry was
+    /// removed.
     pub(crate) fn last_reason(&self) -> DropReason {
         self.changes.checked_sub(1).map_or(DropReason::Reset, |n| self.log[n as usize % LOG].1)
     }
@@ -299,7 +305,7 @@ impl<A: Address> Table<A> {
         self.changes += 1;
     }
 
-    /// Packets for an address are on their way, or were dropped by whoever held them.
+    /// Notes that packets for an address no longer wait: they were sent, or their holder has dropped them.
     pub(crate) fn released(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -309,18 +315,18 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// The same, and they are given up.
+    /// Notes that packets for an address no longer wait, and counts them as dropped.
     pub(crate) fn gave_up(&mut self, address: A, packets: usize) {
         self.released(address, packets);
         self.drops += packets as u64;
     }
 
-    /// Packets that do not count as waiting have been dropped.
+    /// Counts dropped packets that did not count as waiting.
     pub(crate) fn dropped(&mut self, packets: usize) {
         self.drops += packets as u64;
     }
 
-    /// Packets for an address wait that did not count so far.
+    /// Counts packets for an address as waiting that did not count before.
     pub(crate) fn took_over(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -330,7 +336,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// What packets for an address wait for, if there is an entry.
+    /// Returns the ticket of the entry that packets for an address wait for, if there is an entry.
     pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.entries.get(*self.places.get(&address)? as usize)?.ticket)
     }
@@ -344,19 +350,19 @@ impl<A: Address> Table<A> {
         self.entries.get_mut(place as usize)
     }
 
-    /// The Ethernet address, if it is known.
+    /// Returns the Ethernet address if it is known.
     pub(crate) fn known(&self, address: A, now: i64) -> Option<MacAddr> {
         let entry = self.entries.get(*self.places.get(&address)? as usize)?;
         (entry.is_known && !entry.is_expired(now, self.limits.timeout)).then_some(entry.mac)
     }
 
-    /// Whether there is an entry.
+    /// True if the address has an entry.
     pub(crate) fn contains(&self, address: A) -> bool {
         self.places.contains_key(&address)
     }
 
-    /// The Ethernet address, if it is known, and whether it is time to ask whether it still holds: `poll` after the
-    /// last answer, never if that is zero.
+    /// Returns the Ethernet address if it is known, and true if a query must now check that it is still
+    /// valid. Such queries begin `poll` milliseconds after the last answer; never if `poll` is zero.
     #[inline]
     pub(crate) fn look_up(&mut self, address: A, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
         let entry = self.entries.get_mut(*self.places.get(&address)? as usize)?;
@@ -368,7 +374,7 @@ impl<A: Address> Table<A> {
         Some((entry.mac, asks))
     }
 
-    /// Lets an address that is known be asked for as soon as it is used.
+    /// Marks a known address so that it is queried when it is used next.
     pub(crate) fn doubt(&mut self, address: A) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -377,20 +383,22 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Queries for an address since the last answer.
+    /// Returns the number of queries for an address since the last answer.
     pub(crate) fn queries(&self, address: A) -> u8 {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.map_or(0, |entry| entry.queries)
     }
 
-    /// True if the next query for a known address is to be broadcast: none was sent so far, or the known neighbour does not answer.
+    /// True if the next query for a known address must be broadcast: the address was learnt from an
+    /// unsolicited reply, or the known neighbour does not answer.
     pub(crate) fn asks_everybody(&self, address: A) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)
     }
 
-    /// Notes what a reply says, and says whether the reply counts. It does not where another one has answered a question and
-    /// still answers, unless `all` replies count; that one is then to be asked again.
+    /// Learns an address from a reply. Returns true if the reply counts. It does not count if another
+    /// neighbour has answered a query and still answers, unless `all` replies count; that neighbour is then
+    /// queried again.
     pub(crate) fn learn(
         &mut self,
         address: A,
@@ -411,7 +419,7 @@ impl<A: Address> Table<A> {
             }
             is_asked = entry.queries > 0 || has_answered && !is_other;
         } else if self.limits.entries > 0 && self.len() >= self.limits.entries {
-            // What nobody has asked for takes no place from others.
+            // An unsolicited reply does not evict an entry.
             return false;
         }
         if !self.insert(address, mac, now, waiters) {
@@ -424,21 +432,21 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Asks whether a query about an address may be sent now; it is then taken to be sent.
+    /// Returns true if a query about an address may be sent now. The query is then counted as sent.
     pub(crate) fn ask(&mut self, address: A, now: i64) -> bool {
         let pace = self.limits.pace;
         let place = self.places.get(&address).copied();
         place.and_then(|place| self.entry(place)).is_some_and(|entry| entry.query(now, pace))
     }
 
-    /// Forgets an address, and gives up what waits for it.
+    /// Removes the entry of an address, and drops the packets that wait for it.
     pub(crate) fn forget(&mut self, address: A, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         if let Some(&place) = self.places.get(&address) {
             self.remove(place, reason, waiters);
         }
     }
 
-    /// Entries, oldest first.
+    /// Returns the entries, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<A>> {
         let at = |place: Option<u32>| place.and_then(|place| self.entries.get(place as usize));
         std::iter::successors(at(self.oldest), move |entry| at(entry.newer))
@@ -456,7 +464,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Puts an entry in front of a newer one, or at the end.
+    /// Links an entry into the order of age, directly before a newer entry, or as the newest.
     fn link(&mut self, place: u32, newer: Option<u32>) {
         let older = match newer.and_then(|place| self.entry(place)) {
             Some(entry) => entry.older.replace(place),
@@ -473,7 +481,7 @@ impl<A: Address> Table<A> {
 
     fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
-        // Whoever holds them: they wait no longer.
+        // The packets wait no longer, whichever element holds them.
         self.gave_up(address, waiting);
         self.unlink(place);
         self.places.remove(&address);
@@ -482,8 +490,8 @@ impl<A: Address> Table<A> {
         waiters.give_up(address, reason);
     }
 
-    /// Gives up old entries, entries for which there is no room beside `coming` new ones, and packets that are too
-    /// many.
+    /// Removes expired entries, entries for which there is no room if `coming` entries are to be added, and
+    /// packets that are too many.
     fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters<A>) {
         let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
         while let Some(place) = self.oldest {
@@ -501,7 +509,7 @@ impl<A: Address> Table<A> {
         if packets == 0 || self.waiting <= packets {
             return;
         }
-        // There is to be room for at least the packet that has made them too many.
+        // Leaves room for at least one packet, the packet that has exceeded the bound.
         let enough = (packets - packets / slim_factor).max(1);
         while self.waiting > enough
             && let Some(address) = waiters.give_up_oldest(self, DropReason::QueueFull)
@@ -510,13 +518,13 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Whether an entry is still the one with that number, and without an answer.
+    /// True if an entry still has this number, and no answer.
     fn is_unanswered(&self, address: A, number: u64) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_some_and(|entry| entry.ticket.id == number && !entry.is_known)
     }
 
-    /// The place of the oldest entry without an answer, which is to be removed.
+    /// Returns the index of the oldest entry without an answer, which the caller must remove.
     fn first_without_answer(&mut self) -> Option<u32> {
         while let Some((address, number)) = self.unanswered.pop_front() {
             if self.is_unanswered(address, number) {
@@ -536,7 +544,7 @@ impl<A: Address> Table<A> {
             all.retain(|&(address, number)| self.is_unanswered(address, number));
             self.unanswered = all;
         }
-        // Without memory, the entry gives way later than others.
+        // Without memory for the note, the entry is evicted later than others.
         if self.unanswered.try_reserve(1).is_ok() {
             self.unanswered.push_back((address, number));
         }
@@ -547,7 +555,8 @@ impl<A: Address> Table<A> {
         if self.limits.timeout == 0 {
             return;
         }
-        // Whole seconds, as in Click: first after the timeout, then a second later each time.
+        // Whole seconds, as in Click: the first search is after the timeout, each further search a second
+        // more than the timeout after the previous.
         let timeout = self.limits.timeout / 1000 * 1000;
         let period = timeout + 1000;
         let next = *self.next_look.get_or_insert(now + timeout);
@@ -558,14 +567,16 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// True if there is memory for another entry. Each entry can be removed without asking for memory then.
+    /// True if there is memory for another entry. The memory that removing this entry needs is then
+    /// reserved, too.
     fn has_memory_for_another(&mut self) -> bool {
         let has_place = !self.free.is_empty() || self.entries.try_reserve(1).is_ok();
         let removed = self.entries.len() + 1 - self.free.len();
         has_place && self.free.try_reserve(removed).is_ok() && self.places.try_reserve(1).is_ok()
     }
 
-    /// The entry of an address, made if there is none; `None` where there is no memory for it.
+    /// Returns the index of the entry of an address, which is made if there is none; `None` if there is no
+    /// memory for it.
     fn ensure(&mut self, address: A, now: i64, waiters: &mut dyn Waiters<A>) -> Option<u32> {
         if let Some(&place) = self.places.get(&address) {
             return Some(place);
@@ -574,7 +585,7 @@ impl<A: Address> Table<A> {
             self.slim(now, 1, waiters);
         }
         if !self.has_memory_for_another() {
-            // What there is memory for is as much as there can be.
+            // The available memory is the bound, so an entry is evicted.
             let oldest = self.first_without_answer().or(self.oldest)?;
             self.remove(oldest, DropReason::QueueFull, waiters);
             if !self.has_memory_for_another() {
@@ -612,7 +623,8 @@ impl<A: Address> Table<A> {
         Some(place)
     }
 
-    /// Asks whether a packet may wait for an address, of whose packets `queued` are waiting in the same element.
+    /// Decides if a packet may wait for an address; `queued` packets for it already wait in the same
+    /// element.
     pub(crate) fn admit(
         &mut self,
         address: A,
@@ -625,7 +637,8 @@ impl<A: Address> Table<A> {
             return Admission { waits: false, query: false };
         };
         self.refresh(place, now, waiters);
-        // The bound of one entry only keeps further packets out, so that lost queries are still repeated.
+        // The bound of one entry only keeps further packets out; queries are still repeated, because they
+        // may have been lost.
         let Limits { packets, packets_per_entry, pace, .. } = self.limits;
         if packets_per_entry > 0 && queued >= packets_per_entry {
             self.drops += 1;
@@ -639,10 +652,10 @@ impl<A: Address> Table<A> {
             self.slim(now, 0, waiters);
         }
         if !self.contains(address) {
-            // Bounds have just become lower, and it was given up with its entry.
+            // The bounds have just become lower, and the packet was dropped with its entry.
             return Admission { waits: false, query: false };
         }
-        // Others may hold all of them.
+        // Other elements may hold all packets that wait, so that none could be dropped.
         let waits = packets == 0 || self.waiting <= packets;
         if !waits {
             self.gave_up(address, 1);
@@ -650,13 +663,13 @@ impl<A: Address> Table<A> {
         Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now, pace)) }
     }
 
-    /// Keeps an entry that is still asked for this side of expiring. Others that have expired go, so that it is the
-    /// oldest one.
+    /// Keeps an expired entry that is still queried from being removed. Other expired entries are removed,
+    /// so that this entry becomes the oldest.
     fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters<A>) {
         let timeout = self.limits.timeout;
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
         entry.live = now - timeout;
-        // The address that was known once is not known any more.
+        // The Ethernet address has expired.
         let was_known = std::mem::replace(&mut entry.is_known, false);
         let (address, number) = (entry.address, entry.ticket.id);
         if was_known {
@@ -671,7 +684,8 @@ impl<A: Address> Table<A> {
         self.link(place, self.oldest);
     }
 
-    /// Notes an address; false where there is no memory for it. The broadcast address stands for none.
+    /// Sets the Ethernet address of an address; the broadcast address means that it is not known. Returns
+    /// false if there is no memory for the entry.
     pub(crate) fn insert(
         &mut self,
         address: A,
@@ -695,15 +709,15 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self, waiters: &mut dyn Waiters<A>) {
         while let Some(place) = self.oldest {
             self.remove(place, DropReason::Reset, waiters);
         }
     }
 
-    /// All entries, for an element that goes on in this one's place. Packets that wait do not count there until their
-    /// holder says so.
+    /// Takes all entries for an element that replaces this element. Packets that wait do not count there
+    /// until their holder reports them.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
@@ -712,14 +726,14 @@ impl<A: Address> Table<A> {
         taken
     }
 
-    /// Goes on with the entries of another table.
+    /// Continues with the entries of another table.
     pub(crate) fn go_on_with(&mut self, other: Table<A>) {
-        // More than is remembered, so that everybody looks at everything.
+        // The count advances by more than the log holds, so that every element checks all its packets.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;
         *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }
 
-    /// What the handler `table` shows: address, whether it is known, Ethernet address, age.
+    /// Returns the text of the handler `table`: address, 1 if it is known, Ethernet address, age.
     pub(crate) fn show(&self, now: i64) -> String {
         let line = |entry: &Entry<A>| {
             let known = entry.is_known && !entry.is_expired(now, self.limits.timeout);
@@ -739,11 +753,11 @@ impl<A: Address> Ranks<A> for Table<A> {
 /// A table that several elements use: the service of ARPTable.
 pub(crate) struct Shared {
     table: Mutex<Table>,
-    /// Calls to the elements whose packets may wait, when something has changed for them.
+    /// Calls to the elements that may hold waiting packets, made when something has changed for them.
     calls: Mutex<Vec<Arc<Call>>>,
 }
 
-/// The handler that is called then.
+/// The name of the handler that these calls run.
 pub(crate) const RELEASE: &str = "release";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -755,12 +769,12 @@ impl Shared {
         Shared { table: Mutex::new(Table::new(limits)), calls: Mutex::default() }
     }
 
-    /// The table; taken once per batch.
+    /// Locks and returns the table; called once per batch.
     pub(crate) fn open(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
     }
 
-    /// An element that uses the table.
+    /// Registers an element that uses the table.
     pub(crate) fn join(&self, element: ElementId) {
         let mut calls = lock(&self.calls);
         if calls.iter().all(|call| call.element != Some(element)) {
@@ -769,7 +783,7 @@ impl Shared {
         }
     }
 
-    /// Lets the others look whether their packets may go.
+    /// Makes the other elements check whether their packets can leave.
     pub(crate) fn tell_others(&self, cx: &mut Cx<'_>) {
         let own = Some(cx.id());
         for call in lock(&self.calls).iter().filter(|call| call.element != own) {

@@ -1,4 +1,4 @@
-//! Packets that wait for the Ethernet address of their next hop, in order, by its IP address.
+//! Queues of packets that wait for the Ethernet address of their next hop, by its IP address.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,40 +8,41 @@ use element::{Cx, DropReason, Packet, Timestamp};
 use super::table::{Address, Ranks, Ticket, Waiters};
 use crate::hashing::{ByNumber, reseed};
 
-/// The packets of one element: lists in one array, so that nothing is allocated once it is long enough.
+/// The waiting packets of one element. The queues are linked lists in one array, so that nothing is
+/// allocated once the array is long enough.
 pub(crate) struct Waiting<A = u32> {
     queues: HashMap<A, Queue, ByNumber>,
-    /// The addresses by the age of their entries, the oldest one on top. Some are out of date: what counts is the rank
-    /// in the queue.
+    /// A heap of the addresses by the age of their entries, oldest on top. It can contain outdated
+    /// elements: the rank in the queue counts.
     ages: BinaryHeap<Reverse<(u64, A)>>,
-    /// The addresses by when their first packets will have waited too long, if there is such a time: the earliest one on
-    /// top. Some are out of date here too.
+    /// A heap of the addresses by the time at which their first packets will have waited too long, earliest
+    /// on top; empty without `patience`. It can contain outdated elements, too.
     dues: BinaryHeap<Reverse<(Timestamp, A)>>,
     patience: Option<Timestamp>,
     nodes: Vec<Node>,
-    /// Places in `nodes` that are not in use.
+    /// Indexes in `nodes` that are not in use.
     free: Vec<usize>,
     packets: usize,
 }
 
-/// Those for one address: where the first and the last one are, and how many there are.
+/// The queue of one address: indexes of its first and last node, and its length.
 #[derive(Clone, Copy)]
 struct Queue {
     first: usize,
     last: usize,
     length: usize,
-    /// The entry that they wait for.
+    /// The table's entry that the packets wait for.
     ticket: Ticket,
 }
 
 struct Node {
     packet: Option<Packet>,
     since: Timestamp,
-    /// The one behind it, if it is not the last one.
+    /// The index of the next node, if this is not the last.
     next: usize,
 }
 
-/// So many entries out of date are not worth the work of clearing up.
+/// The number of outdated elements in a heap that are tolerated before a clean-up.
 const UNTIDY: usize = 64;
 
 impl<A: Ord> Default for Waiting<A> {
@@ -52,33 +53,34 @@ impl<A: Ord> Default for Waiting<A> {
 }
 
 impl<A: Address> Waiting<A> {
-    /// Gives the hash table the seed of the run.
+    /// Sets the seed of the hash, which is the same for the whole run.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.queues, seed);
     }
 
-    /// Says how long packets wait at most; what waits already too.
+    /// Sets the longest time that packets wait, also for packets that wait already.
     pub(crate) fn set_patience(&mut self, patience: Option<Timestamp>) {
         self.patience = patience;
         self.note_dues();
     }
 
-    /// How many there are.
+    /// Returns the number of packets.
     pub(crate) fn len(&self) -> usize {
         self.packets
     }
 
-    /// How many wait for an address.
+    /// Returns the number of packets that wait for an address.
     pub(crate) fn len_of(&self, address: A) -> usize {
         self.queues.get(&address).map_or(0, |queue| queue.length)
     }
 
-    /// The entry that packets for an address wait for, if there are any.
+    /// Returns the ticket of the entry that packets for an address wait for, if there are such packets.
     pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.queues.get(&address)?.ticket)
     }
 
-    /// True if there is memory for another packet. Each packet can be taken out without asking for memory then.
+    /// True if there is memory for another packet. The memory that removing this packet needs is then
+    /// reserved, too.
     fn has_memory_for_another(&mut self) -> bool {
         let has_place = !self.free.is_empty() || self.nodes.try_reserve(1).is_ok();
         let taken = self.nodes.len() + 1 - self.free.len();
@@ -89,10 +91,10 @@ impl<A: Address> Waiting<A> {
             && self.dues.try_reserve(1).is_ok()
     }
 
-    /// Adds a packet behind those that wait for the same address.
+    /// Adds a packet at the end of the queue of its address.
     ///
     /// # Errors
-    /// The packet, where there is no memory for it.
+    /// The packet, if there is no memory for it.
     pub(crate) fn push(
         &mut self,
         address: A,
@@ -139,12 +141,12 @@ impl<A: Address> Waiting<A> {
         }
     }
 
-    /// When somebody may have waited too long.
+    /// Returns the earliest time at which a packet may have waited too long.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.dues.peek().map(|&Reverse((due, _))| due)
     }
 
-    /// Takes a packet that has waited too long, and the address that it has waited for.
+    /// Removes a packet that has waited too long; returns the address for which it waited, and the packet.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<(A, Packet)> {
         let patience = self.patience?;
         while let Some(&Reverse((due, address))) = self.dues.peek() {
@@ -172,7 +174,7 @@ impl<A: Address> Waiting<A> {
         }
     }
 
-    /// Takes the packet that has waited longest for an address.
+    /// Removes the packet that has waited longest for an address.
     pub(crate) fn pop(&mut self, address: A) -> Option<Packet> {
         let queue = self.queues.get_mut(&address)?;
         let place = queue.first;
@@ -187,14 +189,14 @@ impl<A: Address> Waiting<A> {
         Some(packet)
     }
 
-    /// The address with the oldest entry.
+    /// Returns the address with the oldest entry.
     pub(crate) fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
         while let Some(&Reverse((rank, address))) = self.ages.peek() {
             let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);
             let now = queue.as_ref().and_then(|_| ranks.rank(address)).unwrap_or(rank);
             match queue {
                 Some(_) if now == rank => return Some(address),
-                // Entries only become younger.
+                // A rank only increases.
                 Some(queue) => {
                     queue.ticket.rank = now;
                     self.ages.pop();
@@ -206,12 +208,12 @@ impl<A: Address> Waiting<A> {
         None
     }
 
-    /// How many packets wait for each address, in any order.
+    /// Returns the number of packets that wait for each address, in any order.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = (A, usize)> {
         self.queues.iter().map(|(&address, queue)| (address, queue.length))
     }
 
-    /// The addresses, those with the oldest entries first; `None` where there is no memory for the list.
+    /// Returns the addresses, oldest entries first; `None` if there is no memory for the list.
     pub(crate) fn addresses(&self, ranks: &dyn Ranks<A>) -> Option<Vec<(u64, A)>> {
         let aged =
             |(&address, queue): (&A, &Queue)| (ranks.rank(address).unwrap_or(queue.ticket.rank), address);
@@ -222,7 +224,7 @@ impl<A: Address> Waiting<A> {
     }
 }
 
-/// Lets a table drop packets of the element that is at work.
+/// A [`Waiters`] that drops the waiting packets of the calling element.
 pub(crate) struct Dropping<'a, 'b, A = u32> {
     pub(crate) cx: &'a mut Cx<'b>,
     pub(crate) waiting: &'a mut Waiting<A>,

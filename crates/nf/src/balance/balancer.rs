@@ -1,4 +1,4 @@
-//! What load balancers share: servers, ways to choose among them, and the table of connections.
+//! The common part of load balancers: servers, rules to choose among them, and the table of connections.
 
 use std::any::Any;
 use std::fmt::{Display, Write as _};
@@ -17,46 +17,46 @@ use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 
-/// Where packets can be sent: an address, or an output.
+/// A destination of packets: an address, or an output.
 pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
-    /// What it is called in messages.
+    /// The name of such a destination in messages.
     const WHAT: &'static str;
-    /// What handlers say to what is none.
+    /// The error of handlers for a text that is no such destination.
     const EXPECTED: &'static str;
 }
 
-/// What becomes of packets once their server is known.
+/// The part of a load balancer that sends packets to their servers.
 pub(super) trait Delivery: Send + 'static {
-    /// Where a server is.
+    /// The kind of destination that a server has.
     type Place: Place;
 
     /// See [`Element::effects`].
     fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
 
-    /// Tells the balancer what has become known of its connections elsewhere.
+    /// Passes to the balancer what other elements have reported about its connections.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
     /// See [`Element::push`].
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 
-/// The element around a balancer.
+/// A load balancer as an element: a balancer and its delivery.
 struct Balancing<D: Delivery> {
     balancer: Balancer<D::Place>,
     delivery: D,
 }
 
-/// Makes an element whose arguments were read.
+/// Builds the element from arguments that were read.
 ///
 /// # Errors
-/// If anything is wrong with them.
+/// If an argument is invalid.
 pub(super) fn build<D: Delivery>(
     args: &mut Args<'_>,
     settings: Settings,
     places: Vec<D::Place>,
     delivery: D,
 ) -> Result<Box<dyn Element>, Invalid> {
-    // What else is wrong would follow from that.
+    // Stops at earlier errors, because further errors would only follow from them.
     args.finish()?;
     let board = Board::of(args)?;
     match Balancer::new(settings, places, board) {
@@ -74,7 +74,7 @@ impl<D: Delivery> Element for Balancing<D> {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // It does not decide where flows go.
+        // The seed does not affect where flows go.
         self.balancer.flows.seed(cx.hash_seed());
         Ok(())
     }
@@ -120,7 +120,7 @@ struct Server<P> {
     load: Load,
 }
 
-/// Where a flow's packets go.
+/// An entry of the connection table: the server to which a flow's packets go.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,
@@ -130,20 +130,21 @@ struct Connection {
 
 const NO_CONNECTION: Connection = Connection { id: None, server: 0, phase: Phase::Open };
 
-/// The state of a connection, as far as is known: packets of servers pass elsewhere, and are not always told of.
+/// The state of a connection as far as the balancer knows it. Packets from servers do not pass the
+/// balancer, and it is not always notified of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The client sends nothing more, but the server may, for as long as it likes.
+    /// The client has sent FIN. The server may still send, for any length of time.
     ClientClosed,
-    /// The other way round.
+    /// The server has sent FIN. The client may still send.
     ServerClosed,
-    /// The connection was closed by both or reset, and stays only for what comes late.
+    /// The connection was closed by both sides, or reset. The entry remains only for late packets.
     Over,
 }
 
 impl Phase {
-    /// The phase behind a packet of the client with these flags.
+    /// Returns the phase after a packet of the client with these flags.
     #[inline]
     fn after(self, seen: u8, packet: &Packet) -> Phase {
         if seen & flags::RST != 0 {
@@ -151,25 +152,26 @@ impl Phase {
         } else if seen & flags::FIN != 0 {
             self.closed_by(Phase::ClientClosed)
         } else if matches!(self, Phase::ClientClosed | Phase::Over) && has_payload(packet) {
-            // Whoever sends data goes on: the end was not one that the peers believed.
+            // A client that sends data continues the connection: the FIN or RST was not accepted by the
+            // peers.
             Phase::Open
         } else {
             self
         }
     }
 
-    /// The phase behind a segment of the server with these flags, one of which is FIN or RST.
+    /// Returns the phase after a segment of the server with these flags, one of which is FIN or RST.
     fn after_server(self, seen: u8) -> Phase {
         if seen & flags::RST != 0 { Phase::Over } else { self.closed_by(Phase::ServerClosed) }
     }
 
-    /// The phase behind a FIN, which alone would lead to a phase.
+    /// Returns the phase after a FIN; `alone` is the phase if only this side has sent FIN.
     fn closed_by(self, alone: Phase) -> Phase {
         if self == Phase::Open || self == alone { alone } else { Phase::Over }
     }
 }
 
-/// What does not change while it runs.
+/// The settings of a balancer, constant while it runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     rule: Rule,
@@ -177,11 +179,11 @@ pub(super) struct Settings {
     half_closed: Timestamp,
     done: Timestamp,
     capacity: usize,
-    /// Servers that are active at the start; 0 for all.
+    /// The number of servers that are active at the start; 0 for all.
     active: usize,
 }
 
-/// Arguments of all balancers.
+/// The arguments that all balancers have.
 pub(super) const ARGS: [ArgInfo; 11] = join(
     choice::ARGS,
     [
@@ -193,7 +195,7 @@ pub(super) const ARGS: [ArgInfo; 11] = join(
     ],
 );
 
-/// Handlers of all balancers.
+/// The handlers that all balancers have.
 pub(super) const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::read("nb_total_servers"),
     HandlerInfo::read("nb_active_servers"),
@@ -210,7 +212,7 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[
 ];
 
 impl Settings {
-    /// Reads the arguments of all balancers.
+    /// Reads the arguments that all balancers have.
     pub(super) fn read(args: &mut Args<'_>) -> Settings {
         let rule = Rule::read(args);
         let mut seconds = |name, default| {
@@ -230,29 +232,31 @@ impl Settings {
     }
 }
 
-/// Servers and connections.
+/// The servers and the connections of a load balancer.
 pub(super) struct Balancer<P> {
     settings: Settings,
     servers: Vec<Server<P>>,
     choice: Choice,
     flows: Flows,
-    /// By index of their ids.
+    /// The connections, by the index of the flow's id.
     connections: Vec<Connection>,
-    /// Packets of flows that there was no room for.
+    /// The number of packets of flows for which the table had no room.
     overflows: u64,
-    /// When there was none last.
+    /// The last time when the table had no room.
     full: Option<Timestamp>,
-    /// Per packet of the batch, whether it is an ICMP error, about the flow that was looked up.
+    /// For each packet of the batch, true if it is an ICMP error, and the flow that was looked up is the
+    /// flow that the error is about.
     errors: Vec<bool>,
-    /// What other workers see of the connections, if they have packets of them.
+    /// The connections as other workers see them; `None` if other workers get no packets of them.
     board: Option<Board>,
-    /// Packets of connections that belong to others.
+    /// The servers of packets whose connections belong to other workers.
     elsewhere: Elsewhere,
-    /// Connections that were idle here, but not elsewhere.
+    /// Connections that were idle at this worker, but not at others.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
 
-/// TCP's flags, where a transport header is marked that has them. Fragments, which have no ports, may have data there.
+/// Returns the TCP flags of a packet; 0 if the packet is not TCP or has no transport header annotation.
+/// Also 0 for a flow without ports: a fragment may have data at the place of the flags.
 #[inline]
 pub(super) fn tcp_flags(packet: &Packet, flow: &FiveTuple) -> u8 {
     let flags = || packet.header(Base::Transport)?.get(13).copied();
@@ -260,7 +264,7 @@ pub(super) fn tcp_flags(packet: &Packet, flow: &FiveTuple) -> u8 {
     if flow.protocol() == ip_protocol::TCP && has_ports { flags().unwrap_or(0) } else { 0 }
 }
 
-/// Whether a TCP segment has data: what the link has added behind the IP packet is none.
+/// True if a TCP segment has data. Padding of the link after the end of the IP packet does not count.
 #[cold]
 fn has_payload(packet: &Packet) -> bool {
     let start = || {
@@ -278,10 +282,11 @@ fn has_payload(packet: &Packet) -> bool {
 }
 
 impl<P: Place> Balancer<P> {
-    /// With servers at these places.
+    /// Returns a balancer with servers at these places.
     ///
     /// # Errors
-    /// What is wrong.
+    /// If there are no servers, too many, or a server twice, if NSERVER is too large, or if CAPACITY cannot
+    /// be allocated.
     fn new(settings: Settings, places: Vec<P>, board: Option<Board>) -> Result<Balancer<P>, String> {
         if places.is_empty() {
             return Err("no server given".into());
@@ -317,7 +322,7 @@ impl<P: Place> Balancer<P> {
         Ok(balancer)
     }
 
-    /// Finds out who can be chosen.
+    /// Updates the set of servers that can be chosen.
     fn choose_anew(&mut self) {
         let active = self.servers.iter().enumerate().filter(|(_, server)| server.is_active);
         let names: Vec<_> =
@@ -325,12 +330,12 @@ impl<P: Place> Balancer<P> {
         self.choice.set_active(&names);
     }
 
-    /// The places of all servers, of which those that are not active may become so.
+    /// Returns the places of all servers, including servers that are not active now but may become active.
     pub(super) fn places(&self) -> impl Iterator<Item = &P> {
         self.servers.iter().map(|server| &server.place)
     }
 
-    /// The place of a server.
+    /// Returns the place of a server.
     #[inline]
     pub(super) fn place(&self, server: u16) -> Option<&P> {
         self.servers.get(usize::from(server)).map(|server| &server.place)
@@ -351,7 +356,7 @@ impl<P: Place> Balancer<P> {
         choice.pick(key, aggregate, load, is_remembered, now)
     }
 
-    /// Finds the flows of all packets of a batch: those that they are of, or that they are about, if they are ICMP errors.
+    /// Finds the flows of all packets of a batch; for an ICMP error, the flow that the error is about.
     #[inline]
     pub(super) fn look_up(
         &mut self,
@@ -368,25 +373,26 @@ impl<P: Place> Balancer<P> {
         });
     }
 
-    /// Whether the packet at a place of the batch is an ICMP error about its flow.
+    /// True if the packet at an index of the batch is an ICMP error about its flow.
     #[inline]
     pub(super) fn is_error(&self, place: usize) -> bool {
         self.errors.get(place).is_some_and(|&is_error| is_error)
     }
 
-    /// Whether the packet at a place of the batch has a flow.
+    /// True if the packet at an index of the batch has a flow.
     #[inline]
     pub(super) fn has_flow(&self, place: usize) -> bool {
         self.flows.known(place).is_some()
     }
 
-    /// The server of the packet at a place of the batch that was looked up; `None` if there is none for it.
+    /// Returns the server of the packet at an index of the batch that was looked up; `None` if no server is
+    /// active for it.
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
         let server = match self.is_error(place) {
             _ if let Some(server) = self.elsewhere.server(place) => server,
-            // It opens nothing, and says nothing of how long its flow lasts.
+            // An ICMP error does not open a connection and does not extend its time-out.
             true => match self.current(&known) {
                 Some((_, connection)) => connection.server,
                 None => self.pick(&known.key, packet, false, now)?,
@@ -405,17 +411,17 @@ impl<P: Place> Balancer<P> {
         Some(server)
     }
 
-    /// The connection that is there.
+    /// Returns the connection of a flow, if the table has it.
     #[inline]
     fn current(&self, known: &Known) -> Option<(FlowId, Connection)> {
         let table = &self.flows.table;
-        // What came before in the same batch may have opened it.
+        // An earlier packet of the same batch may have opened the connection.
         let id =
             known.id.filter(|&id| table.is_current(id)).or_else(|| table.lookup(&known.key, known.hash))?;
         Some((id, *self.connections.get(id.index() as usize)?))
     }
 
-    /// The server of a connection that is there, which a packet belongs to.
+    /// Returns the server of the existing connection to which a packet belongs.
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
@@ -436,8 +442,8 @@ impl<P: Place> Balancer<P> {
         Some(connection.server)
     }
 
-    /// Notes that a server has closed a connection, if the connection is that server's, by flags of which one is FIN
-    /// or RST.
+    /// Notes that a server has closed a connection, if the connection belongs to that server. `seen` are
+    /// TCP flags with FIN or RST.
     #[cold]
     pub(super) fn close(&mut self, key: &FiveTupleKey, server: &P, seen: u8, at: Timestamp) {
         let hash = self.flows.hash(key);
@@ -456,7 +462,8 @@ impl<P: Place> Balancer<P> {
         self.flows.table.touch(id, self.seen(phase, at));
     }
 
-    /// True if a connection has had no packets for so long that it is to be forgotten. `None` if it is gone.
+    /// True if a connection has been idle for the time-out, so that it must be removed. `None` if the table
+    /// no longer has it.
     #[inline]
     fn is_late(
         &self,
@@ -469,14 +476,15 @@ impl<P: Place> Balancer<P> {
         Some(is_idle && !self.is_seen_elsewhere(key, connection, now))
     }
 
-    /// True if other workers have had packets of a connection that has had none here for long.
+    /// True if other workers have had packets of an open connection within the time-out.
     #[cold]
     fn is_seen_elsewhere(&self, key: &FiveTupleKey, connection: Connection, now: Timestamp) -> bool {
         let seen = self.board.as_ref().and_then(|board| board.last_seen(key));
         connection.phase == Phase::Open && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
-    /// The time that is noted for a connection that has had a packet now: one that is not open is forgotten sooner.
+    /// Returns the time to note for a connection that has had a packet now. The time is in the past for a
+    /// connection that is not open, so that it expires sooner.
     #[inline]
     fn seen(&self, phase: Phase, now: Timestamp) -> Timestamp {
         let Settings { timeout, half_closed, done, .. } = self.settings;
@@ -487,7 +495,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Chooses the server of a new connection, and remembers it.
+    /// Chooses the server of a new connection, and adds the connection to the table.
     fn open(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         if self.choice.len() == 0 {
             return None;
@@ -503,7 +511,8 @@ impl<P: Place> Balancer<P> {
             self.overflows += 1;
             self.full = Some(now);
         }
-        // While there was no room, flows were not remembered, and one of these may be what seems to be new now.
+        // While the table was full, flows were not remembered, and what seems to be a new flow may be one
+        // of them.
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
         if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
@@ -515,11 +524,11 @@ impl<P: Place> Balancer<P> {
         Some(server)
     }
 
-    /// Notes what the table has an entry for.
+    /// Stores the connection for a new entry of the table.
     fn remember(&mut self, connection: Connection, id: FlowId) {
         let place = id.index() as usize;
         if self.connections.len() <= place {
-            // There is room for as many as the table has.
+            // Does not allocate: the capacity of `connections` is the table's capacity.
             self.connections.resize(place + 1, NO_CONNECTION);
         }
         self.connections[place] = connection;
@@ -528,7 +537,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     fn end(&mut self, id: FlowId) {
         let key = self.flows.table.remove(id);
         if let (Some(board), Some(key)) = (&mut self.board, key) {
@@ -537,14 +546,14 @@ impl<P: Place> Balancer<P> {
         forget(&mut self.connections, &mut self.servers, id);
     }
 
-    /// Forgets connections that are idle, as many as are examined in passing.
+    /// Removes idle connections, among at most `at_most` connections that it examines.
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
         let Settings { half_closed, done, .. } = self.settings;
         self.expire_paced(now, half_closed.min(done), at_most);
     }
 
-    /// Forgets connections that are idle, in turns that begin as often as a time-out of `pace` needs it.
+    /// Removes idle connections, in passes over the table that begin often enough for a time-out of `pace`.
     fn expire_paced(&mut self, now: Timestamp, pace: Timestamp, at_most: usize) {
         let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
         flows.table.expire_paced(now, settings.timeout, pace, at_most, |id, key| {
@@ -560,14 +569,14 @@ impl<P: Place> Balancer<P> {
             forget(connections, servers, id);
         });
         while let Some((key, seen, connection)) = self.revived.pop() {
-            // There is room: it has just gone.
+            // There is room, because the same connection has just been removed.
             if let Ok(inserted) = self.flows.table.insert(&key, self.flows.hash(&key), seen) {
                 self.remember(Connection { id: Some(inserted.id()), ..connection }, inserted.id());
             }
         }
     }
 
-    /// Forgets all connections for which that holds.
+    /// Removes all connections for which `is_gone` holds.
     fn forget_where(&mut self, is_gone: impl Fn(&Connection) -> bool) {
         for place in 0..self.connections.len() {
             let connection = self.connections[place];
@@ -577,9 +586,9 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// The values of handlers.
+    /// Returns the value of a handler.
     fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
-        // The others do not tell how many connections there are.
+        // The other values do not depend on the number of connections.
         if matches!(name, "load_conn" | "connections" | "servers") {
             self.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
         }
@@ -601,7 +610,6 @@ impl<P: Place> Balancer<P> {
                 for Server { place, is_active, load } in &self.servers {
                     let state = if *is_active { "active" } else { "inactive" };
                     let Load { connections, packets, bytes, .. } = load;
-                    // Writing to a string cannot fail.
                     let _ = writeln!(text, "{place} {state} {connections} {packets} {bytes}");
                 }
                 text
@@ -609,7 +617,8 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// What somebody has said of the load of a server, by its number, or of all.
+    /// Returns the load that was written for a server, by its number, or the loads of all servers if no
+    /// number is given.
     fn told(&self, number: &str) -> String {
         let number = number.trim();
         if number.is_empty() {
@@ -620,10 +629,10 @@ impl<P: Place> Balancer<P> {
         server.map_or("unknown".into(), |server| server.load.told.to_string())
     }
 
-    /// Notes the loads of servers: `NUMBER:LOAD`, separated by commas.
+    /// Sets the loads of servers: `NUMBER:LOAD`, separated by commas.
     ///
     /// # Errors
-    /// What is wrong; nothing was noted then.
+    /// If the text cannot be parsed or a server does not exist. No load is changed then.
     fn tell(&mut self, text: &str) -> Result<(), String> {
         let told = text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(|text| {
             let (number, load) = text.split_once(':').ok_or("expected NUMBER:LOAD")?;
@@ -639,7 +648,7 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// Takes a server in, or out.
+    /// Makes a server active or inactive; `fail_server` also removes its connections.
     ///
     /// # Errors
     /// If there is no such server.
@@ -658,7 +667,7 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// What another balancer goes on with.
+    /// Returns the state with which another balancer continues.
     fn take_state(&mut self) -> Box<dyn Any + Send> {
         let mut kept = Vec::new();
         for connection in &self.connections {
@@ -666,7 +675,7 @@ impl<P: Place> Balancer<P> {
             let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
                 continue;
             };
-            // What others have seen is on a board that the next one has not.
+            // The next balancer does not have this board, so its times are merged into the connections.
             let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
             let elsewhere = board.and_then(|board| board.last_seen(key));
             kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));
@@ -680,15 +689,15 @@ impl<P: Place> Balancer<P> {
         })
     }
 
-    /// Goes on with what another one had. Connections to servers that are gone are forgotten, and so are those that there
-    /// is no room for.
+    /// Continues with the state of another balancer. Connections to servers that no longer exist are
+    /// dropped, and so are connections for which there is no room.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the state is not from a balancer of this kind.
     fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
         (self.overflows, self.full) = (kept.overflows, kept.full);
-        // A number of active servers that was changed says anew which ones are.
+        // If NSERVER has changed, the new NSERVER decides which servers are active.
         let stays = kept.active == self.settings.active;
         let mut numbers = Vec::with_capacity(kept.servers.len());
         for Server { place, is_active, load } in kept.servers {
@@ -717,7 +726,8 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// What a balancer declares beside its cases: flows are told apart by `key`.
+    /// Adds to an element's effects what all balancers declare. `key` are the fields that distinguish
+    /// flows.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
         let effects = Effects { state: vec![state], is_spread: true, ..effects };
@@ -728,7 +738,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// What of a packet its server depends on, beside its flow.
+    /// Returns the fields other than the flow's key from which the server of a packet may depend.
     pub(super) fn reads(&self) -> Vec<Field> {
         let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
         let aggregate = self.settings.rule.mode.reads_aggregate();
@@ -738,17 +748,17 @@ impl<P: Place> Balancer<P> {
     }
 }
 
-/// What a balancer hands on.
+/// The state that a balancer passes to its successor.
 struct Kept<P> {
     servers: Vec<Server<P>>,
-    /// As [`Settings::active`].
+    /// The value of [`Settings::active`].
     active: usize,
     connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
     overflows: u64,
     full: Option<Timestamp>,
 }
 
-/// What a board says of a connection.
+/// Returns the value that a board shows for a connection.
 fn shown(server: u16, phase: Phase) -> u64 {
     u64::from(server) | if phase == Phase::Open { 0 } else { CLOSING }
 }
@@ -762,7 +772,7 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
     }
 }
 
-/// Reads the places of servers.
+/// Reads the places of servers from DST.
 pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
     let mut servers = Vec::new();
     args.each_of("DST", |args, text| match read_value("DST", text, &args.place()) {

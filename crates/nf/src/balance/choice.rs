@@ -1,4 +1,4 @@
-//! How load balancers choose among servers.
+//! The rules by which load balancers choose among servers.
 
 use element::Timestamp;
 use element::args::Args;
@@ -8,22 +8,22 @@ use wire::FiveTuple;
 
 use super::maglev::{self, Maglev, flow_hash};
 
-/// How a server is chosen for a new flow.
+/// The rule by which a server is chosen for a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// One behind the other.
+    /// Each server in turn.
     InTurn,
-    /// The same, the more often the less load a server has had lately.
+    /// Each server in turn, more often if it has had less load lately.
     Weighted,
-    /// The one with the least load.
+    /// The server with the least load.
     Least,
-    /// Of two that the flow's hash says, the one with less load.
+    /// The server with less load, of two that the flow's hash selects.
     OfTwo,
-    /// By a hash; consistent or not.
+    /// A server by a hash, consistent or not.
     Hash { of: Hashed, consistent: bool },
 }
 
-/// What a hash is of.
+/// The input of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hashed {
     Flow,
@@ -36,7 +36,7 @@ impl Mode {
     fn parse(text: &str) -> Option<Mode> {
         let hash = |of, consistent| Mode::Hash { of, consistent };
         Some(match text {
-            // Weights are equal as long as nobody changes them.
+            // Weights are equal, because no handler changes them.
             "rr" | "wrr" => Mode::InTurn,
             "awrr" => Mode::Weighted,
             "least" => Mode::Least,
@@ -50,24 +50,24 @@ impl Mode {
         })
     }
 
-    /// Whether the choice depends on what was chosen before, or on what has come.
+    /// True if the choice depends on earlier choices or on load.
     pub(super) fn counts(self) -> bool {
         !matches!(self, Mode::Hash { .. })
     }
 
-    /// Whether it is of the aggregate annotation.
+    /// True if the choice depends on the aggregate annotation.
     pub(super) fn reads_aggregate(self) -> bool {
         matches!(self, Mode::Hash { of: Hashed::Aggregate, .. })
     }
 }
 
-/// What load is.
+/// The unit in which load is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric {
     Connections,
     Packets,
     Bytes,
-    /// What somebody has said by the handler `load`.
+    /// The load that was written to the handler `load`.
     Told,
 }
 
@@ -83,7 +83,7 @@ impl Metric {
     }
 }
 
-/// What was sent to a server, and what it says of itself.
+/// The load of a server: what was sent to it, and in `told` what was written to the handler `load`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) connections: u64,
@@ -103,19 +103,20 @@ impl Load {
     }
 }
 
-/// What does not change while it runs.
+/// The settings of the choice, constant while the element runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) mode: Mode,
     metric: Metric,
-    /// Places of the consistent table.
+    /// The number of places in the consistent hashing table.
     pub(super) places: usize,
-    /// How often weights are found anew, and how little they depend on the load: 0 for in full, 1 for not at all.
+    /// The time between two computations of weights; and in `alpha`, how little they depend on the load: 0
+    /// for fully, 1 for not at all.
     interval: Timestamp,
     alpha: f64,
 }
 
-/// Arguments about the choice.
+/// The arguments about the choice.
 pub(super) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("LB_MODE", "mode", "rr"),
     ArgInfo::keyword("LST_MODE", "metric", "conn"),
@@ -144,25 +145,25 @@ impl Rule {
         if !(0.0..=1.0).contains(&alpha) {
             args.error("AWRR_ALPHA: must be between 0 and 1");
         }
-        // Loads are always counted.
+        // FORCE_TRACK_LOAD has no effect, because loads are always counted.
         let _ = args.or("FORCE_TRACK_LOAD", false);
         Rule { mode, metric, places, interval, alpha }
     }
 }
 
-/// Weights of servers, from 2 to 30.
+/// The smallest and the largest weight of a server.
 const WEIGHTS: (f64, f64) = (2.0, 30.0);
 
-/// Who can be chosen, and whose turn it is.
+/// The servers that can be chosen, and the state of the rule.
 pub(super) struct Choice {
     pub(super) rule: Rule,
-    /// Numbers of servers that new flows can go to, in order.
+    /// The numbers of servers to which new flows can go, in ascending order.
     active: Vec<u16>,
-    /// The least number of the one whose turn is next.
+    /// The least number of the server that is next in turn.
     next: u16,
-    /// By number: weights, and how far a server is behind what its weight says.
+    /// By server number: the weight, and the credit (in units of weight) that the server has accumulated.
     weights: Vec<(i64, i64)>,
-    /// When weights were found last.
+    /// The time of the last computation of weights.
     weighed: Option<Timestamp>,
     table: Maglev,
 }
@@ -173,12 +174,12 @@ impl Choice {
         Choice { rule, active, next: 0, weights, weighed: None, table: Maglev::default() }
     }
 
-    /// How many can be chosen.
+    /// Returns the number of servers that can be chosen.
     pub(super) fn len(&self) -> usize {
         self.active.len()
     }
 
-    /// Says who can be chosen, by number, and names.
+    /// Sets the servers that can be chosen, by number and name.
     pub(super) fn set_active(&mut self, active: &[(u16, String)]) {
         self.active = active.iter().map(|&(number, _)| number).collect();
         let most = active.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
@@ -192,8 +193,8 @@ impl Choice {
         }
     }
 
-    /// Chooses a server for a new flow. Flows that nobody remembers the choice for, and others that may be such, get one
-    /// that the flow says alone.
+    /// Chooses a server for a new flow. If the choice is not remembered (`is_remembered` is false), a rule
+    /// that counts is replaced by a hash of the flow, so that all packets of the flow get the same server.
     pub(super) fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -227,7 +228,7 @@ impl Choice {
                 let hash = flow_hash(key);
                 let n = self.active.len();
                 let first = place(hash, n);
-                // One of the others.
+                // Selects one of the other servers.
                 let second = (first + 1 + place(spread(hash), n.saturating_sub(1))) % n.max(1);
                 let both = [first, second].map(|place| self.active.get(place).copied());
                 both.into_iter().flatten().min_by_key(|&number| amount(number))
@@ -236,7 +237,7 @@ impl Choice {
                 let hash = match of {
                     Hashed::Flow => flow_hash(key),
                     Hashed::Addresses => flow_hash(&without_ports(key)),
-                    // Neighbouring numbers shall get places far from each other.
+                    // Spreads neighbouring numbers over the whole table.
                     Hashed::Aggregate => spread(aggregate()),
                 };
                 match consistent {
@@ -247,7 +248,7 @@ impl Choice {
         }
     }
 
-    /// Finds weights anew: ten for the average load, more for less.
+    /// Computes the weights: 10 for the average load, more for less load.
     fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
         let Choice { active, weights, rule, .. } = self;
         let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();
@@ -262,7 +263,7 @@ impl Choice {
         }
     }
 
-    /// The server that is furthest behind what its weight says.
+    /// Returns the server with the most credit, by smooth weighted round-robin.
     fn whose_turn(&mut self) -> Option<u16> {
         let Choice { active, weights, .. } = self;
         let mut total = 0;
@@ -271,19 +272,19 @@ impl Choice {
             *behind += *weight;
             total += *weight;
         }
-        // The first of equals.
+        // Of servers with equal credit, the first is chosen.
         let server = active.iter().copied().rev().max_by_key(|&number| weights[usize::from(number)].1)?;
         weights[usize::from(server)].1 -= total;
         Some(server)
     }
 }
 
-/// A place among so many.
+/// Maps a hash to an index below `n`.
 fn place(hash: u32, n: usize) -> usize {
     ((u64::from(hash) * n as u64) >> 32) as usize
 }
 
-/// Another hash, of which all bits depend on those of the first.
+/// Mixes a hash, so that its high bits depend on all bits of the input.
 fn spread(hash: u32) -> u32 {
     hash.wrapping_mul(0x9e37_79b1)
 }
@@ -315,7 +316,7 @@ mod tests {
         choice
     }
 
-    /// How often each of three servers is chosen for so many flows.
+    /// Chooses servers for a number of flows, and returns the count of flows of each of three servers.
     fn shares(choice: &mut Choice, loads: [u64; 3], flows: u16, at: i64) -> [u32; 3] {
         let mut shares = [0; 3];
         for n in 0..flows {
@@ -330,7 +331,8 @@ mod tests {
     fn weights_follow_the_load() {
         let mut choice = choice(Mode::Weighted, Metric::Bytes, 3);
         assert_eq!(shares(&mut choice, [0; 3], 90, 0), [30; 3]);
-        // Ten times the average divided by the own load, that is 20, 10 and 6; but only when it is time.
+        // Weights are ten times the average load divided by the server's load: 20, 10 and 6. They change
+        // only when AWRR_TIME has passed.
         assert_eq!(shares(&mut choice, [50, 100, 200], 90, 99_999_999), [30; 3]);
         assert_eq!(shares(&mut choice, [75, 150, 225], 72, 100_000_000), [40, 20, 12]);
     }
@@ -339,7 +341,8 @@ mod tests {
     fn of_two_the_one_with_less_load() {
         let mut choice = choice(Mode::OfTwo, Metric::Bytes, 3);
         let [a, b, c] = shares(&mut choice, [1, 2, 3], 3000, 0);
-        // The one with the most is never chosen, the one with the least by two of three pairs.
+        // The server with the most load is never chosen, and the server with the least load is in two of
+        // the three pairs.
         assert!(c == 0 && (1800..2200).contains(&a) && a + b == 3000, "{a} {b}");
         let mut alone = self::choice(Mode::OfTwo, Metric::Bytes, 1);
         assert_eq!(shares(&mut alone, [9, 0, 0], 5, 0), [5, 0, 0]);

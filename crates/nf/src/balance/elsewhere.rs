@@ -1,5 +1,5 @@
-//! Packets of connections that belong to other workers, where packets of one connection are spread: they go to the server
-//! that the other worker has chosen.
+//! The handling of packets whose connection belongs to another worker, where the packets of one connection
+//! reach several workers: they go to the server that the other worker has chosen.
 
 use element::five_tuple::five_tuple;
 use element::{Batch, Cx, DropReason, Packet};
@@ -9,33 +9,34 @@ use wire::tcp::flags;
 use super::balancer::tcp_flags;
 use crate::boards::{self, WINDOW};
 
-/// A board of connections: the server's number, and [`CLOSING`] where the connection is not open.
+/// A board of connections: the server's number, and [`CLOSING`] if the connection is not open.
 pub(super) type Board = boards::Board<FiveTupleKey, u64>;
 
-/// Marks a connection that is closed in one direction or both: its worker counts how long it stays.
+/// The flag of a connection that is closed in one direction or both. Its own worker counts the time until
+/// it expires.
 pub(super) const CLOSING: u64 = 1 << 16;
 
-/// What becomes of a packet.
+/// The destination of a packet.
 #[derive(Clone, Copy)]
 enum Way {
-    /// Its connection belongs to this worker.
+    /// Handled here: the connection belongs to this worker.
     Own,
-    /// To that server.
+    /// The server that the connection's worker has chosen.
     Server(u16),
-    /// To the worker that its connection belongs to.
+    /// The worker to which the connection belongs.
     Home,
 }
 
-/// Takes care of them.
+/// The destinations of a batch's packets whose connections belong to other workers.
 #[derive(Default)]
 pub(super) struct Elsewhere {
     ways: Vec<Way>,
-    /// Of what is left of the batch: servers of packets whose connections belong to other workers.
+    /// For each packet that remains in the batch, the server if the connection belongs to another worker.
     servers: Vec<Option<u16>>,
 }
 
 impl Elsewhere {
-    /// Looks at the packets of a batch, and sends home those that it cannot be known of here where they go.
+    /// Looks up the packets of a batch, and sends packets home whose server cannot be known at this worker.
     pub(super) fn handle(&mut self, cx: &mut Cx<'_>, board: &Board, input: usize, batch: &mut Batch) {
         let Elsewhere { ways, servers } = self;
         ways.clear();
@@ -73,13 +74,13 @@ impl Elsewhere {
                 });
                 Ok(())
             },
-            // No more packets than came in one batch, so they fit into one.
+            // These are at most the packets of one batch, so they fit into one batch.
             |packet, ()| _ = home.push(packet).map_err(|packet| cx.drop(packet, DropReason::NoBuffer)),
         );
         cx.send_home(input, home);
     }
 
-    /// The server of the packet at a place of the batch, if another worker has chosen it.
+    /// Returns the server of the packet at an index of the batch, if another worker has chosen it.
     #[inline]
     pub(super) fn server(&self, place: usize) -> Option<u16> {
         self.servers.get(place).copied().flatten()

@@ -1,67 +1,77 @@
 //! # FlowIPLoadBalancer
 //! Balances flows over servers by writing a server's address into their packets.
 //!
-//! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those
-//! that follow go to the same one, until nothing was seen of the flow for TIMEOUT, for FIN_TIMEOUT behind a TCP
-//! segment with FIN, which closes one direction only, or for DONE_TIMEOUT behind one with RST. The connection counts
-//! for its server as long as it is remembered. The destination address and the destination annotation become the
-//! server's, and all checksums are updated.
+//! A flow is all packets with the same IPv4 addresses, protocol and ports. The first packet of a flow
+//! chooses a server; later packets go to the same server, until the flow has been idle for TIMEOUT, for
+//! FIN_TIMEOUT after a TCP segment with FIN, which closes one direction only, or for DONE_TIMEOUT after a
+//! segment with RST. The connection counts for its server as long as it is remembered. The destination
+//! address and the destination annotation are set to the server's address, and all checksums are updated.
 //!
-//! FlowIPLoadBalancerReverse does the opposite for answers, and tells the balancer when servers close connections:
-//! those that both sides have closed are remembered for DONE_TIMEOUT. Without it, what servers send is not known.
+//! FlowIPLoadBalancerReverse rewrites answers in the opposite direction, and notifies the balancer when
+//! servers close connections: connections that both sides have closed are remembered for DONE_TIMEOUT.
+//! Without it, the balancer does not know what servers send.
 //!
-//! An ICMP error goes to the server of the flow that it is about: the packet that it quotes has come from the address that
-//! the error goes to. There, too, the server's address is put in. An error about a flow that is not remembered goes where
-//! a hash of the flow says; errors neither open flows nor keep them.
+//! An ICMP error goes to the server of the flow that it is about: the source of the packet that it quotes
+//! is the destination of the error. The server's address is written into the quoted packet, too. For an
+//! error about a flow that is not remembered, a hash of the flow chooses the server; errors neither open
+//! flows nor extend their time-outs.
 //!
-//! New flows go to servers that are active. A server that is taken out keeps its flows; one that has failed loses them,
-//! and the flows choose anew with their next packets. Other flows stay where they are in any case. When CAPACITY flows
-//! are there, further ones are not remembered: a hash then chooses the server of each packet, and that of all new flows until
-//! there was room for TIMEOUT, so that a flow that began without being remembered stays where it is. Arguments that are
-//! changed while it runs leave active what is so and inactive what is not, unless NSERVER has changed.
+//! New flows go to active servers. A server that is removed keeps its flows; a server that has failed loses
+//! them, and the flows choose another server with their next packets. Other flows keep their servers in any
+//! case. When the table holds CAPACITY flows, further flows are not remembered: a hash then chooses the
+//! server of each of their packets. The hash also chooses for all new flows until the table has had room
+//! for TIMEOUT, so that a flow that began without being remembered keeps its server. Changing arguments at
+//! run time leaves servers active or inactive as they are, unless NSERVER has changed.
 //!
-//! All packets are balanced: those for other addresses than VIP have to go another way before. The network header
-//! annotation must be set, and the transport header annotation for ports to count; packets without the first or an IPv4
-//! header there are dropped, and so are those of new flows while no server is active. Fragments
-//! count as a flow of their addresses and protocol, without ports: those of a datagram go to one server, but not always to the
-//! one of the flow that they are of. Put IPReassembler in front where they have to.
+//! All packets are balanced: packets for other addresses than VIP must take another path upstream. The
+//! network header annotation must be set; the transport header annotation must be set for ports to count.
+//! Packets without a network header annotation, or without an IPv4 header there, are dropped, and so are
+//! packets of new flows while no server is active. Fragments count as a flow of their addresses and
+//! protocol, without ports: the fragments of a datagram go to one server, but not always to the server of
+//! the datagram's flow. If they must, put IPReassembler upstream.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancer(VIP ADDRESS, DST ADDRESS, ... [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DST`: the address of a server, as often as there are servers.
+//! - `DST`: the address of a server; one DST for each server.
 //! - `VIP`: the address that clients use.
-//! - `LB_MODE`: how a server is chosen: `rr` or `wrr` (in turn), `awrr` (in turn, the more often the less load), `least` (the
-//!   least load), `pow2` (of two that a hash says, the one with less load), `hash` or `hash_crc` (of the flow), `hash_ip` (of
-//!   the addresses), `hash_agg` (of the aggregate annotation), `maglev` and `cst_hash_agg` (of the flow and of the annotation
-//!   by consistent hashing, so that few flows would change their server when one comes or goes, and several balancers agree).
-//! - `LST_MODE`: what load is: `conn` (flows), `packets` or `bytes` (all that a server got so far), or `cpu` (what was written to
-//!   the handler `load`).
-//! - `AWRR_TIME`: milliseconds between two times that weights are found for `awrr`: from 2 to 30, ten for the average load.
-//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for in full, 1 for not at all.
+//! - `LB_MODE`: the rule by which a server is chosen: `rr` or `wrr` (in turn), `awrr` (in turn, more often
+//!   with less load), `least` (the least load), `pow2` (less load, of two that a hash selects), `hash` or
+//!   `hash_crc` (a hash of the flow), `hash_ip` (of the addresses), `hash_agg` (of the aggregate
+//!   annotation), `maglev` and `cst_hash_agg` (consistent hashing of the flow and of the annotation: few
+//!   flows change their server when a server is added or removed, and several balancers agree).
+//! - `LST_MODE`: the unit of load: `conn` (flows), `packets` or `bytes` (all that a server got so far), or
+//!   `cpu` (the load that was written to the handler `load`).
+//! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to
+//!   30; 10 is the weight of the average load.
+//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
 //! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
-//! - `NSERVER`: how many of the servers are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one; 100 times the number of servers or more.
+//! - `NSERVER`: the number of servers that are active at first; 0 for all.
+//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number; use at least 100
+//!   times the number of servers.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `FIN_TIMEOUT`: the same behind the FIN of one side, when the other one may still send.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were reset, or closed by both sides.
-//! - `CAPACITY`: how many flows are remembered, each in about 85 bytes from the time when it comes. Packets of further
-//!   flows are balanced, too, each for itself, and counted as `overflows`.
+//! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when one side has sent FIN and the other
+//!   may still send.
+//! - `DONE_TIMEOUT`: seconds after which an idle TCP connection is forgotten that was reset, or closed by
+//!   both sides.
+//! - `CAPACITY`: the number of flows that are remembered, about 85 bytes of memory each once they exist.
+//!   Packets of further flows are balanced one by one, and counted as `overflows`.
 //!
 //! ## Handlers
-//! - `nb_total_servers`: how many servers there are.
-//! - `nb_active_servers`: how many new flows can go to.
+//! - `nb_total_servers`: the number of servers.
+//! - `nb_active_servers`: the number of servers to which new flows can go.
 //! - `load_conn`: flows of each server.
 //! - `load_packets`: packets that each server got.
-//! - `load_bytes`: their bytes.
-//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
+//! - `load_bytes`: bytes that each server got.
+//! - `load`: loads that were written, of all servers, or of the server with a number; written as
+//!   `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
-//! - `overflows`: packets whose flow found no room.
+//! - `overflows`: packets of flows for which the table had no room.
 //! - `add_server`: makes a server active, by its address.
-//! - `remove_server`: lets no new flows go to a server.
-//! - `fail_server`: the same, and takes its flows away from it.
+//! - `remove_server`: makes a server inactive: it gets no new flows.
+//! - `fail_server`: makes a server inactive, and forgets its flows.
 //!
 //! ## Example
 //! ```click
@@ -120,7 +130,7 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let Some(vip) = vip else { return crate::editing::missing(args, "VIP") };
         let (id, worker, workers) = (args.id(), args.setup.worker, args.setup.workers);
-        // Whoever knows of the address has been told at the start.
+        // FlowIPLoadBalancerReverse reads the address at the start, so it cannot change later.
         if args.setup.service::<Front>(id).is_some_and(|front| front.vip != vip) {
             args.error("VIP: cannot change while it runs; load a new configuration");
             return Err(Invalid);
@@ -132,7 +142,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The service that a balancer publishes for those who have the answers.
+/// The service that a balancer publishes for elements that process the answers.
 pub(super) struct Front {
     /// The address that clients use.
     pub(super) vip: Ipv4Addr,
@@ -145,22 +155,22 @@ impl Place for Ipv4Addr {
     const EXPECTED: &'static str = "expected IP address";
 }
 
-/// Packets get the address of their server.
+/// A delivery that writes the address of the server into packets.
 struct ToAddress {
     worker: usize,
     notices: Arc<Notices>,
-    /// Empty but for a moment.
+    /// A buffer for notices; empty between calls.
     heard: Vec<Notice>,
 }
 
-/// Addresses, protocol and ports as the header annotations have them.
+/// Returns the five-tuple of a packet, read at its header annotations.
 #[inline]
 pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     if ip.version() != 4 {
         return None;
     }
-    // All fragments of a datagram go to one server, and only the first one has ports.
+    // All fragments of a datagram must go to one server, and only the first has ports.
     let has_ports = ip_protocol::has_ports(ip.protocol) && !ip.is_fragment();
     let ports = packet.header(Base::Transport).filter(|_| has_ports).and_then(|bytes| bytes.first_chunk());
     let (source, destination) = match ports {
@@ -170,14 +180,15 @@ pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     Some(FiveTuple::v4((ip.source_addr(), source), (ip.destination_addr(), destination), ip.protocol))
 }
 
-/// The ICMP message of a packet.
+/// Returns the ICMP message of a packet.
 fn message(packet: &Packet) -> Option<&[u8]> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let is_icmp = ip.version() == 4 && ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0;
     if is_icmp { packet.header(Base::Transport) } else { None }
 }
 
-/// The flow that an ICMP error is about, if the packet that it quotes has come from where it goes.
+/// Returns the flow that an ICMP error is about, if the source of the quoted packet is the destination of
+/// the error. The flow has the direction of the client's packets.
 #[inline]
 fn about(packet: &Packet) -> Option<FiveTuple> {
     let quotation = Quotation::read(message(packet)?)?;
@@ -191,7 +202,7 @@ fn about(packet: &Packet) -> Option<FiveTuple> {
         .then(|| FiveTuple::v4((to, destination), (from, source), quotation.protocol))
 }
 
-/// Gives the packet that an ICMP error quotes another source and destination.
+/// Changes the source and the destination of the packet that an ICMP error quotes.
 pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, u32)) {
     let Some(quotation) = message(packet).and_then(Quotation::read) else { return };
     let (source, destination) = change(&quotation);
@@ -200,7 +211,8 @@ pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, 
     }
 }
 
-/// What is declared of packets that are or may be ICMP errors, with these changes beside that of the quotation.
+/// Returns the case for packets that are or may be ICMP errors: these actions, and the change of the
+/// quotation.
 pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action]) -> Case {
     let message = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Transport)];
     let icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
@@ -212,7 +224,7 @@ pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action])
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
 }
 
-/// What [`marked`] looks at.
+/// Returns the fields that [`marked`] reads.
 fn key() -> Vec<Field> {
     vec![
         wire_field::IP_SRC,

@@ -1,13 +1,14 @@
 //! # FlowIPLoadBalancerReverse
-//! Gives answers of servers the address that clients know.
+//! Sets the source address of servers' answers to the address that clients know.
 //!
-//! The source address becomes the VIP of a FlowIPLoadBalancer, whatever it was, and so does the destination of the packet
-//! that an ICMP error quotes. All checksums are updated. The network header annotation must be set, and that of the
-//! transport header for its checksum; packets without the first are dropped.
+//! The source address is always set to the VIP of a FlowIPLoadBalancer, and so is the destination of the
+//! packet that an ICMP error quotes. All checksums are updated. The network header annotation must be set;
+//! for the checksum of the transport header, its annotation must be set, too. Packets without a network
+//! header annotation are dropped.
 //!
-//! The balancer is told of FIN and RST of TCP connections, as far as the transport header annotation is set, so that
-//! it remembers connections that are over no longer than its DONE_TIMEOUT. When more servers close connections than
-//! packets of clients come, it may not hear of some of them, and these stay longer.
+//! The balancer is notified of FIN and RST of TCP connections if the transport header annotation is set, so
+//! that it remembers connections that are over no longer than its DONE_TIMEOUT. When servers close more
+//! connections than clients send packets, notices can be lost, and these connections are remembered longer.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancerReverse(LB)`
@@ -68,7 +69,8 @@ impl Element for FlowIpLoadBalancerReverse {
         let error = requoted("an ICMP error", &[], std::slice::from_ref(&vip));
         let stored = stored(&[vip], |when| Case::new(when, Target::Output(0)));
         let mut cases = vec![needs(Header::Ipv4), error];
-        // The first one is that of TCP. Nobody else can tell the balancer of segments that close connections.
+        // The first case is for TCP. It is `shown`, because only this element can notify the balancer of
+        // segments that close connections.
         if let Some(tcp) = stored.first() {
             let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
             let ends = within(flags, ENDS.into(), 1, ENDS.into());

@@ -1,46 +1,49 @@
 //! # FlowL2LoadBalancer
 //! Balances flows over servers by writing a server's Ethernet address into their frames.
 //!
-//! Addresses and ports stay, so that servers that have the common address themselves answer clients directly (direct
-//! server return). A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network header
-//! annotation on or, without it, behind the link header. How servers are chosen and remembered is that of
-//! FlowIPLoadBalancer; that connections are closed is noticed where the transport header annotation is set. The address is
-//! written to the Ethernet header that the MAC header annotation marks, or that the packet starts with. ICMP errors get the
-//! server of the flow that they are about.
+//! IP addresses and ports are not changed, so that servers that have the common address themselves answer
+//! clients directly (direct server return). A flow is all packets with the same IPv4 or IPv6 addresses,
+//! protocol and ports. They are read at the network header annotation or, without it, after the link
+//! header. Servers are chosen and remembered as by FlowIPLoadBalancer; closed connections are noticed if
+//! the transport header annotation is set. The address is written to the Ethernet header that the MAC
+//! header annotation marks, or that the packet starts with. ICMP errors go to the server of the flow that
+//! they are about.
 //!
-//! Frames without IP pass as they are. Those of new flows are dropped while no server is active.
+//! Frames without IP pass unchanged. Frames of new flows are dropped while no server is active.
 //!
 //! ## Usage
 //! `FlowL2LoadBalancer(DST ADDRESS, ... [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `DST`: the Ethernet address of a server, as often as there are servers.
-//! - `LB_MODE`: how a server is chosen, see FlowIPLoadBalancer.
-//! - `LST_MODE`: what load is, see there.
-//! - `AWRR_TIME`: milliseconds between two times that weights are found.
-//! - `AWRR_ALPHA`: how little weights depend on the load.
+//! - `DST`: the Ethernet address of a server; one DST for each server.
+//! - `LB_MODE`: the rule by which a server is chosen, see FlowIPLoadBalancer.
+//! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
+//! - `AWRR_TIME`: milliseconds between two computations of the weights.
+//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
 //! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
-//! - `NSERVER`: how many of the servers are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
+//! - `NSERVER`: the number of servers that are active at first; 0 for all.
+//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
-//! - `CAPACITY`: how many flows are remembered, each in about 85 bytes from the time when it comes. Packets of further
-//!   flows are balanced, too, each for itself, and counted as `overflows`.
+//! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when the client has sent FIN and the
+//!   server may still send.
+//! - `DONE_TIMEOUT`: seconds after which an idle TCP connection is forgotten that was reset.
+//! - `CAPACITY`: the number of flows that are remembered, about 85 bytes of memory each once they exist.
+//!   Packets of further flows are balanced one by one, and counted as `overflows`.
 //!
 //! ## Handlers
-//! - `nb_total_servers`: how many servers there are.
-//! - `nb_active_servers`: how many new flows can go to.
+//! - `nb_total_servers`: the number of servers.
+//! - `nb_active_servers`: the number of servers to which new flows can go.
 //! - `load_conn`: flows of each server.
 //! - `load_packets`: packets that each server got.
-//! - `load_bytes`: their bytes.
-//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
+//! - `load_bytes`: bytes that each server got.
+//! - `load`: loads that were written, of all servers, or of the server with a number; written as
+//!   `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
-//! - `overflows`: packets whose flow found no room.
+//! - `overflows`: packets of flows for which the table had no room.
 //! - `add_server`: makes a server active, by its address.
-//! - `remove_server`: lets no new flows go to a server.
-//! - `fail_server`: the same, and takes its flows away from it.
+//! - `remove_server`: makes a server inactive: it gets no new flows.
+//! - `fail_server`: makes a server inactive, and forgets its flows.
 //!
 //! ## Example
 //! ```click
@@ -91,7 +94,7 @@ impl Place for MacAddr {
     const EXPECTED: &'static str = "expected Ethernet address";
 }
 
-/// Frames get the Ethernet address of their server.
+/// A delivery that writes the Ethernet address of the server into frames.
 struct ToFrame;
 
 impl Delivery for ToFrame {

@@ -1,45 +1,47 @@
 //! # FlowSwitch
 //! Balances flows over outputs.
 //!
-//! Packets are not changed. A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network
-//! header annotation on or, without it, behind the link header; all packets of a flow leave by the output that its first
-//! one has chosen. Fragments have no ports: those of a datagram leave by one output, but not always by that of the flow that
-//! they are of. How outputs are chosen and remembered is that of FlowIPLoadBalancer, with outputs for servers; that
-//! connections are closed is noticed where the transport header annotation is set. ICMP errors leave where the flow does
-//! that they are about.
+//! Packets are not changed. A flow is all packets with the same IPv4 or IPv6 addresses, protocol and ports.
+//! They are read at the network header annotation or, without it, after the link header. All packets of a
+//! flow leave by the output that the flow's first packet has chosen. Fragments have no ports: the fragments
+//! of a datagram leave by one output, but not always by the output of the datagram's flow. Outputs are
+//! chosen and remembered as servers are by FlowIPLoadBalancer; closed connections are noticed if the
+//! transport header annotation is set. An ICMP error leaves by the output of the flow that it is about.
 //!
-//! Packets without IP leave by output 0. Those of new flows are dropped while no output is active.
+//! Packets without IP leave by output 0. Packets of new flows are dropped while no output is active.
 //!
 //! ## Usage
 //! `FlowSwitch([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LB_MODE`: how an output is chosen, see FlowIPLoadBalancer.
-//! - `LST_MODE`: what load is, see there.
-//! - `AWRR_TIME`: milliseconds between two times that weights are found.
-//! - `AWRR_ALPHA`: how little weights depend on the load.
+//! - `LB_MODE`: the rule by which an output is chosen, see FlowIPLoadBalancer.
+//! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
+//! - `AWRR_TIME`: milliseconds between two computations of the weights.
+//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
 //! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
-//! - `NSERVER`: how many of the outputs are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
+//! - `NSERVER`: the number of outputs that are active at first; 0 for all.
+//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
-//! - `FIN_TIMEOUT`: the same behind the client's FIN, when the server may still send.
-//! - `DONE_TIMEOUT`: the same for TCP connections that were reset.
-//! - `CAPACITY`: how many flows are remembered, each in about 85 bytes from the time when it comes. Packets of further
-//!   flows are balanced, too, each for itself, and counted as `overflows`.
+//! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when the client has sent FIN and the
+//!   server may still send.
+//! - `DONE_TIMEOUT`: seconds after which an idle TCP connection is forgotten that was reset.
+//! - `CAPACITY`: the number of flows that are remembered, about 85 bytes of memory each once they exist.
+//!   Packets of further flows are balanced one by one, and counted as `overflows`.
 //!
 //! ## Handlers
-//! - `nb_total_servers`: how many outputs there are.
-//! - `nb_active_servers`: how many new flows can go to.
+//! - `nb_total_servers`: the number of outputs.
+//! - `nb_active_servers`: the number of outputs to which new flows can go.
 //! - `load_conn`: flows of each output.
 //! - `load_packets`: packets that left by each output.
-//! - `load_bytes`: their bytes.
-//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
+//! - `load_bytes`: bytes that left by each output.
+//! - `load`: loads that were written, of all outputs, or of the output with a number; written as
+//!   `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each output: number, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
-//! - `overflows`: packets whose flow found no room.
+//! - `overflows`: packets of flows for which the table had no room.
 //! - `add_server`: makes an output active, by its number.
-//! - `remove_server`: lets no new flows go to an output.
-//! - `fail_server`: the same, and takes its flows away from it.
+//! - `remove_server`: makes an output inactive: it gets no new flows.
+//! - `fail_server`: makes an output inactive, and forgets its flows.
 //!
 //! ## Example
 //! ```click
@@ -115,7 +117,7 @@ impl Place for Output {
     const EXPECTED: &'static str = "expected number of an output";
 }
 
-/// Packets leave by their output.
+/// A delivery that sends packets out by their output.
 struct Outputs(Sorter);
 
 impl Delivery for Outputs {

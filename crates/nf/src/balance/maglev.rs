@@ -1,31 +1,31 @@
-//! Consistent hashing with a table, as in Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer"
-//! (NSDI 2016), section 3.4.
+//! Consistent hashing with a table, as in Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
+//! Balancer" (NSDI 2016), section 3.4.
 //!
-//! Each server has a permutation of the table's places, which follows from its name alone. The servers take turns, and
-//! each takes the first place of its permutation that nobody has. So all have the same number of places, but for one; and
-//! when a server comes or goes, few places of the others change hands.
+//! Each server has a permutation of the table's places, which follows from its name alone. The servers take
+//! turns, and each takes the first free place of its permutation. So the servers' numbers of places differ
+//! by one at most; and when a server is added or removed, few places of the other servers change.
 
 use element::Args;
 use flow::{FiveTupleKey, KeyHasher};
 
-/// Places of a table unless something else is said: the smaller one of the paper's sizes.
+/// The default number of places in a table: the smaller of the paper's sizes.
 const PLACES: usize = 65_537;
 
-/// Most places that a table can have.
+/// The largest number of places in a table.
 const MOST_PLACES: usize = 1 << 24;
 
-/// Servers by place; without servers, no places.
+/// A table of servers by place; without servers, it has no places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Maglev {
     places: Vec<u16>,
 }
 
-/// Whether a number is prime: only then does a server's permutation reach every place.
+/// True if a number is prime; a server's permutation reaches every place only if the size is prime.
 fn is_prime(number: usize) -> bool {
     number > 1 && (2..).take_while(|d| d * d <= number).all(|d| !number.is_multiple_of(d))
 }
 
-/// Reads the argument that says how many places a table has: what is no prime number becomes the next one.
+/// Reads the number of places in a table, and rounds it up to a prime number.
 pub(crate) fn places(args: &mut Args<'_>) -> usize {
     let given = args.or("CST_BUCKETS", PLACES);
     if given == 0 || given > MOST_PLACES {
@@ -39,8 +39,8 @@ pub(crate) fn places(args: &mut Args<'_>) -> usize {
     places
 }
 
-/// The hash of a server's name under one of several seeds: FNV-1a, and the last step of SplitMix64 to spread it. It is
-/// the same on every machine, so that several balancers choose alike.
+/// Returns the hash of a server's name under one of several seeds: FNV-1a, followed by the last step of
+/// SplitMix64. The hash is the same on every machine, so that several balancers choose the same server.
 pub(crate) fn name_hash(name: &[u8], seed: u64) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let sum =
@@ -50,23 +50,24 @@ pub(crate) fn name_hash(name: &[u8], seed: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The hash by which a flow finds its place; the same on every machine.
+/// Returns the hash by which a flow finds its place. It is the same on every machine.
 pub(crate) fn flow_hash(key: &FiveTupleKey) -> u32 {
     KeyHasher::new(0x6d61_676c_6576).hash(key)
 }
 
 impl Maglev {
-    /// Fills so many places, a prime number, for servers with numbers and names. The order of servers does not matter as
-    /// long as it is always the same.
+    /// Fills a table of `places` places, a prime number, for servers with numbers and names. The order of
+    /// the servers does not matter.
     pub(crate) fn new(places: usize, servers: &[(u16, &[u8])]) -> Maglev {
         if servers.is_empty() || places == 0 {
             return Maglev::default();
         }
-        // By name, so that it does not matter in which order servers came.
+        // Sorts by name, so that the order of the servers does not matter.
         let mut servers = servers.to_vec();
         servers.sort_unstable_by_key(|&(_, name)| name);
         let size = places as u64;
-        // The next place that each would take, and the way from one to the next.
+        // For each server: its number, the next place that it would take, and the distance to the place
+        // after that.
         let mut turns: Vec<(u16, u64, u64)> = servers
             .iter()
             .map(|&(number, name)| {
@@ -92,14 +93,14 @@ impl Maglev {
         Maglev { places: table }
     }
 
-    /// The server for a hash.
+    /// Returns the server for a hash.
     #[inline]
     pub(crate) fn server(&self, hash: u32) -> Option<u16> {
         let place = (u64::from(hash) * self.places.len() as u64) >> 32;
         self.places.get(place as usize).copied()
     }
 
-    /// How many places each of so many servers has.
+    /// Returns the number of places of each server.
     pub(crate) fn shares(&self, servers: usize) -> Vec<usize> {
         let mut shares = vec![0; servers];
         for &server in &self.places {
@@ -132,7 +133,7 @@ mod tests {
         assert!(is_prime(PLACES) && is_prime(655_373) && !is_prime(65_536) && !is_prime(251 * 257));
     }
 
-    /// The paper's pseudocode, step by step, with whole permutations.
+    /// The pseudocode of the paper, step by step, with whole permutations.
     #[test]
     fn the_table_is_the_one_of_the_paper() {
         for (n, size) in [(1, 7), (3, 7), (5, 251), (20, 251), (9, 3), (3, 1), (3, 2)] {
@@ -177,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Nothing of a server that stays has to move when another one goes; with a hundred times more places than servers,
-    /// two of a hundred move at most.
+    /// Test of the removal of a server: no place of the other servers has to change; with a hundred times
+    /// more places than servers, at most two in a hundred do.
     #[test]
     fn few_places_change_hands_when_a_server_goes() {
         for n in [10, 50, 200] {

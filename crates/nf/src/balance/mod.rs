@@ -1,4 +1,4 @@
-//! Choosing servers for flows.
+//! Elements that choose servers for flows.
 
 mod balancer;
 mod choice;

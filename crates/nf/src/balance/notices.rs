@@ -1,8 +1,8 @@
 //! Notices about connections that servers close, from a FlowIPLoadBalancerReverse to its FlowIPLoadBalancer.
 //!
-//! A balancer has the packets of clients only. Answers may come at another worker than the one that has the
-//! connection, so there is a box of notices for each worker, with a lock that is taken once per batch, and only where
-//! a server closes a connection.
+//! A balancer gets packets of clients only. Answers may reach another worker than the worker that has the
+//! connection, so there is a box of notices for each worker. The lock of a box is taken once per batch, and
+//! only when a server closes a connection.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +16,14 @@ use wire::{FiveTuple, tcp};
 use super::balancer::tcp_flags;
 use super::flow_ip_load_balancer::marked;
 
-/// The most notices that wait in one box. Further ones are lost: then a connection stays until its longer time-out.
+/// The largest number of notices in one box. Further notices are lost: their connections stay until their
+/// longer time-out.
 const CAPACITY: usize = 1024;
 
-/// A segment by which a server closes a connection.
+/// A notice of a segment by which a server closes a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notice {
-    /// The connection as the client's packets have it.
+    /// The flow of the connection, in the direction of the client's packets.
     pub(super) key: FiveTupleKey,
     pub(super) server: Ipv4Addr,
     pub(super) flags: u8,
@@ -34,7 +35,7 @@ struct Inbox {
     waiting: Mutex<Vec<Notice>>,
 }
 
-/// An empty list with room for what waits in one box.
+/// Returns an empty list with room for all notices of one box.
 pub(super) fn list() -> Vec<Notice> {
     Vec::with_capacity(CAPACITY)
 }
@@ -43,13 +44,13 @@ pub(super) fn list() -> Vec<Notice> {
 pub(super) struct Notices(Vec<Inbox>);
 
 impl Notices {
-    /// Boxes for so many workers.
+    /// Returns boxes for a number of workers.
     pub(super) fn new(workers: usize) -> Notices {
         let inbox = || Inbox { is_filled: AtomicBool::new(false), waiting: Mutex::new(list()) };
         Notices((0..workers.max(1)).map(|_| inbox()).collect())
     }
 
-    /// Takes what there is for a worker, in exchange for an empty [`list`].
+    /// Takes the notices for a worker, in exchange for an empty [`list`].
     #[inline]
     pub(super) fn take(&self, worker: usize, into: &mut Vec<Notice>) {
         if let Some(inbox) = self.0.get(worker).filter(|inbox| inbox.is_filled.load(Ordering::Relaxed)) {
@@ -64,9 +65,9 @@ fn open(inbox: &Inbox) -> MutexGuard<'_, Vec<Notice>> {
     inbox.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The side that gives notices of a batch.
+/// The sender of notices, for the packets of a batch.
 pub(super) struct Watch {
-    /// Each with the worker that it is for.
+    /// The notices of the current batch, each with the worker that gets it.
     seen: Vec<(usize, Notice)>,
 }
 
@@ -75,7 +76,7 @@ impl Watch {
         Watch { seen: Vec::with_capacity(BATCH_CAPACITY) }
     }
 
-    /// Looks for segments of servers that close connections with a virtual address, and tells the balancer of them.
+    /// Finds segments of servers that close connections to a virtual address, and notifies the balancer.
     #[inline]
     pub(super) fn look(
         &mut self,
@@ -137,7 +138,8 @@ impl Watch {
 /// The flags by which one side closes a connection.
 pub(super) const ENDS: u8 = tcp::flags::FIN | tcp::flags::RST;
 
-/// True if a packet may be a segment that closes a connection, as far as one byte says.
+/// True if a packet may be a segment that closes a connection, judged only by the byte at the place of the
+/// TCP flags.
 #[inline]
 fn closes(packet: &Packet) -> bool {
     packet.header(Base::Transport).and_then(|header| header.get(13)).is_some_and(|flags| flags & ENDS != 0)

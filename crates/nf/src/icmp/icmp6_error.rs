@@ -1,27 +1,30 @@
 //! # ICMP6Error
 //! Answers each IPv6 packet with an ICMPv6 error message or redirect about it (RFC 4443, RFC 4861).
 //!
-//! The message quotes as much of the packet as fits into 1280 bytes. No messages are sent about ICMPv6 errors and
-//! redirects, about packets that came or went to more than one host, or about packets whose source is no single host;
-//! those are dropped. Packets to many hosts are answered nevertheless if they are too big, or have an option that asks
-//! for it (code 2 of parameter problems). How many messages leave is up to other elements: put a RatedSplitter behind.
+//! The message quotes as much of the packet as fits into 1280 bytes. No messages are sent about ICMPv6
+//! errors and redirects, about packets to more than one host (to a multicast address, or by link-level
+//! broadcast or multicast), or about packets whose source is no single host; such packets are dropped.
+//! Packets to more than one host are still answered if they are too big, or have an unknown option that
+//! requires an answer (code 2 of parameter problems). This element does not limit the rate of messages: put
+//! a RatedSplitter downstream.
 //!
-//! The network header annotation must be set. The message's annotations: the destination address, the time, and the wish
-//! for a new source.
+//! The network header annotation must be set. The message's annotations are the destination address, the
+//! time, and the request for a new source.
 //!
 //! ## Usage
 //! `ICMP6Error(SRC, TYPE, CODE [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SRC`: source address of the messages.
-//! - `TYPE`: 1 destination unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137 redirect.
-//! - `CODE`: code.
+//! - `SRC`: the source address of the messages.
+//! - `TYPE`: 1 destination unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137
+//!   redirect.
+//! - `CODE`: the code of the messages.
 //! - `PMTU`: the next hop's MTU in messages of type 2.
-//! - `MTU`: longest message; quotes are cut.
+//! - `MTU`: the length of the longest message in bytes; quotes are cut.
 //!
-//! The pointer of parameter problems is the parameter problem annotation. A redirect tells the address in the destination
-//! address annotation, which has to be that of the better first hop or of the destination itself, and quotes the packet in
-//! a redirected header option.
+//! The pointer of parameter problems is the parameter problem annotation. A redirect announces the address
+//! in the destination address annotation, which must be the address of the better first hop or of the
+//! destination itself; it quotes the packet in a redirected header option.
 //!
 //! ## Example
 //! ```click
@@ -86,10 +89,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// What every link carries (RFC 8200, section 5), and so every message keeps within (RFC 4443, section 2.4 c).
+/// The MTU in bytes that every link has (RFC 8200, section 5), which is the longest message (RFC 4443,
+/// section 2.4 c).
 const MINIMUM_MTU: u32 = 1280;
 
-/// The option that a redirect quotes the packet in (RFC 4861, section 4.6.3), and its bytes before the quote.
+/// The option in which a redirect quotes the packet (RFC 4861, section 4.6.3); and the length in bytes of
+/// its header.
 const REDIRECTED_HEADER: u8 = 4;
 const REDIRECTED_HEADER_LEN: usize = 8;
 
@@ -99,41 +104,42 @@ struct Icmp6Error {
     code: u8,
     next_mtu: u32,
     mtu: usize,
-    /// The message being written.
+    /// The buffer for the message that is being written.
     bytes: Vec<u8>,
 }
 
-/// The types that Click knows.
+/// True if the type is an error that Click supports.
 fn is_error(kind: u8) -> bool {
     (kind::UNREACHABLE..=kind::PARAMETER_PROBLEM).contains(&kind)
 }
 
-/// Whether a packet is, or may be, an ICMPv6 error message or a redirect. Of fragments but the first it is not known,
-/// so they count as such.
+/// True if a packet is, or may be, an ICMPv6 error message or a redirect. Fragments other than the first
+/// count as such, because their type is not known.
 fn may_be_error(ip: &ipv6::Header, payload: &[u8]) -> bool {
     let upper = ipv6::upper_layer(ip.next_header, payload);
     if upper.protocol != ip_protocol::ICMPV6 {
         return false;
     }
     let is_later = upper.fragment.is_some_and(|fragment| fragment.offset() > 0);
-    // Of types that nobody knows, those below 128 are errors.
+    // Unknown types below 128 are errors.
     let told = |kind: u8| kind < 128 || kind == kind::REDIRECT;
     is_later || payload.get(upper.offset).is_none_or(|&kind| told(kind))
 }
 
-/// Whether an address can be that of one sender.
+/// True if an address can be the address of a single sender.
 fn is_sender(address: Ipv6Addr) -> bool {
     !address.is_multicast() && !address.is_unspecified() && !address.is_loopback()
 }
 
 impl Icmp6Error {
-    /// Whether the message is also for packets that went to many hosts (RFC 4443, section 2.4 e.3).
+    /// True if messages are also sent about packets to more than one host (RFC 4443, section 2.4 e.3).
     fn answers_groups(&self) -> bool {
         let unknown_option = self.kind == kind::PARAMETER_PROBLEM && self.code == 2;
         self.kind == kind::PACKET_TOO_BIG || unknown_option
     }
 
-    /// Writes the message about a packet into the buffer; `None` if there is to be none.
+    /// Writes the message about a packet into the buffer, and returns its destination; `None` if no message
+    /// may be sent.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv6Addr> {
         let (ip, payload) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
         let shared = matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast)
@@ -163,7 +169,7 @@ impl Icmp6Error {
             version_class_flow: U32::new(6 << 28),
             payload_length: U16::new(u16::try_from(length).ok()?),
             next_header: ip_protocol::ICMPV6,
-            // A redirect with less is none (RFC 4861, section 8.1).
+            // A redirect with a lower hop limit is not valid (RFC 4861, section 8.1).
             hop_limit: 255,
             source: self.source.octets(),
             destination: to.octets(),
@@ -174,7 +180,8 @@ impl Icmp6Error {
         Some(to)
     }
 
-    /// Adds what a redirect has behind its header: where to send, for which destination, and the packet.
+    /// Adds the body of a redirect after the ICMPv6 header: the target, the destination, and the option
+    /// with the packet.
     fn write_redirect(&mut self, packet: &Packet, ip: &ipv6::Header) {
         let target: [u8; 16] = packet.annotations().array(Annotations::DST_IP);
         self.bytes.extend_from_slice(&target);
@@ -188,7 +195,7 @@ impl Icmp6Error {
         self.bytes[option + 1] = units as u8;
     }
 
-    /// The message about a packet, which ends here in any case.
+    /// Returns the message about a packet, and drops the packet.
     fn answer(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         let Some(destination) = self.message_about(&packet) else {
             cx.drop(packet, DropReason::Unsuitable);

@@ -1,25 +1,27 @@
 //! # ICMPError
 //! Answers each IPv4 packet with an ICMP error message that quotes it (RFC 792, 1122 and 1812).
 //!
-//! No errors are sent about ICMP errors, fragments other than the first, packets that came or went to more than one
-//! host, or packets whose source is no host; those are dropped. The way of a source-routed packet is taken back. The
-//! message's annotations: the destination address, the time, and the wish for a new source (see FixIPSrc).
+//! No errors are sent about ICMP errors, fragments other than the first, packets to more than one host (to
+//! a broadcast or multicast address, or by link-level broadcast or multicast), or packets whose source is
+//! no host; such packets are dropped. The message about a source-routed packet takes the reverse route. The
+//! message's annotations are the destination address, the time, and the request for a new source (see
+//! FixIPSrc).
 //!
 //! ## Usage
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SRC`: source address of the messages.
-//! - `TYPE`: type of message, by number or name (`timeexceeded`, `unreachable`, `parameterproblem`, `redirect`,
-//!   `sourcequench`).
-//! - `CODE`: code, by number or name.
+//! - `SRC`: the source address of the messages.
+//! - `TYPE`: the type of the messages, by number or name (`timeexceeded`, `unreachable`,
+//!   `parameterproblem`, `redirect`, `sourcequench`).
+//! - `CODE`: the code of the messages, by number or name.
 //! - `BADADDRS`: broadcast addresses, separated by spaces: no errors about packets to or from them.
-//! - `MTU`: longest message; quotes are cut.
+//! - `MTU`: the length of the longest message in bytes; quotes are cut.
 //! - `PMTU`: the next hop's MTU in messages of type `unreachable` and code `needfrag`.
-//! - `SET_FIX_ANNO`: whether to set the annotation that asks FixIPSrc for a new source.
+//! - `SET_FIX_ANNO`: true to set the annotation that requests a new source from FixIPSrc.
 //!
 //! ## Handlers
-//! - `src`: source address.
+//! - `src`: the source address.
 //! - `mtu`, `pmtu`: the arguments.
 //!
 //! ## Example
@@ -92,7 +94,8 @@ pub static CLASS: Class = Class {
             args.error("argument 2 takes ICMP code (integer between 0 and 255)");
         }
         args.finish()?;
-        // All elements of this class in a graph count together; nobody's number is the key.
+        // All elements of this class in a graph share one counter, published under an id that no element
+        // has.
         let ids = args.setup.service::<Ids>(element::ElementId::MAX).unwrap_or_default();
         args.setup.publish(element::ElementId::MAX, Arc::clone(&ids));
         let code = code.unwrap_or(0);
@@ -102,12 +105,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Identifications of error messages.
+/// The counter of the error messages' IP identifications.
 #[derive(Default)]
 struct Ids(AtomicU16);
 
 impl Ids {
-    /// From 1 on.
+    /// Returns the next identification; the first is 1.
     fn next(&self) -> u16 {
         self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
@@ -117,13 +120,13 @@ struct IcmpError {
     source: Ipv4Addr,
     kind: u8,
     code: u8,
-    /// Broadcast addresses.
+    /// The broadcast addresses of BADADDRS.
     bad: Vec<u32>,
     mtu: u32,
     next_mtu: u16,
     sets_wish: bool,
     ids: Arc<Ids>,
-    /// The message being written.
+    /// The buffer for the message that is being written.
     bytes: Vec<u8>,
 }
 
@@ -132,7 +135,8 @@ fn is_error(kind: u8) -> bool {
     header.is_error()
 }
 
-/// A source route in the options whose pointer makes sense: where in the header its option stands, and its bytes.
+/// Returns the first source route in a header's options whose pointer is valid: its offset in the header,
+/// and the bytes of its option.
 fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
     let mut at = ipv4::Header::LEN;
     loop {
@@ -154,19 +158,20 @@ fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 impl IcmpError {
-    /// Whether an address stands for one host.
+    /// True if an address is the address of one host.
     fn is_unicast(&self, address: u32) -> bool {
         let class_d = address >> 28 == 0xe;
         address != u32::MAX && !class_d && !self.bad.contains(&address)
     }
 
-    /// Whether an address can be that of a packet's sender.
+    /// True if an address can be the address of a packet's sender.
     fn is_sender(&self, address: u32) -> bool {
         let network = address >> 24;
         self.is_unicast(address) && !matches!(network, 0 | 127) && network & 0xf0 != 0xf0
     }
 
-    /// Writes the message about a packet into the buffer; `None` if there is to be none.
+    /// Writes the message about a packet into the buffer, and returns its destination; `None` if no message
+    /// may be sent.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv4Addr> {
         let quoted = packet.header(Base::Network)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
@@ -212,7 +217,8 @@ impl IcmpError {
         Some(to)
     }
 
-    /// Adds the option that takes the message back along a source route, unless the route itself is what is wrong.
+    /// Adds the option for the reverse of a source route, unless the message is about an error in the route
+    /// itself.
     fn write_route_back(&mut self, route: Option<(usize, &[u8])>, problem: u8) {
         let Some((at, option)) = route else { return };
         let pointer = usize::from(option[2]);
@@ -222,7 +228,7 @@ impl IcmpError {
         if is_problem {
             return;
         }
-        // Addresses before the pointer have been visited.
+        // The addresses up to the pointer have been visited.
         let visited = option.get(3..pointer - 1).unwrap_or_default();
         self.bytes.extend_from_slice(&[option[0], (pointer - 1) as u8, 4]);
         visited.as_chunks::<4>().0.iter().rev().for_each(|address| self.bytes.extend_from_slice(address));
@@ -249,7 +255,7 @@ impl IcmpError {
         self.bytes.extend_from_slice(header.as_bytes());
     }
 
-    /// The message about a packet, which ends here in any case.
+    /// Returns the message about a packet, and drops the packet.
     fn answer(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         let Some(destination) = self.message_about(&packet) else {
             cx.drop(packet, DropReason::Unsuitable);

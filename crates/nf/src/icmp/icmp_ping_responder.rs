@@ -1,9 +1,9 @@
 //! # ICMPPingResponder
 //! Turns ICMP echo requests into replies.
 //!
-//! Addresses are swapped, the time to live becomes 255, checksums are updated; the destination address annotation
-//! becomes the new destination, the paint 0, the time stamp now. Other packets go to output 1, or are dropped.
-//! The network and transport header annotations must be set.
+//! Addresses are swapped, the time to live becomes 255, and checksums are updated. The destination address
+//! annotation becomes the new destination, the paint 0, and the time stamp the current time. Other packets
+//! leave by output 1, or are dropped. The network and transport header annotations must be set.
 //!
 //! ## Usage
 //! `ICMPPingResponder`
@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
 
 struct IcmpPingResponder;
 
-/// The word of an echo request's type with this code.
+/// Returns the first 16-bit word of an ICMP header with this type and code.
 fn first_word(kind: u8, code: u8) -> u16 {
     u16::from_be_bytes([kind, code])
 }
@@ -51,7 +51,7 @@ fn icmp_header(packet: &mut Packet) -> Option<&mut icmp::Header> {
     icmp::Header::mut_from_bytes(bytes).ok()
 }
 
-/// Makes a request a reply.
+/// Turns a request into the reply.
 fn respond(packet: &mut Packet, now: Timestamp) -> Fate {
     if ipv4(packet)?.protocol != ip_protocol::ICMP {
         return Err(DropReason::NoMatch);
@@ -65,7 +65,7 @@ fn respond(packet: &mut Packet, now: Timestamp) -> Fate {
     let checksum = delta.apply(icmp.checksum.get());
     icmp.checksum.set(checksum);
     if checksum == 0 {
-        // The sum of nothing but zeros is written as 0xffff.
+        // The checksum of a message of zeros only is written as 0xffff.
         let length = crate::editing::length_from(packet, Base::Transport).unwrap_or(0);
         let sum = sum_from(packet, Base::Transport, length, Sum::new());
         if sum.is_some_and(|sum| sum.folded() == 0)
@@ -93,7 +93,7 @@ impl Element for IcmpPingResponder {
     fn effects(&self) -> Effects {
         let kind = bytes(Base::Transport, 0, 1);
         let word = bytes(Base::Transport, 0, 2);
-        // What is written in place of a zero checksum depends on all bytes.
+        // The value that replaces a zero checksum depends on all bytes.
         let all = Filter::Opaque { about: "whole message", reads: vec![Field::Payload, Field::Length] };
         let header = Filter::Present(Header::Ipv4);
         let request = Filter::All(vec![

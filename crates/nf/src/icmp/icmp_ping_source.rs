@@ -1,33 +1,33 @@
 //! # ICMPPingSource
-//! Sends ICMP echo requests at intervals, and measures how long replies take.
+//! Sends ICMP echo requests at intervals, and measures the round-trip times of replies.
 //!
-//! The first request leaves an interval after the start. Identifications and sequence numbers count up from 1, the
-//! time to live is 200. Replies come in by the input, if there is one; everything that comes in ends there. With an
-//! input there are further handlers: `summary`, `rtt_min`, `rtt_avg` and `rtt_max`, in seconds. With a pull output
-//! there is a request whenever somebody asks for one.
+//! The first request leaves one interval after the start. Identifications and sequence numbers count up
+//! from 1; the time to live is 200. Replies arrive on the input, if there is one; the element drops all
+//! packets that arrive there. With an input there are more handlers: `summary`, `rtt_min`, `rtt_avg` and
+//! `rtt_max`, in seconds. With a pull output, each pull makes a request.
 //!
 //! ## Usage
 //! `ICMPPingSource(SRC, DST [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SRC`: source address.
-//! - `DST`: destination address.
-//! - `INTERVAL`: time between requests.
-//! - `IDENTIFIER`: identifier of the requests.
-//! - `DATA`: what the requests carry.
-//! - `LIMIT`: number of requests; negative for no limit.
-//! - `ACTIVE`: whether requests are sent.
-//! - `VERBOSE`: whether each reply is reported, and a summary in the end.
-//! - `STOP`: whether the driver stops, one interval after the last request; with a pull output, when somebody asks for
-//!   another one.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+//! - `INTERVAL`: the time between requests.
+//! - `IDENTIFIER`: the identifier of the requests.
+//! - `DATA`: the data of the requests.
+//! - `LIMIT`: the number of requests; negative for no limit.
+//! - `ACTIVE`: if true, requests are sent.
+//! - `VERBOSE`: if true, each reply is reported, and a summary at the end.
+//! - `STOP`: if true, the driver is stopped one interval after the last request; with a pull output, by the
+//!   first pull after the last request.
 //!
 //! ## Handlers
-//! - `active`: whether requests are sent; the first leaves at once when this becomes true.
+//! - `active`: true if requests are sent; when it becomes true, the first request leaves at once.
 //! - `src`, `dst`: the addresses.
 //! - `count`: requests so far.
-//! - `limit`: number of requests.
-//! - `interval`: time between requests.
-//! - `reset_counts`: forgets requests and replies.
+//! - `limit`: the number of requests.
+//! - `interval`: the time between requests.
+//! - `reset_counts`: resets the counts of requests and replies.
 //!
 //! ## Example
 //! ```click
@@ -121,10 +121,10 @@ pub static CLASS: Class = Class {
 };
 
 const HEADERS: usize = ipv4::Header::LEN + icmp::Header::LEN;
-/// What fits into an IPv4 packet.
+/// The length in bytes of the longest data in an IPv4 packet.
 const LONGEST: usize = u16::MAX as usize - HEADERS;
 
-/// Intervals count in milliseconds.
+/// Rounds an interval down to whole milliseconds.
 fn whole_milliseconds(time: Timestamp) -> Timestamp {
     Timestamp(time.0.max(0) / 1_000_000 * 1_000_000)
 }
@@ -134,21 +134,21 @@ struct IcmpPingSource {
     destination: Ipv4Addr,
     interval: Timestamp,
     identifier: u16,
-    /// Room for the headers, and the data.
+    /// The bytes of a request: room for the headers, and the data.
     bytes: Vec<u8>,
     limit: i32,
     active: bool,
     verbose: bool,
     stop: bool,
     count: u32,
-    /// Whether the timer is set.
+    /// True if the timer is set.
     waits: bool,
     receiver: Option<Receiver>,
 }
 
-/// What is known of replies. Times in microseconds.
+/// The state of replies. Round-trip times are in microseconds.
 struct Receiver {
-    /// When each sequence number was sent, and whether a reply has come.
+    /// By sequence number: the time when the request was sent, and true if a reply has arrived.
     sent: Vec<(Timestamp, bool)>,
     received: u64,
     duplicates: u64,
@@ -171,7 +171,8 @@ impl Receiver {
         }
     }
 
-    /// Counts a reply that came at `time`; how long it took, if it answers anything.
+    /// Counts a reply that arrived at `time`. Returns the round-trip time in microseconds if a request with
+    /// this sequence number was sent.
     fn note(&mut self, sequence: u16, time: Timestamp) -> Option<u64> {
         let (sent, answered) = &mut self.sent[usize::from(sequence)];
         if !sent.is_set() {
@@ -217,12 +218,12 @@ impl Receiver {
     }
 }
 
-/// Microseconds as milliseconds.
+/// Formats microseconds as milliseconds.
 fn milliseconds(time: u64) -> String {
     format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 
-/// Microseconds as seconds.
+/// Formats microseconds as seconds.
 fn seconds(time: u64) -> String {
     format!("{}.{:06}", time / 1_000_000, time % 1_000_000)
 }
@@ -232,7 +233,7 @@ impl IcmpPingSource {
         self.active && (self.limit < 0 || i64::from(self.count) < i64::from(self.limit))
     }
 
-    /// The next request.
+    /// Returns the next request.
     fn request(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let id = (self.count % 0xffff) as u16 + 1;
         let total = self.bytes.len() as u16;
@@ -252,7 +253,8 @@ impl IcmpPingSource {
             kind: kind::ECHO,
             code: 0,
             checksum: U16::new(0),
-            // Click keeps the identifier as the machine has it, which nearly always means so.
+            // Click writes the identifier in the machine's byte order, which is nearly always
+            // little-endian.
             identifier: U16::from_bytes(self.identifier.to_le_bytes()),
             sequence: U16::new(id),
         };
@@ -273,7 +275,7 @@ impl IcmpPingSource {
         Some(packet)
     }
 
-    /// Sets the timer if there is anything to wait for.
+    /// Sets the timer if it is not set and the output is push.
     fn wait(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
         if !self.waits && cx.output_is_push(0) {
             self.waits = true;
@@ -282,7 +284,7 @@ impl IcmpPingSource {
         }
     }
 
-    /// Looks at a reply.
+    /// Handles a packet on the input; counts it if it is a reply.
     fn receive(&mut self, cx: &mut Cx<'_>, packet: &Packet) {
         let Some((ip, _)) = ipv4_with_options(packet) else { return };
         let Some(Ok((icmp, _))) = packet.header(Base::Transport).map(icmp::Header::ref_from_prefix) else {
@@ -306,7 +308,8 @@ impl IcmpPingSource {
 
 impl Element for IcmpPingSource {
     fn effects(&self) -> Effects {
-        // No packet passes, but what is set in those that it makes is for others to know.
+        // No packet passes from the input to the output. The case declares a field of the packets that this
+        // element makes, for other elements' analyses.
         let address = Value::Pure { name: "destination of echo requests", reads: Vec::new() };
         let made = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(DST_IP, address));
         let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
@@ -364,7 +367,7 @@ impl Element for IcmpPingSource {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        // Whoever asks in vain shows that the last request has gone.
+        // A pull that gets no packet shows that the last request has left.
         if max > 0 && batch.is_empty() && self.active && !self.may_send() && std::mem::take(&mut self.stop) {
             cx.stop();
         }

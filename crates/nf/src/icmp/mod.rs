@@ -1,4 +1,4 @@
-//! Answering with ICMP, and asking.
+//! Elements that answer with ICMP messages or send echo requests.
 
 pub mod icmp6_error;
 pub mod icmp_error;
@@ -11,7 +11,7 @@ use packet::Annotations;
 
 use crate::editing::{annotation, when};
 
-/// Adds a packet, from its network header on, to a message that is to have at most `longest` bytes.
+/// Appends a packet, from its network header on, to a message of at most `longest` bytes.
 fn quote(message: &mut Vec<u8>, packet: &Packet, longest: usize) {
     let Some(first) = packet.header(Base::Network) else { return };
     let mut room = longest.saturating_sub(message.len());
@@ -22,7 +22,8 @@ fn quote(message: &mut Vec<u8>, packet: &Packet, longest: usize) {
     }
 }
 
-/// Ends a packet, and gives the message about it: bytes that start with an IP header of this length.
+/// Drops a packet and returns the message about it. The message's bytes start with an IP header of
+/// `header_length` bytes.
 fn answer(cx: &mut Cx<'_>, packet: Packet, message: &[u8], header_length: usize) -> Option<Packet> {
     cx.drop(packet, DropReason::Answered);
     let mut message = cx.packet(message)?;
@@ -31,8 +32,8 @@ fn answer(cx: &mut Cx<'_>, packet: Packet, message: &[u8], header_length: usize)
     Some(message)
 }
 
-/// The declaration of an element that sends messages about packets: what they are called, the header that they start with,
-/// and the destination annotation.
+/// Returns the effects of an element that sends messages about packets. The arguments are the name of the
+/// messages, the header that they start with, and the destination annotation.
 fn declared(name: &'static str, starts: Header, destination: Field) -> Effects {
     let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
     let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));

@@ -1,17 +1,18 @@
 //! # AnonymizeIPAddr
 //! Replaces IP addresses by others, so that equal prefixes stay equal.
 //!
-//! Two addresses that have their first n bits in common, and not one more, have replacements of which the same is true.
-//! 0.0.0.0 and 255.255.255.255 stay. The IP header checksum is updated; in ICMP errors the addresses of the packet that
-//! they quote are replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are left as they are. Packets
-//! without IPv4 header go to output 1, or are dropped.
+//! If two addresses have exactly their first n bits in common, so do their replacements. 0.0.0.0 and
+//! 255.255.255.255 are not replaced. The IP header checksum is updated; in ICMP errors, the addresses of
+//! the quoted packet are replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are not
+//! updated. Packets without an IPv4 header leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `AnonymizeIPAddr([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CLASS`: so many bits at the front that say which class an address is of stay; 99 for all.
-//! - `PRESERVE_8`: first bytes of addresses that stay, separated by spaces.
+//! - `CLASS`: the number of leading bits in which an address keeps its class (the bits up to the first
+//!   zero); 99 for all.
+//! - `PRESERVE_8`: first bytes of addresses that are not replaced, separated by spaces.
 //! - `SEED`: accepted; replacements follow the seed of all random numbers.
 //!
 //! ## Example
@@ -68,24 +69,24 @@ pub static CLASS: Class = Class {
 /// A permutation of addresses.
 struct Map {
     class: u32,
-    /// First bytes that stay.
+    /// First bytes of addresses that are not replaced.
     kept: Vec<u8>,
     key: u64,
 }
 
 impl Map {
-    /// Whether the bit behind a prefix of so many bits is changed. It depends on nothing but the prefix, which is what
-    /// keeps prefixes (Xu et al., "Prefix-Preserving IP Address Anonymization", 2002).
+    /// True if the bit after a prefix of `length` bits is changed. This depends on the prefix only, so that
+    /// common prefixes are preserved (Xu et al., "Prefix-Preserving IP Address Anonymization", 2002).
     fn flips(&self, prefix: u32, length: u32) -> bool {
         let starts = |byte: u8| u32::from(byte) >> (8 - length) == prefix;
         if length < 8 && self.kept.iter().any(|&byte| starts(byte)) {
             return false;
         }
-        // The bits that say which class an address is of end with the first zero.
+        // The bits of an address that say its class end with the first zero.
         if length < self.class && prefix == (1u32.checked_shl(length).unwrap_or(0)).wrapping_sub(1) {
             return false;
         }
-        // SplitMix64 (Steele, Lea, Flood, 2014).
+        // The mixing steps of SplitMix64 (Steele, Lea, Flood, 2014).
         let mut mixed = self.key ^ (u64::from(prefix) << 8 | u64::from(length));
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -107,7 +108,8 @@ impl Map {
             return address;
         }
         let mut mapped = self.step(address);
-        // Nothing else may become one of those that stay; going on from there keeps this a permutation.
+        // No other address may map to 0.0.0.0 or 255.255.255.255; continuing from there keeps the map a
+        // permutation.
         while stays(mapped) {
             mapped = self.step(mapped);
         }

@@ -1,17 +1,17 @@
 //! # CheckICMPHeader
-//! Checks ICMP headers: length, after the message's type, and checksum.
+//! Checks ICMP messages: their length, as far as their type fixes it, and their checksum.
 //!
-//! The message goes up to the end of the packet, so CheckIPHeader, which cuts link padding off and sets the header
-//! annotations, comes before. Bad packets go to output 1, or are dropped. With DETAILS a handler `drop_details`
-//! counts them by reason.
+//! The message extends to the end of the packet. Put CheckIPHeader upstream: it cuts link padding off, and
+//! sets the header annotations. Bad packets leave by output 1, or are dropped. With DETAILS, a handler
+//! `drop_details` counts them by reason.
 //!
 //! ## Usage
 //! `CheckICMPHeader([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CHECKSUM`: whether to check the checksum.
-//! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether there is a handler `drop_details`.
+//! - `CHECKSUM`: true to check the checksum.
+//! - `VERBOSE`: true to report every bad packet, not only the first.
+//! - `DETAILS`: if true, there is a handler `drop_details`.
 //!
 //! ## Handlers
 //! - `count`: good packets.
@@ -55,8 +55,8 @@ struct CheckIcmpHeader {
     checksum: bool,
 }
 
-/// Whether a message of this type can have this length (RFC 792): errors quote an IP header and 8 bytes, time stamp
-/// messages have three numbers, information messages nothing.
+/// True if a message of this type can have this length (RFC 792): errors quote an IP header and 8 bytes,
+/// time stamp messages have three numbers, information messages have no data.
 fn length_fits(header: &icmp::Header, length: usize) -> bool {
     use icmp::kind::{INFORMATION, INFORMATION_REPLY, TIME_STAMP, TIME_STAMP_REPLY};
     match header.kind {

@@ -1,17 +1,19 @@
 //! # CheckIP6Header
 //! Checks IPv6 headers, and sets the header annotations of good packets.
 //!
-//! A packet is good if it has at least 40 bytes, version 6, a payload length that lies within the packet, and no bad
-//! source address; `ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff` is always one. The network and transport header
-//! annotations are set, and bytes behind the payload are cut off. Bad packets go to output 1, or are dropped.
+//! A packet is good if it has at least 40 bytes, version 6, a payload length that lies within the packet,
+//! and no bad source address; `ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff` is always a bad source. In good
+//! packets, the network and transport header annotations are set, and bytes after the payload are cut off.
+//! Bad packets leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `CheckIP6Header([BADADDRS, OFFSET, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `BADADDRS`: bad source addresses, separated by spaces.
-//! - `OFFSET`: where the IPv6 header starts.
-//! - `PROCESS_EH`: whether the transport header is looked for behind extension headers.
+//! - `OFFSET`: the offset of the IPv6 header.
+//! - `PROCESS_EH`: if true, the transport header annotation points after the extension headers; otherwise
+//!   it points directly after the IPv6 header of 40 bytes.
 //!
 //! ## Handlers
 //! - `count`: good packets.
@@ -63,7 +65,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A list of addresses separated by spaces.
+/// A list of addresses, separated by spaces.
 #[derive(Default)]
 struct Addresses(Vec<u128>);
 
@@ -101,7 +103,7 @@ impl HeaderCheck for CheckIp6Header {
             Filter::AtMost(end.clone(), Number::of(Field::Length)),
             Filter::In { field: at(8, 16), mask: u128::MAX, set: bad }.not(),
         ]);
-        // Extension headers may reach anywhere.
+        // The length of extension headers is not bounded, so the position depends on the whole payload.
         let transport = Field::HeaderOffset(Base::Transport);
         let transport = match self.extensions {
             true => pure(transport, "behind the IPv6 headers", &[Field::Payload]),

@@ -1,23 +1,24 @@
 //! # CheckIPHeader
 //! Checks IPv4 headers, and sets the header annotations of good packets.
 //!
-//! A packet is good if it has at least 20 bytes, version 4, a header length of at least 20 bytes, a total length
-//! that covers the header and lies within the packet, a right checksum, and no bad source address. The network
-//! and transport header annotations are set, the destination address annotation becomes the destination, and
-//! bytes behind the total length (link padding) are cut off. Bad packets go to output 1, or are dropped.
+//! A packet is good if it has at least 20 bytes, version 4, a header length of at least 20 bytes, a total
+//! length that covers the header and lies within the packet, a correct checksum, and no bad source address.
+//! In good packets, the network and transport header annotations are set, the destination address
+//! annotation becomes the destination, and bytes after the total length (link padding) are cut off. Bad
+//! packets leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `CheckIPHeader([OFFSET, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the IP header starts.
-//! - `INTERFACES`: addresses of the router with their prefixes: the broadcast addresses of the prefixes, 0.0.0.0
-//!   and 255.255.255.255 are bad sources, and packets to the addresses are good whatever their source.
+//! - `OFFSET`: the offset of the IP header.
+//! - `INTERFACES`: addresses of the router with their prefixes: the broadcast addresses of the prefixes,
+//!   0.0.0.0 and 255.255.255.255 are bad sources, and packets to the addresses are good with any source.
 //! - `BADSRC`: further bad source addresses.
-//! - `GOODDST`: further destinations that are good whatever the source.
-//! - `CHECKSUM`: whether to check the checksum.
-//! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether there is a handler `drop_details`: bad packets by reason.
+//! - `GOODDST`: further destinations to which packets are good with any source.
+//! - `CHECKSUM`: true to check the checksum.
+//! - `VERBOSE`: true to report every bad packet, not only the first.
+//! - `DETAILS`: if true, there is a handler `drop_details`: bad packets by reason.
 //!
 //! ## Handlers
 //! - `count`: good packets.
@@ -71,7 +72,7 @@ pub(super) const DESCRIPTION: Class = Class {
     ..Class::DEFAULT
 };
 
-/// For both classes, which differ in whether the checksum is checked unless told.
+/// Builds CheckIPHeader or CheckIPHeader2, which differ in the default of CHECKSUM only.
 pub(super) fn build(
     args: &mut Args<'_>,
     class: &'static Class,
@@ -86,7 +87,7 @@ pub(super) fn build(
     Checker::boxed(args, class, checks)
 }
 
-/// A list of prefixes separated by spaces.
+/// A list of prefixes, separated by spaces.
 #[derive(Default)]
 struct Prefixes(Vec<Ipv4Prefix>);
 
@@ -100,7 +101,7 @@ impl Arg for Prefixes {
     }
 }
 
-/// A list of addresses separated by spaces.
+/// A list of addresses, separated by spaces.
 #[derive(Default)]
 pub(crate) struct Addresses(pub(crate) Vec<u32>);
 
@@ -111,22 +112,23 @@ impl Arg for Addresses {
     }
 }
 
-/// What is checked.
+/// The settings of the checks.
 pub(super) struct Checks {
     offset: usize,
-    /// Sorted.
+    /// The bad source addresses, sorted.
     bad_sources: Vec<u32>,
-    /// Sorted.
+    /// The destinations to which packets are good with any source, sorted.
     good_destinations: Vec<u32>,
     checksum: bool,
-    /// Whether anybody reads the destination address annotation.
+    /// True if an element reads the destination address annotation.
     sets_destination: bool,
-    /// Whether the checksum is all that there is to look at: no bad sources, no destination wanted.
+    /// True if the fast path of `check` is possible: the checksum is checked, there are no bad sources, and
+    /// the destination annotation is not set.
     usual: bool,
 }
 
 impl Checks {
-    /// Reads the arguments that say which addresses are good.
+    /// Reads the arguments about good and bad addresses.
     pub(super) fn read(args: &mut Args<'_>, offset: usize, checksum: bool) -> Checks {
         let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
         let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
@@ -143,7 +145,7 @@ impl Checks {
         Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false }
     }
 
-    /// For packets that are not as nearly all are.
+    /// Checks a packet in full, if the fast path of `check` does not apply.
     #[inline(never)]
     fn check_all(&self, packet: &mut Packet) -> Result<(), usize> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
@@ -166,7 +168,8 @@ impl Checks {
         self.accept(packet, header_length, self.offset + total)
     }
 
-    /// What is done with a sound header of a packet that ends at `end`.
+    /// Handles a packet with a valid header: checks its source, sets annotations, and cuts the packet off
+    /// at `end`.
     fn accept(&self, packet: &mut Packet, header_length: usize, end: usize) -> Result<(), usize> {
         if !self.bad_sources.is_empty() && self.is_bad_source(packet) {
             return Err(5);
@@ -247,7 +250,7 @@ impl HeaderCheck for Checks {
 
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
-        // Nearly all packets have no options, no padding, and nothing wrong with them.
+        // Fast path: nearly all packets have no options, no padding, and a valid header.
         let offset = self.offset;
         let header = packet.data().get(offset..offset + ipv4::Header::LEN);
         if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)

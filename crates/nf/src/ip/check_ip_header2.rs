@@ -5,13 +5,13 @@
 //! `CheckIPHeader2([OFFSET, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the IP header starts.
+//! - `OFFSET`: the offset of the IP header.
 //! - `INTERFACES`: addresses of the router with their prefixes.
 //! - `BADSRC`: further bad source addresses.
-//! - `GOODDST`: further destinations that are good whatever the source.
-//! - `CHECKSUM`: whether to check the checksum after all.
-//! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether there is a handler `drop_details`: bad packets by reason.
+//! - `GOODDST`: further destinations to which packets are good with any source.
+//! - `CHECKSUM`: true to check the checksum, too.
+//! - `VERBOSE`: true to report every bad packet, not only the first.
+//! - `DETAILS`: if true, there is a handler `drop_details`: bad packets by reason.
 //!
 //! ## Handlers
 //! - `count`: good packets.

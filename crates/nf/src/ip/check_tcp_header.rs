@@ -1,16 +1,16 @@
 //! # CheckTCPHeader
 //! Checks TCP headers: length and checksum.
 //!
-//! The network and transport header annotations must be set: CheckIPHeader comes before. Bad packets go to output
-//! 1, or are dropped. With DETAILS a handler `drop_details` counts them by reason.
+//! The network and transport header annotations must be set: put CheckIPHeader upstream. Bad packets leave
+//! by output 1, or are dropped. With DETAILS, a handler `drop_details` counts them by reason.
 //!
 //! ## Usage
 //! `CheckTCPHeader([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CHECKSUM`: whether to check the checksum.
-//! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether there is a handler `drop_details`.
+//! - `CHECKSUM`: true to check the checksum.
+//! - `VERBOSE`: true to report every bad packet, not only the first.
+//! - `DETAILS`: if true, there is a handler `drop_details`.
 //!
 //! ## Handlers
 //! - `count`: good packets.
@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Those of all elements that check transport headers.
+/// The arguments of all elements that check transport headers.
 pub(super) const ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("CHECKSUM", "bool", "true"),
     ArgInfo::keyword("VERBOSE", "bool", "false"),
@@ -62,15 +62,16 @@ struct CheckTcpHeader {
     checksum: bool,
 }
 
-/// The IP header of a packet of this protocol whose header annotations are both set, and its options. Whether it is
-/// a fragment does not matter.
+/// Returns the IP header and options of a packet of this protocol, if both header annotations are set. The
+/// packet may be a fragment.
 pub(super) fn ipv4_of(packet: &Packet, protocol: u8) -> Option<(&ipv4::Header, &[u8])> {
     let (ip, options) = ipv4_with_options(packet)?;
     let marked = packet.offset(Base::Transport).is_some();
     (marked && ip.protocol == protocol).then_some((ip, options))
 }
 
-/// Bytes of the packet from its network header on, or none where it is not marked.
+/// Returns the number of bytes from the packet's network header to its end, or 0 without a network header
+/// annotation.
 pub(super) fn from_network(packet: &Packet) -> usize {
     crate::editing::length_from(packet, Base::Network).unwrap_or(0)
 }

@@ -2,16 +2,16 @@
 //! Checks UDP headers: length and checksum.
 //!
 //! A checksum of zero means that there is none. The network and transport header annotations must be set:
-//! CheckIPHeader comes before. Bad packets go to output 1, or are dropped. With DETAILS a handler `drop_details`
-//! counts them by reason.
+//! put CheckIPHeader upstream. Bad packets leave by output 1, or are dropped. With DETAILS, a handler
+//! `drop_details` counts them by reason.
 //!
 //! ## Usage
 //! `CheckUDPHeader([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CHECKSUM`: whether to check the checksum.
-//! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether there is a handler `drop_details`.
+//! - `CHECKSUM`: true to check the checksum.
+//! - `VERBOSE`: true to report every bad packet, not only the first.
+//! - `DETAILS`: if true, there is a handler `drop_details`.
 //!
 //! ## Handlers
 //! - `count`: good packets.

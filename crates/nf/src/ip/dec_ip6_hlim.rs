@@ -1,8 +1,8 @@
 //! # DecIP6HLIM
 //! Decrements the IPv6 hop limit.
 //!
-//! Packets whose hop limit is 0 or 1 go to output 1 unchanged, or are dropped. The network header annotation must be
-//! set; packets without it are dropped.
+//! Packets whose hop limit is 0 or 1 leave by output 1 unchanged, or are dropped. The network header
+//! annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `DecIP6HLIM`
@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Their place among the cases.
+/// The index of the case of expired packets.
 const EXPIRED: usize = 1;
 
 struct DecIp6Hlim {

@@ -1,8 +1,8 @@
 //! # DecIPTTL
 //! Decrements the IPv4 time to live and updates the header checksum (RFC 1624).
 //!
-//! Packets whose time to live is 0 or 1 go to output 1 unchanged, or are dropped. The network header annotation
-//! must be set; packets without it are dropped.
+//! Packets whose time to live is 0 or 1 leave by output 1 unchanged, or are dropped. The network header
+//! annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `DecIPTTL([KEYWORDS])`
@@ -13,7 +13,7 @@
 //!
 //! ## Handlers
 //! - `drops`: packets that expired.
-//! - `active`: whether it decrements.
+//! - `active`: true if the time to live is decremented.
 //!
 //! ## Example
 //! ```click
@@ -55,7 +55,7 @@ struct DecIpTtl {
     expired: u64,
 }
 
-/// Decrements one packet's time to live; why not, otherwise.
+/// Decrements a packet's time to live, or returns the reason why it cannot be decremented.
 #[inline]
 pub(super) fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
     let header =
@@ -88,7 +88,8 @@ impl Element for DecIpTtl {
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))
                 .updating(&[Header::Ipv4]),
         );
-        // It can be switched on at any time, so what it does then is declared in any case.
+        // A handler can activate the element at any time, so the cases of the active element are declared,
+        // too.
         if !self.active {
             let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
             cases.insert(0, Case::new(off, Target::Output(0)));
@@ -115,7 +116,8 @@ impl Element for DecIpTtl {
     }
 
     fn tally(&mut self, tally: &Tally) {
-        // Behind packets without a header, and multicast ones where these make a difference.
+        // The index of the case of expired packets: after packets without a header, and after multicast
+        // packets if these have a case.
         let expired = 1 + usize::from(!self.multicast);
         if self.active && tally.case == expired {
             self.expired += tally.packets;

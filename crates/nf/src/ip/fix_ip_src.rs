@@ -1,8 +1,8 @@
 //! # FixIPSrc
 //! Sets the IPv4 source address of packets that ask for it with the "fix IP source" annotation.
 //!
-//! ICMPError sets that annotation. It is cleared, and the header checksum computed afresh; other packets pass
-//! unchanged.
+//! ICMPError sets that annotation. This element clears it, and recomputes the header checksum; other
+//! packets pass unchanged.
 //!
 //! ## Usage
 //! `FixIPSrc(IPADDR)`
@@ -47,7 +47,7 @@ struct FixIpSrc {
     address: Ipv4Addr,
 }
 
-/// The annotation that asks for it.
+/// The annotation that requests a new source.
 pub(super) const WISH: Field = Field::Annotation { offset: Annotations::FIX_IP_SRC as u8, length: 1 };
 
 fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
@@ -59,7 +59,7 @@ fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
     checksum::fill_ipv4(&mut header[..length]).ok()
 }
 
-/// Sets the source of a packet that asks for it.
+/// Sets the source of a packet if its annotation requests this.
 #[inline]
 pub(super) fn fix_where_asked(packet: &mut Packet, address: Ipv4Addr) {
     if packet.annotations().u8(Annotations::FIX_IP_SRC) != 0 && fix(packet, address).is_some() {

@@ -1,14 +1,14 @@
-//! What elements that split packets share.
+//! The common part of elements that split packets.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use packet::{Annotations, PacketKind};
 
-/// What is to be done with a packet.
+/// The decision about a packet.
 #[derive(Debug, PartialEq)]
 pub(super) enum Choice<P> {
     Pass,
     Refuse,
-    /// How it is to be split.
+    /// Split, by this plan.
     Split(P),
 }
 
@@ -18,13 +18,13 @@ pub(super) trait Fragmenting {
 
     fn choose(&self, packet: &Packet) -> Result<Choice<Self::Plan>, DropReason>;
 
-    /// Sends a packet that cannot be fragmented aside.
+    /// Handles a packet that cannot be fragmented: sends it to another output, or drops it.
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet);
 
     /// Sends all fragments of a packet.
     fn split(&mut self, cx: &mut Cx<'_>, packet: Packet, plan: &Self::Plan);
 
-    /// Does with each packet what is chosen.
+    /// Passes, refuses or splits each packet of a batch, as chosen.
     fn fragment(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Option<Batch> {
         let passes = |packet: &Packet| matches!(self.choose(packet), Ok(Choice::Pass));
         let Some(first) = batch.iter().position(|packet| !passes(packet)) else { return Some(batch) };
@@ -45,7 +45,7 @@ pub(super) trait Fragmenting {
     }
 }
 
-/// What fragments have of their packet beside its bytes.
+/// The properties of a packet, other than its bytes, that its fragments inherit.
 pub(super) struct Marks {
     time: Timestamp,
     kind: PacketKind,
@@ -58,7 +58,7 @@ impl Marks {
         Marks { time: packet.time(), kind: packet.kind(), annotations }
     }
 
-    /// Sends a fragment whose header has this length; false if there was no room for it.
+    /// Sends a fragment whose header has this length; returns false if there was no room for the fragment.
     pub(super) fn send(&self, cx: &mut Cx<'_>, bytes: &[u8], header_length: usize) -> bool {
         let Some(mut fragment) = cx.packet(bytes) else { return false };
         fragment.set_headers(0, header_length);

@@ -1,25 +1,26 @@
 //! # IP6Fragmenter
 //! Splits IPv6 packets that are longer than a limit into fragments (RFC 8200, section 4.5).
 //!
-//! Only the node that a packet comes from may fragment it, so this is for sources and for the ends of tunnels; routers
-//! answer with ICMP6Error what is too long. With HONOR_DF, all packets count as having said "don't fragment", as those
-//! of others do that a router forwards.
+//! Only the source of a packet may fragment it, so this element is for sources and for the ends of tunnels;
+//! routers answer packets that are too long with ICMP6Error. With HONOR_DF, all packets count as "don't
+//! fragment", as packets do that a router forwards.
 //!
-//! Hop-by-hop options and a routing header, with the destination options in front of it, are repeated in each fragment.
-//! Packets that cannot be split go to output 1, or are dropped: fragments, jumbograms, those with more than 16 extension
-//! headers or 256 bytes of them, and those whose headers do not fit into the first fragment (RFC 7112). Fragments leave in
-//! order. Identifications are random; a packet whose fragment header says that it is whole (RFC 6946) keeps that header and
-//! its identification. The network header annotation must be set.
+//! Hop-by-hop options and a routing header, with the destination options that precede it, are repeated in
+//! each fragment. Packets that cannot be split leave by output 1, or are dropped: fragments, jumbograms,
+//! packets with more than 16 extension headers or 256 bytes of them, and packets whose headers do not fit
+//! into the first fragment (RFC 7112). Fragments leave in order. Identifications are random; a packet with
+//! a fragment header that marks it as whole (RFC 6946) keeps that header and its identification. The
+//! network header annotation must be set.
 //!
 //! ## Usage
 //! `IP6Fragmenter(MTU [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MTU`: longest packet that leaves, from the IPv6 header on.
-//! - `HONOR_DF`: whether longer packets go to output 1 whatever they are.
+//! - `MTU`: the length in bytes of the longest packet that leaves, from the IPv6 header on.
+//! - `HONOR_DF`: if true, all longer packets leave by output 1.
 //!
 //! ## Handlers
-//! - `drops`: packets that were not fragmented although they are too long.
+//! - `drops`: packets that were too long and were not fragmented.
 //! - `fragments`: fragments made.
 //!
 //! ## Example
@@ -66,43 +67,45 @@ struct Ip6Fragmenter {
     honors: bool,
     drops: u64,
     fragments: u64,
-    /// What is split of the packet.
+    /// A buffer for the part of a packet that is split.
     payload: Vec<u8>,
-    /// The fragment being written.
+    /// A buffer for the fragment that is being written.
     fragment: Vec<u8>,
 }
 
-/// How a packet is to be split. All numbers are bytes, places from the IPv6 header on.
+/// A plan for splitting a packet. All numbers are bytes; offsets count from the IPv6 header.
 #[derive(Debug, PartialEq)]
 struct Plan {
-    /// Headers that every fragment has.
+    /// The length of the headers that every fragment has.
     repeated: usize,
-    /// Where the last of them says what follows it, and what that is.
+    /// The offset of the last repeated header's next header field, and the value of that field.
     next_header_at: usize,
     next_header: u8,
-    /// The identification in the fragment header behind them, if there is one already.
+    /// The identification in the fragment header after these headers, if there is a fragment header
+    /// already.
     id: Option<u32>,
-    /// Where the packet ends.
+    /// The offset of the packet's end.
     total: usize,
-    /// How much of what is split goes into each fragment.
+    /// The number of bytes that each fragment gets.
     room: usize,
 }
 
-/// The headers of a packet. All numbers but one are places from the IPv6 header on.
+/// The headers of a packet. Offsets count from the IPv6 header.
 #[derive(Debug, PartialEq)]
 struct Headers {
-    /// Where those end that every fragment has.
+    /// The end of the headers that every fragment has.
     repeated: usize,
-    /// Where the last of them says what follows it, and what that is.
+    /// The offset of the last repeated header's next header field, and the value of that field.
     next_header_at: usize,
     next_header: u8,
-    /// The identification in the fragment header behind them, if there is one already.
+    /// The identification in the fragment header after these headers, if there is a fragment header
+    /// already.
     id: Option<u32>,
-    /// Where those end that have to stand in the first fragment.
+    /// The end of the headers that must be in the first fragment.
     first_end: usize,
 }
 
-/// The headers of a packet: `None` where the chain cannot be read, or the packet is a fragment.
+/// Returns the headers of a packet; `None` if the chain cannot be read, or the packet is a fragment.
 fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
     let mut at = ipv6::Header::LEN;
     let (mut repeated, mut next_header_at, mut next_header) = (at, 6, ip.next_header);
@@ -111,7 +114,7 @@ fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
         let extension = extension.ok()?;
         match extension.fragment() {
             Some(fragment) if !fragment.is_atomic() => return None,
-            // Nothing behind it is repeated.
+            // Headers after the fragment header are not repeated.
             Some(fragment) if id.is_none() => {
                 (next_header_at, next_header) = (named_at, extension.next_header);
                 (repeated, id) = (at, Some(fragment.id.get()));
@@ -144,7 +147,7 @@ impl Fragmenting for Ip6Fragmenter {
         let data = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, rest) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::NoHeader)?;
         let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
-        // Bytes behind the packet are padding. Jumbograms do not say here how long they are.
+        // Bytes after the packet are padding. The length of a jumbogram is not in this field.
         let told = match usize::from(ip.payload_length.get()) {
             0 => available,
             length => ipv6::Header::LEN + length,
@@ -153,7 +156,7 @@ impl Fragmenting for Ip6Fragmenter {
         if total <= self.mtu {
             return Ok(Choice::Pass);
         }
-        // Of a packet that was cut, fragments would be a whole one.
+        // A packet that was cut off is refused, because its fragments would form a complete packet.
         if self.honors || ip.payload_length.get() == 0 || told > available {
             return Ok(Choice::Refuse);
         }
@@ -165,7 +168,8 @@ impl Fragmenting for Ip6Fragmenter {
         if room < 8 || first_end > start + room || start >= total {
             return Ok(Choice::Refuse);
         }
-        // Long headers in each of many fragments would make much of little.
+        // Refuses packets whose repeated headers leave less than a quarter of the MTU, because many
+        // fragments with long headers would multiply the traffic.
         if repeated > ipv6::Header::LEN && room < self.mtu / 4 {
             return Ok(Choice::Refuse);
         }
@@ -179,7 +183,7 @@ impl Fragmenting for Ip6Fragmenter {
 
     fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
         let Plan { repeated, room, .. } = *plan;
-        // A stripped IPv6 header makes the distance negative.
+        // The offset is negative if the IPv6 header has been stripped.
         let network = packet.offset(Base::Network).map(usize::try_from);
         let Some(Ok(network)) = network else { return cx.drop(packet, DropReason::NoHeader) };
         let start = repeated + present(plan.id);
@@ -210,12 +214,13 @@ impl Fragmenting for Ip6Fragmenter {
     }
 }
 
-/// Bytes of a fragment header that is there already.
+/// Returns the length of a fragment header that is there already, or 0.
 fn present(id: Option<u32>) -> usize {
     id.map_or(0, |_| FragmentHeader::LEN)
 }
 
-/// Makes a packet its first fragment; false, and the packet as it was, where there is no room in front of it.
+/// Turns a packet into its first fragment. Returns false, and leaves the packet as it was, if there is no
+/// headroom.
 fn make_first(packet: &mut Packet, network: usize, plan: &Plan, id: u32) -> bool {
     let Plan { repeated, room, .. } = *plan;
     let end = network + repeated;
@@ -235,9 +240,9 @@ fn make_first(packet: &mut Packet, network: usize, plan: &Plan, id: u32) -> bool
     true
 }
 
-/// Writes what is different from fragment to fragment.
+/// Writes the fields that differ between fragments: length, offset and "more fragments".
 fn write_lengths(fragment: &mut [u8], repeated: usize, part: usize, offset: usize, is_last: bool) {
-    // All of them are shorter than the packet was.
+    // The length fits, because all fragments are shorter than the packet was.
     let length = (repeated - ipv6::Header::LEN + FragmentHeader::LEN + part) as u16;
     fragment[4..6].copy_from_slice(&length.to_be_bytes());
     let place = offset as u16 | u16::from(!is_last);
@@ -298,8 +303,9 @@ impl Element for Ip6Fragmenter {
 mod tests {
     use super::*;
 
-    /// The headers that are repeated, where the last of them names its successor, and where the rest has to end, for
-    /// extension headers of 8 bytes each in front of UDP.
+    /// Returns the length of the repeated headers, the offset and value of the last one's next header
+    /// field, and the end of the headers of the first fragment, for extension headers of 8 bytes each,
+    /// followed by UDP.
     fn found(kinds: &[u8]) -> Option<(usize, usize, u8, usize)> {
         let follows = |i: usize| kinds.get(i).copied().unwrap_or(ip_protocol::UDP);
         let mut bytes = vec![0; 40];

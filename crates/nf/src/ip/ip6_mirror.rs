@@ -1,13 +1,13 @@
 //! # IP6Mirror
 //! Swaps source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
 //!
-//! Checksums stay right: addresses that change places leave them as they are, and where they are about other
-//! addresses, those of a routing header with segments left or of a home address option, they are updated. Only behind
-//! a routing header of which nobody knows where it leads they stay as they were. The network header annotation must be
-//! set; packets without it are dropped.
+//! Transport checksums stay valid. Swapping the two addresses does not change a checksum; where it covers
+//! other addresses (with a routing header that has segments left, or a home address option), the checksum
+//! is updated. Only after a routing header of an unknown type it is not updated. The network header
+//! annotation must be set; packets without it are dropped.
 //!
-//! Extension headers stay as they are, and ports behind them, too: a mirrored packet takes the rest of its way from
-//! where it came from.
+//! Extension headers are not changed, so that a mirrored packet follows the rest of its route; the ports
+//! after them are not swapped.
 //!
 //! ## Usage
 //! `IP6Mirror`
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
 
 struct Ip6Mirror;
 
-/// The fixed part of the IPv6 header at the network header annotation.
+/// Returns the fixed part of the IPv6 header at the network header annotation.
 pub(super) fn ipv6(packet: &mut Packet) -> Result<&mut ipv6::Header, DropReason> {
     let bytes =
         packet.header_chunk_mut::<{ ipv6::Header::LEN }>(Base::Network).ok_or(DropReason::NoHeader)?;
@@ -62,7 +62,7 @@ fn mirror(packet: &mut Packet) -> Fate {
     Ok(())
 }
 
-/// Swaps the addresses of a packet with extension headers, which may name others that its checksum is about.
+/// Swaps the addresses of a packet with extension headers, whose checksum may cover other addresses.
 #[cold]
 fn mirror_extended(packet: &mut Packet) -> Fate {
     let before = checksum_addresses(packet);
@@ -77,7 +77,7 @@ fn mirror_extended(packet: &mut Packet) -> Fate {
     Ok(())
 }
 
-/// The two addresses that the transport checksum is about, if they can be known.
+/// Returns the two addresses that the transport checksum covers, if they can be known.
 fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
     let (ip, rest) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let (source, destination) = ipv6::checksum_addresses(ip, rest)?;
@@ -87,8 +87,8 @@ fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
     Some(both)
 }
 
-/// Updates the transport checksum behind the extension headers, if there is one: also that of a datagram's first
-/// fragment.
+/// Updates the transport checksum after the extension headers, if there is one. The first fragment of a
+/// datagram has one, too.
 fn update(packet: &mut Packet, delta: Delta) {
     let Some(data) = packet.header_mut(Base::Network) else { return };
     let Ok((ip, rest)) = ipv6::Header::mut_from_prefix(data) else { return };

@@ -1,21 +1,22 @@
 //! # IPFragmenter
 //! Splits IPv4 packets that are longer than a limit into fragments (RFC 791).
 //!
-//! The first fragment keeps what stands before the IP header; the others start with their IP header, which has those
-//! options that are to be copied. Packets that must not be fragmented, or cannot be, go to output 1, or are dropped.
-//! The network header annotation must be set.
+//! The first fragment keeps the bytes that precede the IP header; the other fragments start with their IP
+//! header, which has the options that must be copied. Packets that must not be fragmented, or cannot be,
+//! leave by output 1, or are dropped. The network header annotation must be set.
 //!
 //! ## Usage
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MTU`: longest packet that leaves, from the IP header on.
-//! - `HONOR_DF`: whether "don't fragment" is obeyed; if not, the fragments get a random identification.
-//! - `VERBOSE`: whether to report every packet that is not fragmented, not only the first five.
-//! - `HEADROOM`: accepted; there is always room in front of packets.
+//! - `MTU`: the length in bytes of the longest packet that leaves, from the IP header on.
+//! - `HONOR_DF`: if true, packets with "don't fragment" are not fragmented; if false, their fragments get a
+//!   random identification.
+//! - `VERBOSE`: true to report every packet that is not fragmented, not only the first five.
+//! - `HEADROOM`: accepted; packets always have headroom.
 //!
 //! ## Handlers
-//! - `drops`: packets that were not fragmented although they are too long.
+//! - `drops`: packets that were too long and were not fragmented.
 //! - `fragments`: fragments made.
 //!
 //! ## Example
@@ -76,22 +77,22 @@ struct IpFragmenter {
     verbose: bool,
     drops: u64,
     fragments: u64,
-    /// The payload of the packet being split.
+    /// A buffer for the payload of the packet that is being split.
     payload: Vec<u8>,
-    /// The fragment being written.
+    /// A buffer for the fragment that is being written.
     fragment: Vec<u8>,
 }
 
-/// How a packet is to be split.
+/// A plan for splitting a packet.
 struct Plan {
     header_length: usize,
-    /// Payload bytes of the first fragment.
+    /// The number of payload bytes in the first fragment.
     first: usize,
-    /// Payload bytes of all.
+    /// The number of payload bytes in the packet.
     payload: usize,
 }
 
-/// Adds those options that every fragment has, padded.
+/// Appends the options that every fragment has, with padding.
 fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     for option in ipv4::options(options).flatten().filter(|option| option.kind & 0x80 != 0) {
         to.extend_from_slice(&[option.kind, option.data.len() as u8 + 2]);
@@ -100,10 +101,11 @@ fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     to.resize(to.len().next_multiple_of(4), option::END);
 }
 
-/// Bytes of a first fragment: as many as there is room for, of which those behind the header are a multiple of eight.
+/// Returns the length of a first fragment: the largest for which the payload is a multiple of eight bytes.
 fn first_total(mtu: u32) -> Number {
     let words = i64::from(mtu / 4);
-    // Headers are counted in words of four bytes, so that one more of these may be too many.
+    // The header is a multiple of four bytes, the payload of eight; so the length depends on whether the
+    // header has an odd number of words.
     let (least, odd) = if words % 2 == 0 { (words, -4) } else { (words - 1, 4) };
     Number::constant(4 * least).plus(odd, wire_field::IP_VERSION_IHL, 1)
 }
@@ -117,7 +119,7 @@ impl Fragmenting for IpFragmenter {
         let mtu = self.mtu as usize;
         let header_length = ip.header_len();
         let total = usize::from(ip.total_length.get()).min(available);
-        // Bytes behind the IP packet are padding.
+        // Bytes after the IP packet are padding.
         if available <= mtu || total <= mtu {
             return Ok(Choice::Pass);
         }
@@ -145,7 +147,7 @@ impl Fragmenting for IpFragmenter {
 
     fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
         let Plan { header_length, first, payload } = *plan;
-        // A stripped IP header makes the distance negative.
+        // The offset is negative if the IP header has been stripped.
         let start = packet.offset(Base::Network).map(|network| network + header_length as isize);
         let Some(Ok(start)) = start.map(usize::try_from) else {
             return cx.drop(packet, DropReason::NoHeader);
@@ -169,7 +171,6 @@ impl Fragmenting for IpFragmenter {
         if let Some(header) =
             packet.header_mut(Base::Network).and_then(|bytes| bytes.get_mut(..header_length))
         {
-            // The header has at least 20 bytes.
             let _ = checksum::fill_ipv4(header);
         }
         packet.truncate(start + first);
@@ -211,12 +212,13 @@ impl Element for IpFragmenter {
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
-        // The handler `drops` counts these, and messages tell of them.
+        // These packets are counted by the handler `drops`, and reported in messages.
         let refused = aside(Filter::One(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Filter::AtMost(Number::constant(0), payload).not();
         let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
-        // Which of its packets are longer than another fragmenter's limit is known in front of that.
+        // The exact length is declared, so that it is known upstream of another fragmenter which packets
+        // exceed its limit.
         let first_total = || first_total(self.mtu);
         let length = first_total().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let flags = Value::Bits {

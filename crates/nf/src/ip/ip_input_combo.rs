@@ -1,9 +1,10 @@
 //! # IPInputCombo
-//! Does in one step what a router does with Ethernet frames that come in with IPv4 packets.
+//! Does in one step what a router does with IPv4 packets that arrive in Ethernet frames.
 //!
-//! It is `Paint(COLOR) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)`: the frame is painted, its Ethernet header is
-//! stripped, the IPv4 header is checked, header annotations and the destination address annotation are set, and bytes
-//! behind the IP packet are cut off. Bad packets are dropped; the first one is reported.
+//! It does the work of `Paint(COLOR) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)`: the frame is
+//! painted, its Ethernet header is stripped, the IPv4 header is checked, header annotations and the
+//! destination address annotation are set, and bytes after the IP packet are cut off. Bad packets are
+//! dropped; the first is reported.
 //!
 //! ## Usage
 //! `IPInputCombo(COLOR [, BADSRC, KEYWORDS])`
@@ -11,8 +12,8 @@
 //! ## Arguments
 //! - `COLOR`: the paint annotation, 0 to 255.
 //! - `BADSRC`: bad source addresses, separated by spaces.
-//! - `INTERFACES`: addresses of the router with their prefixes, as CheckIPHeader takes them.
-//! - `GOODDST`: destinations that are good whatever the source.
+//! - `INTERFACES`: addresses of the router with their prefixes, as in CheckIPHeader.
+//! - `GOODDST`: destinations to which packets are good with any source.
 //!
 //! ## Handlers
 //! - `drops`: bad packets.
@@ -89,7 +90,7 @@ impl HeaderCheck for IpInputCombo {
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
         self.headers.check(packet)?;
         packet.annotations_mut().set_u8(Annotations::PAINT, self.colour);
-        // A packet with a sound header behind them has these bytes.
+        // A packet with a valid IP header at offset 14 always has these bytes.
         if packet.strip(ethernet::Header::LEN) { Ok(()) } else { Err(0) }
     }
 }

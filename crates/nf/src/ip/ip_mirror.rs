@@ -1,17 +1,17 @@
 //! # IPMirror
 //! Swaps source and destination of IPv4 packets: addresses, and the ports of TCP and UDP.
 //!
-//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay right, but for the transport
-//! checksum of a packet on its way along a source route, which is about the last address of the route: SetTCPChecksum
-//! or SetUDPChecksum behind it put it right. Fragments other than the first have no ports. Of a TCP header that is cut
-//! short only the ports are swapped, and nothing if fewer than eight bytes are there. The network header annotation
-//! must be set; packets without it are dropped.
+//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay valid, except for the
+//! transport checksum of a packet with an unfinished source route, which covers the last address of the
+//! route: put SetTCPChecksum or SetUDPChecksum downstream to correct it. Fragments other than the first
+//! have no ports. If a TCP header is cut short, only the ports are swapped, and nothing if fewer than eight
+//! bytes are there. The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPMirror([DST_ANNO])`
 //!
 //! ## Arguments
-//! - `DST_ANNO`: whether the destination address annotation becomes the new destination.
+//! - `DST_ANNO`: true to set the destination address annotation to the new destination.
 //!
 //! ## Example
 //! ```click
@@ -47,14 +47,14 @@ struct IpMirror {
     sets_destination: bool,
 }
 
-/// What the ports become: each other. They are asked for before anything is changed, because the transport header may be
-/// marked inside of the IP header.
+/// Returns the ports in swapped order. They must be read before anything is changed, because the transport
+/// header annotation can point into the IP header.
 pub(super) fn swapped_ports(packet: &mut Packet) -> Option<[u8; 4]> {
     let &mut [a, b, c, d, ..] = packet.header_chunk_mut::<8>(Base::Transport)?;
     Some([c, d, a, b])
 }
 
-/// The same of the numbers of TCP.
+/// Returns the sequence and acknowledgment numbers of TCP in swapped order.
 fn swapped_numbers(packet: &mut Packet) -> Option<[u8; 8]> {
     let header = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport)?;
     let mut numbers = [0; 8];
@@ -63,7 +63,7 @@ fn swapped_numbers(packet: &mut Packet) -> Option<[u8; 8]> {
     Some(numbers)
 }
 
-/// Writes them, if they were there.
+/// Writes ports, if there are any.
 pub(super) fn set_ports(packet: &mut Packet, ports: Option<[u8; 4]>) {
     if let (Some(header), Some(ports)) = (packet.header_chunk_mut::<8>(Base::Transport), ports) {
         header[..4].copy_from_slice(&ports);
@@ -91,7 +91,7 @@ fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
     Ok(())
 }
 
-/// Two fields take each other's value.
+/// Returns the actions that swap two fields.
 pub(crate) fn swapped(one: Field, other: Field) -> [Action; 2] {
     [Action::Set(one.clone(), Value::Copy(other.clone())), Action::Set(other, Value::Copy(one))]
 }
@@ -119,7 +119,7 @@ impl Element for IpMirror {
         };
         let mut tcp = case(vec![is(ip_protocol::TCP)], Header::Tcp);
         tcp.actions.extend(swapped(bytes(Base::Transport, 4, 4), bytes(Base::Transport, 8, 4)));
-        // The first eight bytes are as many as the header of UDP has.
+        // Eight bytes are the length of a UDP header, and contain the ports of TCP.
         let ports = case(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)], Header::Udp);
         Effects::cases(vec![needs(Header::Ipv4), tcp, ports, otherwise(addresses())])
     }

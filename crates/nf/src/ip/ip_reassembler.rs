@@ -1,58 +1,63 @@
 //! # IPReassembler
-//! Puts IPv4 fragments together again (RFC 791).
+//! Reassembles IPv4 packets from their fragments (RFC 791).
 //!
-//! The result has the header, link header and annotations of the first part and the time stamp of the fragment that
-//! came last. Other packets pass unchanged. The network header annotation must be set.
+//! The result has the header, link header and annotations of the first part, and the time stamp of the
+//! fragment that came last. Other packets pass unchanged. The network header annotation must be set.
 //!
-//! Fragments belong together if they have the same addresses, protocol, identification and VLANs. The VLANs are that of the
-//! VLAN annotation and those of the tags between link header and network header, two at most. Elements that number aggregates,
-//! such as AggregateIPFlows, write to the same place as the VLAN annotation: behind these, VLAN is to be false.
+//! Fragments belong together if they have the same addresses, protocol, identification and VLANs. The VLANs
+//! are the VLAN annotation and the tags between link header and network header, at most two in total.
+//! Elements that number aggregates, such as AggregateIPFlows, write to the bytes of the VLAN annotation:
+//! downstream of these, set VLAN to false.
 //!
-//! Packets whose fragments overlap are dropped with all of their fragments (RFC 5722, and RFC 8200, section 4.5, for IPv6; RFC
-//! 1858 and RFC 3128 show what overlaps do to filters for IPv4), and so are those whose fragments contradict each other about
-//! the packet's end. A fragment that comes a second time with the same bytes is dropped alone. With OVERLAP, later fragments
-//! count, as in Click.
+//! Packets whose fragments overlap are dropped with all of their fragments (RFC 5722, and RFC 8200, section
+//! 4.5, for IPv6; RFC 1858 and RFC 3128 show what overlaps do to filters for IPv4), and so are packets
+//! whose fragments contradict each other about the packet's end. A fragment that arrives a second time with
+//! the same bytes is dropped alone. With OVERLAP, later fragments replace the bytes of earlier fragments,
+//! as in Click.
 //!
-//! Fragments are given up when their packet is not complete 30 seconds after its first fragment came, when there is no memory
-//! for others, or when one of the limits below is reached. They leave by output 1 as they came; without output 1 they are
-//! dropped. The reasons are `out of time`, `memory limit` and `fragment limit`. Time is that of the packets' time stamps, or
-//! the clock for packets without one; that it is over is noticed with the next packet that comes.
+//! An incomplete packet expires 30 seconds after its first fragment arrived. It is evicted when its memory
+//! is needed for other packets, or when one of the limits below is reached. In both cases its fragments
+//! leave by output 1 as they came; without output 1 they are dropped. The reasons are `out of time`,
+//! `memory limit` and `fragment limit`. Time is the time of the packets' time stamps, or the clock's for
+//! packets without one; expired packets are noticed when the next packet arrives.
 //!
 //! ## Memory
-//! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or offset, and its share
-//! of the tables. A fragment of up to 2,112 bytes takes about 3,000 bytes, so that the default holds about 2,500 fragments. The
-//! tables are reserved at the start. Each worker has HIMEM bytes for itself. Where the packet pool has few slots left,
-//! fragments are given up as if HIMEM were reached.
+//! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or
+//! offset, and its share of the tables. A fragment of up to 2,112 bytes takes about 3,000 bytes, so that
+//! the default holds about 2,500 fragments. The tables are reserved at the start. Each worker has HIMEM
+//! bytes for itself. If the packet pool has few free slots, packets are evicted as if HIMEM were reached.
 //!
-//! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest packet that it has not
-//! completed. Each completed packet lets its source hold twice as much before it loses any, up to 64 times as much; each packet
-//! that is given up halves this again. An eighth of HIMEM remembers sources that hold nothing at the moment. So a flood from
-//! other addresses, one or many, does not push out sources that complete packets. A source that has not completed any has as
-//! much time between its first and last fragment as a flood from many addresses takes to fill the memory: 25 ms at 100,000
-//! fragments per second.
+//! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest
+//! packet that it has not completed. Each packet that a source completes doubles the amount that it can
+//! hold before it loses any, up to 64 times; each evicted packet halves this again. An eighth of HIMEM is
+//! for remembering sources that hold nothing at the moment. So a flood from other addresses, one or many,
+//! does not evict sources that complete packets. A source that has not completed any packet yet has,
+//! between its first and last fragment, the time that a flood from many addresses takes to fill the memory:
+//! 25 ms at 100,000 fragments per second.
 //!
 //! ## Forged fragments
-//! Fragments have nothing that shows who sent them. A sender who forges the addresses of another one and guesses
-//! identifications can make any packet fail, or be put together of bytes of both, if all lengths are right; only a checksum or
-//! authentication of the whole shows that (RFC 4963). MAX_OPEN bounds how many identifications are spoilt at a time. What is
-//! left: someone who forges MAX_OPEN first fragments between the halves of a packet makes it fail, and someone who knows
-//! identifications in advance spoils these packets.
+//! Nothing in a fragment proves who sent it. A sender who forges another host's addresses and guesses
+//! identifications can make any packet fail, or have it assembled from bytes of both senders, if all
+//! lengths fit; only a checksum or authentication of the whole packet detects this (RFC 4963). MAX_OPEN
+//! bounds how many identifications are blocked at a time. Two attacks remain: a sender who forges MAX_OPEN
+//! first fragments between the halves of a packet makes it fail, and a sender who knows identifications in
+//! advance makes these packets fail.
 //!
 //! ## Usage
 //! `IPReassembler([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `HIMEM`: most bytes of memory for fragments, of all datagrams together; where they are used up, others give way as
-//!   said above.
+//! - `HIMEM`: the largest number of bytes for fragments, for all packets together; when they are used up,
+//!   packets are evicted as described above.
 //! - `MAX_MTU_ANNO`: the annotation, two bytes, that gets the length of the longest fragment.
-//! - `MAX_OPEN`: most packets from one address to another one that are begun and not complete; the oldest one is given up for
-//!   another one.
-//! - `MAX_FRAGMENTS`: most fragments of a packet; a packet of more is given up.
-//! - `OVERLAP`: whether fragments may overlap.
-//! - `VLAN`: whether fragments of different VLANs are kept apart.
+//! - `MAX_OPEN`: the largest number of incomplete packets from one address to another; for a further
+//!   packet, the oldest is evicted.
+//! - `MAX_FRAGMENTS`: the largest number of fragments of a packet; a packet of more is evicted.
+//! - `OVERLAP`: if true, fragments may overlap.
+//! - `VLAN`: if true, fragments of different VLANs are kept apart.
 //!
 //! ## Handlers
-//! - `dump`: counts, and what is in store.
+//! - `dump`: counts, and the fragments that are held.
 //! - `memory`: bytes of HIMEM that are in use.
 //!
 //! ## Example
@@ -132,9 +137,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Nothing more is expected after this time.
+/// The time after which an incomplete packet expires.
 const PATIENCE: Timestamp = Timestamp::from_secs(30);
-/// Tags of a frame that are looked at.
+/// The largest number of VLAN tags that are read from a frame.
 const TAGS: usize = 2;
 
 #[derive(Default)]
@@ -146,7 +151,7 @@ struct Counts {
 }
 
 struct IpReassembler {
-    /// Whether fragments may come to other workers than those that they belong to.
+    /// True if a fragment may arrive at a worker other than its home.
     is_spread: bool,
     longest: Option<usize>,
     most_open: u32,
@@ -157,17 +162,17 @@ struct IpReassembler {
     counts: Counts,
 }
 
-/// A fragment's place.
+/// The position of a fragment in its packet: payload bytes `from` to `to`.
 struct Part {
     key: Key,
     from: usize,
     to: usize,
-    /// The offset of its payload in the packet, in bytes.
+    /// The offset in bytes of the fragment's payload from the start of the packet data.
     at: usize,
     is_last: bool,
 }
 
-/// Where a fragment belongs; `Ok(None)` for packets that are none.
+/// Returns the position of a fragment; `Ok(None)` for packets that are no fragments.
 fn part_of(packet: &Packet, by_vlan: bool) -> Result<Option<Part>, DropReason> {
     let (ip, _) = ipv4_with_options(packet).ok_or(DropReason::NoHeader)?;
     if !ip.is_fragment() {
@@ -194,14 +199,15 @@ fn part_of(packet: &Packet, by_vlan: bool) -> Result<Option<Part>, DropReason> {
     Ok(Some(Part { key, from, to, at, is_last: !ip.more_fragments() }))
 }
 
-/// The VLANs that a packet is in, the outer one first: that of the annotation, and those of tags; 0 for none.
+/// Returns the VLANs of a packet, the outer first: the VLAN of the annotation, and the VLANs of tags; 0 for
+/// none.
 fn vlans(packet: &Packet) -> [u16; 2] {
     let annotated = [tci_annotation(packet) & 0x0fff];
     let mut found = annotated.into_iter().chain(tagged(packet)).filter(|&id| id != 0);
     std::array::from_fn(|_| found.next().unwrap_or(0))
 }
 
-/// The VLANs of the tags in front of the network header.
+/// Returns the VLANs of the tags between link header and network header.
 fn tagged(packet: &Packet) -> [u16; TAGS] {
     let mut ids = [0; TAGS];
     let frame = packet.header(Base::Mac).unwrap_or_default();
@@ -219,7 +225,7 @@ fn tagged(packet: &Packet) -> [u16; TAGS] {
 }
 
 impl IpReassembler {
-    /// Takes a packet; what leaves by output 0 now, if anything.
+    /// Handles a packet; returns the packet that now leaves by output 0, if any.
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         let part = match part_of(&packet, self.by_vlan) {
             Ok(None) => return Some(packet),
@@ -246,7 +252,7 @@ impl IpReassembler {
         None
     }
 
-    /// Adds a fragment to its set; that set, if there is one behind that.
+    /// Adds a fragment to its set. Returns the set, or `None` if it no longer exists.
     fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
         let set = match self.store.find(&part.key) {
             Some(set) => set,
@@ -284,14 +290,14 @@ impl IpReassembler {
         }
     }
 
-    /// The packet of a complete set.
+    /// Returns the reassembled packet of a complete set, and closes the set.
     fn join(&mut self, cx: &mut Cx<'_>, set: u32, time: Timestamp) -> Option<Packet> {
         let length = self.store.length(set) as usize;
         let Piece { mut packet, to, at, .. } = self.store.pop(set)?;
         let mut longest = total_length(&packet);
         let header = packet.offset(Base::Network).map_or(0, |network| (at as isize - network) as usize);
         if header + length > usize::from(u16::MAX) {
-            // Other fragments had shorter headers.
+            // The other fragments had shorter headers.
             self.counts.bad += 1;
             cx.drop(packet, DropReason::BadIpHeader);
             self.end(set, |packet| cx.drop(packet, DropReason::BadIpHeader));
@@ -315,12 +321,12 @@ impl IpReassembler {
             ip.total_length.set((header + length) as u16);
             ip.fragment.set(ip.fragment.get() & !(MORE_FRAGMENTS | FRAGMENT_OFFSET));
             if let Some(header) = bytes.get_mut(..header) {
-                // The header has at least 20 bytes.
                 let _ = checksum::fill_ipv4(header);
             }
         }
         packet.set_time(time);
-        // The packet is a new one; its ports need not be those that the first fragment had.
+        // The flow mark is removed: the ports of the whole packet can differ from those that the first
+        // fragment showed.
         packet.set_flow_mark(None);
         if let Some(place) = self.longest {
             packet.annotations_mut().set_array(place, longest.to_ne_bytes());
@@ -328,7 +334,7 @@ impl IpReassembler {
         Some(packet)
     }
 
-    /// Ends a set that is not complete; each of its fragments goes where it is told.
+    /// Ends an incomplete set; passes each of its fragments to `fragment`.
     fn end(&mut self, set: u32, mut fragment: impl FnMut(Packet)) {
         self.counts.failed += 1;
         while let Some(piece) = self.store.pop(set) {
@@ -337,12 +343,12 @@ impl IpReassembler {
         self.store.close(set, false);
     }
 
-    /// Gives a set up.
+    /// Evicts a set: its fragments leave by output 1, or are dropped.
     fn give_up(&mut self, cx: &mut Cx<'_>, set: u32, reason: DropReason) {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Gives up those sets that have waited for too long.
+    /// Evicts the sets that are older than `PATIENCE`.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && now - began > PATIENCE
@@ -351,7 +357,7 @@ impl IpReassembler {
         }
     }
 
-    /// Gives sets up until there is room again, at least one.
+    /// Evicts sets, at least one, until there is room again.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         while let Some(set) = self.store.victim() {
             self.give_up(cx, set, DropReason::MemoryLimit);
@@ -362,17 +368,17 @@ impl IpReassembler {
     }
 }
 
-/// The time at which a packet came.
+/// Returns the time at which a packet arrived.
 fn time_of(cx: &Cx<'_>, packet: &Packet) -> Timestamp {
     if packet.time().is_set() { packet.time() } else { cx.now() }
 }
 
-/// The total length in a packet's IPv4 header.
+/// Returns the total length in a packet's IPv4 header.
 fn total_length(packet: &Packet) -> u16 {
     ipv4_with_options(packet).map_or(0, |(ip, _)| ip.total_length.get())
 }
 
-/// Sends fragments to the workers that all of their packet come to.
+/// Sends fragments to the home worker of their packet.
 fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
     let (me, _) = cx.worker();
     let is_fragment = |packet: &Packet| {
@@ -382,7 +388,7 @@ fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
     let mut home = cx.batch();
     batch.sift(
         |packet| if is_fragment(packet) && cx.owner_of(packet) != me { Err(()) } else { Ok(()) },
-        // No more packets than came in one batch, so they fit into one.
+        // These are at most the packets of one batch, so they fit into one batch.
         |packet, ()| _ = home.push(packet),
     );
     cx.send_home(port, home);
@@ -418,7 +424,7 @@ impl Element for IpReassembler {
         }];
         effects.state =
             vec![State { table: "fragments", key, both_directions: false, access: Access::EveryPacket }];
-        // Only fragments are anybody's.
+        // Only fragments have a home worker; whole packets are handled by any worker.
         effects.is_spread = true;
         effects.opaque = Some("joins packets");
         effects.depending_on(Depends::Time)
@@ -433,7 +439,7 @@ impl Element for IpReassembler {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Packets that are no fragments show that time has passed, too.
+        // Packets that are no fragments also show that time has passed.
         if let Some(last) = batch.iter().last().filter(|_| self.store.held() > 0) {
             let now = time_of(cx, last);
             self.end_old(cx, now);

@@ -1,9 +1,9 @@
 //! # IPGWOptions
-//! Does what a gateway has to do about IPv4 options: records its route and the time (RFC 791).
+//! Handles IPv4 options as a gateway must: records its address and the time (RFC 791).
 //!
-//! Packets with options that cannot be right go to output 1, or are dropped; their parameter problem annotation says
-//! which byte of the header is wrong, for ICMPError. The header checksum is computed afresh where there was a record
-//! route or time stamp option. The network header annotation must be set.
+//! Packets with invalid options leave by output 1, or are dropped; their parameter problem annotation is
+//! the offset of the wrong byte in the header, for ICMPError. The header checksum is recomputed if there
+//! was a record route or time stamp option. The network header annotation must be set.
 //!
 //! ## Usage
 //! `IPGWOptions(MYADDR [, OTHERADDRS])`
@@ -59,35 +59,36 @@ struct IpgwOptions {
     drops: u64,
 }
 
-/// Who records itself.
+/// A gateway that records its address in options.
 pub(super) struct Gateway {
     address: [u8; 4],
-    /// The same, and the others.
+    /// All addresses of the gateway, including `address`.
     own: Vec<u32>,
 }
 
-/// The byte of the header that is wrong.
+/// The offset of the header's byte that is wrong.
 struct Problem(u8);
 
 impl Gateway {
-    /// One with an address and further ones.
+    /// Returns a gateway with an address and further addresses.
     pub(super) fn new(address: Ipv4Addr, mut own: Vec<u32>) -> Gateway {
         own.push(address.to_bits());
         Gateway { address: address.octets(), own }
     }
 
-    /// What it writes, as part of a declaration.
+    /// Returns the action that declares what a gateway writes.
     pub(super) fn recorded() -> Action {
         let options = Field::Bytes { base: Base::Network, offset: 20, length: 40 };
         pure(options, "record route and time", &[wire_field::IP_HEADER, Field::Length])
     }
 
-    /// Handles the options of a header, at `header[20..]`; true if there was one to write to.
+    /// Handles the options of a header, at `header[20..]`. Returns true if an option was handled that can
+    /// be written to, so that the checksum must be recomputed.
     fn handle(&self, header: &mut [u8], now: Timestamp) -> Result<bool, Problem> {
         let mut writes = false;
         let mut at = ipv4::Header::LEN;
         while let Some(&kind) = header.get(at) {
-            // A header has at most 60 bytes.
+            // The offset fits, because a header has at most 60 bytes.
             let problem = |place: usize| Problem(place as u8);
             match kind {
                 option::END => break,
@@ -113,7 +114,8 @@ impl Gateway {
         Ok(writes)
     }
 
-    /// Notes the address in the next free place; where the option is wrong, otherwise.
+    /// Writes the address to the next free place of the option. The error is the offset of the option's
+    /// wrong byte.
     fn record_route(&self, option: &mut [u8]) -> Result<(), usize> {
         const POINTER: usize = 2;
         let free =
@@ -131,7 +133,8 @@ impl Gateway {
         }
     }
 
-    /// Notes the time, and the address if the option asks for it; where the option is wrong, otherwise.
+    /// Writes the time, and the address if the option's flags request it. The error is the offset of the
+    /// option's wrong byte.
     fn record_time(&self, option: &mut [u8], now: Timestamp) -> Result<(), usize> {
         const POINTER: usize = 2;
         const FLAGS: usize = 3;
@@ -163,14 +166,15 @@ impl Gateway {
         };
         match used {
             Some(n) => option[POINTER] += n,
-            // The upper half counts the gateways that found no room.
+            // The upper half of the flags byte counts the gateways that found no room.
             None if flags >> 4 == 15 => return Err(FLAGS),
             None => option[FLAGS] += 0x10,
         }
         Ok(())
     }
 
-    /// Handles a packet's options; why not, otherwise. That they are wrong is `Unsuitable`.
+    /// Handles a packet's options. The error is the reason to drop the packet; for invalid options it is
+    /// `Unsuitable`.
     pub(super) fn process(&self, packet: &mut Packet, now: Timestamp) -> Result<(), DropReason> {
         let header = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(header) else { return Err(DropReason::NoHeader) };
@@ -182,7 +186,6 @@ impl Gateway {
         match self.handle(&mut header[..length], now) {
             Ok(writes) => {
                 if writes {
-                    // The header has at least 20 bytes.
                     let _ = checksum::fill_ipv4(&mut header[..length]);
                 }
                 Ok(())
@@ -195,7 +198,7 @@ impl Gateway {
     }
 }
 
-/// Milliseconds since midnight, universal time.
+/// Returns the milliseconds since midnight, universal time.
 fn milliseconds_of_day(now: Timestamp) -> u32 {
     (now.0.div_euclid(1_000_000).rem_euclid(86_400_000)) as u32
 }
@@ -211,7 +214,7 @@ impl Element for IpgwOptions {
             "wrong byte of options",
             &[header.clone(), Field::Length],
         );
-        // What stands before the wrong option has been recorded already.
+        // The options that precede the invalid option have been recorded already.
         let bad = refused("bad options", &[header, Field::Length], DropReason::Unsuitable);
         let handled = Case {
             checksum: Checksum::Recomputed(vec![Header::Ipv4]),
@@ -256,7 +259,7 @@ mod tests {
         Gateway { address: [10, 0, 0, 1], own: vec![0x0a00_0001, 0x0a00_0002] }
     }
 
-    /// What becomes of these options.
+    /// Returns the header's options after handling, or the offset of the wrong byte.
     fn handled(options: &[u8]) -> Result<(bool, Vec<u8>), u8> {
         let mut header = vec![0; 20];
         header.extend_from_slice(options);

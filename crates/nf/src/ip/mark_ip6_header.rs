@@ -1,12 +1,12 @@
 //! # MarkIP6Header
-//! Sets the network header annotation, and the transport header annotation 40 bytes behind it, without checking
-//! anything.
+//! Sets the network header annotation, and the transport header annotation 40 bytes after it, without
+//! checks.
 //!
 //! ## Usage
 //! `MarkIP6Header([OFFSET])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the IPv6 header starts.
+//! - `OFFSET`: the offset of the IPv6 header.
 //!
 //! ## Example
 //! ```click

@@ -1,17 +1,17 @@
 //! # MarkIPCE
-//! Marks IPv4 packets as having met congestion: sets the ECN bits to 3, and updates the checksum.
+//! Marks IPv4 packets as having experienced congestion: sets the ECN bits to 3, and updates the checksum.
 //!
-//! Packets whose sender does not know ECN (bits 0) are dropped. The network header annotation must be set; packets
-//! without it are dropped.
+//! Packets whose sender does not support ECN (bits 0) are dropped. The network header annotation must be
+//! set; packets without it are dropped.
 //!
 //! ## Usage
 //! `MarkIPCE([FORCE])`
 //!
 //! ## Arguments
-//! - `FORCE`: whether packets that do not know ECN are marked too.
+//! - `FORCE`: if true, packets whose sender does not support ECN are marked too.
 //!
 //! ## Handlers
-//! - `drops`: packets that did not know ECN.
+//! - `drops`: packets whose sender does not support ECN.
 //!
 //! ## Example
 //! ```click
@@ -58,7 +58,8 @@ impl Element for MarkIpCe {
                 Filter::In { field: wire_field::IP_TOS, mask: 3, set },
             ])
         };
-        // What is marked already is left alone, also its checksum, which an update could change from all ones to zero.
+        // A packet that is marked already is not changed, nor is its checksum, which an update could change
+        // from all ones to zero.
         effects.cases.insert(0, Case::new(marked(3), Target::Output(0)));
         if !self.force {
             effects.cases.insert(0, Case::new(marked(0), Target::Drop(DropReason::Unsuitable)));

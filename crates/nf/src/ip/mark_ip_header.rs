@@ -1,11 +1,11 @@
 //! # MarkIPHeader
-//! Sets the network and transport header annotations without checking anything.
+//! Sets the network and transport header annotations without checks.
 //!
 //! ## Usage
 //! `MarkIPHeader([OFFSET])`
 //!
 //! ## Arguments
-//! - `OFFSET`: where the IP header starts.
+//! - `OFFSET`: the offset of the IP header.
 //!
 //! ## Example
 //! ```click
@@ -56,7 +56,8 @@ impl Element for MarkIpHeader {
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         for packet in batch.iter_mut() {
-            // Without a first byte there is no header length, and so no transport header.
+            // Without a first byte, the header length is unknown, so the transport header annotation is
+            // cleared.
             let header_length = packet.data().get(self.offset).map(|first| usize::from(first & 15) * 4);
             packet.set_offset(Base::Network, Some(self.offset as isize));
             packet.set_offset(Base::Transport, header_length.map(|n| (self.offset + n) as isize));

@@ -1,4 +1,4 @@
-//! IPv4 headers.
+//! Elements that read and write IPv4 and IPv6 headers.
 
 pub mod anonymize_ip_addr;
 pub mod check_icmp_header;

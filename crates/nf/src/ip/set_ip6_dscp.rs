@@ -7,7 +7,7 @@
 //! `SetIP6DSCP(DSCP)`
 //!
 //! ## Arguments
-//! - `DSCP`: 0 to 63. The ECN bits stay.
+//! - `DSCP`: 0 to 63. The ECN bits are not changed.
 //!
 //! ## Handlers
 //! - `dscp`: the code point, as it was written.
@@ -39,7 +39,7 @@ pub(super) struct V6;
 
 impl Version for V6 {
     fn effects(mask: u8, bits: u8) -> Effects {
-        // The traffic class lies across the first two bytes.
+        // The traffic class is split between the first two bytes.
         let across = |byte: u8| vec![byte >> 4, byte << 4];
         let value = Value::Bits { mask: across(mask), value: across(bits) };
         let set = Action::Set(bytes(Base::Network, 0, 2), value);

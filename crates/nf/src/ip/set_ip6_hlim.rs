@@ -43,15 +43,15 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A field of IPv6 headers that a number is written to.
+/// A field of IPv6 headers to which a number is written.
 pub(super) trait Field: Send + 'static {
-    /// Reads the number.
+    /// Parses the number.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// If the text is not a number in the field's range.
     fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint>;
 
-    /// What writing it is.
+    /// Returns the action that declares writing the number.
     fn action(value: u32) -> Action;
 
     fn set(ip: &mut ipv6::Header, value: u32);
@@ -74,7 +74,7 @@ impl Field for HopLimit {
     }
 }
 
-/// An element that writes one.
+/// An element that writes a [`Field`].
 pub(super) struct SetField<F> {
     value: u32,
     text: String,
@@ -82,10 +82,10 @@ pub(super) struct SetField<F> {
 }
 
 impl<F: Field> SetField<F> {
-    /// From its argument.
+    /// Builds the element from its argument.
     ///
     /// # Errors
-    /// If that is wrong.
+    /// If the argument is missing or invalid.
     pub(super) fn build(args: &mut Args<'_>, name: &'static str) -> Result<Box<dyn Element>, Invalid> {
         let Raw(text) = args.required(name);
         args.finish()?;

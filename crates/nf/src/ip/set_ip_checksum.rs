@@ -1,14 +1,14 @@
 //! # SetIPChecksum
-//! Computes the checksum of the IPv4 header afresh.
+//! Recomputes the checksum of the IPv4 header.
 //!
-//! The header is where the network header annotation points, or else at the start of the packet. Packets without
-//! room for the header are dropped, the first of them with a message.
+//! The header is at the network header annotation, or at the start of the packet without this annotation.
+//! Packets without room for the header are dropped, the first of them with a message.
 //!
 //! ## Usage
 //! `SetIPChecksum`
 //!
 //! ## Handlers
-//! - `drops`: packets that were too short, or whose header says that it is.
+//! - `drops`: packets that are too short for a header, or for the length that their header has.
 //!
 //! ## Example
 //! ```click
@@ -43,7 +43,7 @@ struct SetIpChecksum {
 
 fn set(packet: &mut Packet) -> Option<()> {
     let base = if packet.offset(Base::Network).is_some() { Base::Network } else { Base::Data };
-    // Nearly all headers have no options.
+    // Fast path: nearly all headers have no options.
     if let Some(bytes) = packet.header_chunk_mut::<{ ipv4::Header::LEN }>(base)
         && let Ok(ip) = ipv4::Header::mut_from_bytes(bytes)
         && ip.version_ihl == 0x45

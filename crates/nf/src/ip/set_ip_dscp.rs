@@ -7,7 +7,7 @@
 //! `SetIPDSCP(DSCP)`
 //!
 //! ## Arguments
-//! - `DSCP`: 0 to 63. The ECN bits stay.
+//! - `DSCP`: 0 to 63. The ECN bits are not changed.
 //!
 //! ## Handlers
 //! - `dscp`: the code point, as it was written.
@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     ..DESCRIPTION
 };
 
-/// What both classes have.
+/// The common part of SetIPDSCP and SetIP6DSCP.
 pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("DSCP", "0-63")],
     handlers: &[HandlerInfo::both("dscp")],
@@ -47,12 +47,13 @@ pub(super) const DESCRIPTION: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A header that has a code point.
+/// A version of IP, whose header has a code point.
 pub(super) trait Version: Send + 'static {
-    /// See [`Element::effects`], for whoever sets these bits of the byte that code point and ECN share.
+    /// Returns the effects of an element that sets these bits of the byte with the code point and ECN; see
+    /// [`Element::effects`].
     fn effects(mask: u8, bits: u8) -> Effects;
 
-    /// Changes the byte that the code point and ECN share.
+    /// Changes the byte that contains the code point and ECN.
     fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate;
 }
 
@@ -70,7 +71,7 @@ impl Version for V4 {
 }
 
 pub(super) struct SetDscp<V> {
-    /// The code point in its place in the byte.
+    /// The code point, shifted to its position in the byte.
     bits: u8,
     text: String,
     version: PhantomData<V>,
@@ -89,7 +90,7 @@ impl<V: Version> SetDscp<V> {
     }
 }
 
-/// A code point, shifted to its place.
+/// Parses a code point, and shifts it to its position in the byte.
 fn parse(text: &str, place: &Place<'_>) -> Result<u8, Complaint> {
     match read_value::<u32>("DSCP", text, place)? {
         dscp @ 0..=63 => Ok((dscp as u8) << 2),

@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     ..DESCRIPTION
 };
 
-/// What both classes have.
+/// The common part of SetIPECN and SetIP6ECN.
 pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("ECN", "0-3 or a name")],
     handlers: &[HandlerInfo::both("ecn")],

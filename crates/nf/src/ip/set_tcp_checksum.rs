@@ -1,14 +1,14 @@
 //! # SetTCPChecksum
-//! Computes the checksum of the TCP segment afresh.
+//! Recomputes the checksum of the TCP segment.
 //!
-//! The network and transport header annotations must be set. Packets that are shorter than their IP header says are
-//! dropped, each with a message. The protocol is not looked at.
+//! The network and transport header annotations must be set. Packets that are shorter than their IP header
+//! says are dropped, each with a message. The protocol field is not checked.
 //!
 //! ## Usage
 //! `SetTCPChecksum([FIXOFF])`
 //!
 //! ## Arguments
-//! - `FIXOFF`: whether a data offset that is too small or too large is made right.
+//! - `FIXOFF`: if true, a data offset that is too small or too large is corrected.
 //!
 //! ## Example
 //! ```click
@@ -46,13 +46,13 @@ struct SetTcpChecksum {
     fix_offset: bool,
 }
 
-/// The TCP header of a packet whose IP header says how long the segment is; both are then known to be there.
+/// Returns the TCP header of a packet.
 fn header_mut(packet: &mut Packet) -> Option<&mut tcp::Header> {
     let bytes = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport)?;
     tcp::Header::mut_from_bytes(bytes).ok()
 }
 
-/// Sets the checksum; `None` where lengths are bad.
+/// Sets the checksum; returns `None` if lengths are invalid.
 fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     let (ip, _) = ipv4_with_options(packet)?;
     let length = usize::from(ip.total_length.get()).checked_sub(ip.header_len())?;
@@ -64,13 +64,13 @@ fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     if fix_offset {
         let words = match header.header_len() {
             n if n < tcp::Header::LEN => tcp::Header::LEN / 4,
-            // A shorter segment than the header has at most 14 words.
+            // The segment is shorter than the header length, so it has at most 14 words.
             n if n > length && !fragment => length / 4,
             n => n / 4,
         };
         header.data_offset = (words as u8) << 4 | header.data_offset & 0x0f;
     }
-    // Its complement takes the checksum that stands there out of the sum.
+    // Adding the complement of the old checksum cancels it in the sum.
     let old = header.checksum.get();
     let (ip, options) = ipv4_with_options(packet)?;
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length).word(!old);

@@ -1,14 +1,15 @@
 //! # SetTransportChecksumIP6
-//! Computes the checksum of TCP, UDP or ICMPv6 in IPv6 packets afresh.
+//! Recomputes the checksum of TCP, UDP or ICMPv6 in IPv6 packets.
 //!
-//! The network and transport header annotations must be set, the latter behind all extension headers (see CheckIP6Header
-//! and its PROCESS_EH). Packets without such a header, fragments, and packets that are shorter than their header says are
-//! dropped; packets of other protocols pass unchanged. A fragment header that holds the whole packet makes it none
-//! (RFC 6946).
+//! The network and transport header annotations must be set, the latter after all extension headers (see
+//! CheckIP6Header and its PROCESS_EH). Packets without such a header, fragments, and packets that are
+//! shorter than their header says are dropped; packets of other protocols pass unchanged. A packet with a
+//! fragment header that contains the whole packet (RFC 6946) does not count as a fragment.
 //!
-//! The checksum is about the final destination (RFC 8200, section 8.1): as long as a routing header has segments left, that
-//! is its last address, or the first of a segment list. Packets on the way of a routing header of a type that is not known
-//! (known are 0, 2, 3 and 4) are dropped. Its source is that of a home address option (RFC 6275), if there is one.
+//! The checksum covers the final destination (RFC 8200, section 8.1): while a routing header has segments
+//! left, this is its last address, or the first of a segment list. Packets with segments left in a routing
+//! header of an unknown type (known are 0, 2, 3 and 4) are dropped. The source that the checksum covers is
+//! the address of a home address option (RFC 6275), if there is one.
 //!
 //! ## Usage
 //! `SetTransportChecksumIP6`
@@ -69,7 +70,7 @@ fn set(packet: &mut Packet) -> Fate {
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.fill(0);
     let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(bad)?.checksum();
-    // There is no UDP without a checksum in IPv6 (RFC 8200, section 8.1).
+    // UDP over IPv6 always has a checksum, so zero is written as 0xffff (RFC 8200, section 8.1).
     let sum = if is_udp && sum == 0 { 0xffff } else { sum };
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.copy_from_slice(&sum.to_be_bytes());

@@ -1,8 +1,8 @@
 //! # SetUDPChecksum
-//! Computes the checksum of the UDP datagram afresh.
+//! Recomputes the checksum of the UDP datagram.
 //!
-//! The network and transport header annotations must be set. Fragments and packets shorter than their UDP length go
-//! to output 1; where there is none they are dropped, and the first one is reported.
+//! The network and transport header annotations must be set. Fragments and packets shorter than their UDP
+//! length leave by output 1; without output 1 they are dropped, and the first is reported.
 //!
 //! ## Usage
 //! `SetUDPChecksum`
@@ -40,7 +40,8 @@ struct SetUdpChecksum {
     warned: bool,
 }
 
-/// Sets the checksum; `None` for fragments and short packets. A sum of zero stays zero, as in Click.
+/// Sets the checksum; returns `None` for fragments and short packets. A sum of zero stays zero, as in
+/// Click.
 fn set(packet: &mut Packet) -> Option<()> {
     let (ip, options) = ipv4_with_options(packet)?;
     let available = length_from(packet, Base::Transport)?;
@@ -49,7 +50,7 @@ fn set(packet: &mut Packet) -> Option<()> {
     if ip.is_fragment() || length > available || length < udp::Header::LEN {
         return None;
     }
-    // Its complement takes the checksum that stands there out of the sum.
+    // Adding the complement of the old checksum cancels it in the sum.
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length).word(!udp.checksum.get());
     let checksum = sum_from(packet, Base::Transport, length, sum)?.checksum();
     let header = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?;

@@ -1,16 +1,16 @@
 //! # StoreIP6Address
 //! Writes an IPv6 address, or the destination address annotation, into the packet.
 //!
-//! The network header annotation must be set, and offsets count from there. An annotation of zero is not stored. Checksums
-//! stay as they are: a SetTransportChecksumIP6 behind it puts them right. Packets without room for the address go to output
-//! 1, or are dropped.
+//! The network header annotation must be set; offsets count from the network header. An annotation of zero
+//! is not stored. Checksums are not updated: put SetTransportChecksumIP6 downstream to correct them.
+//! Packets without room for the address leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `StoreIP6Address(OFFSET)`, `StoreIP6Address(ADDR, OFFSET)`
 //!
 //! ## Arguments
-//! - `ADDR`: the address; the annotation if it is not given.
-//! - `OFFSET`: bytes from the IPv6 header on, or `src` or `dst` for its fields.
+//! - `ADDR`: the address; by default, the annotation.
+//! - `OFFSET`: the offset in bytes from the IPv6 header, or `src` or `dst` for the header's fields.
 //!
 //! ## Example
 //! ```click
@@ -62,9 +62,9 @@ pub static CLASS: Class = Class {
 };
 
 struct StoreIp6Address {
-    /// The annotation where there is none.
+    /// The address; `None` to use the annotation.
     address: Option<[u8; 16]>,
-    /// From the network header.
+    /// The offset in bytes from the network header.
     offset: usize,
 }
 

@@ -1,16 +1,17 @@
 //! # StoreIPAddress
 //! Writes an address, or the destination address annotation, into the packet.
 //!
-//! Into the source or destination field it goes with the IP, TCP and UDP checksums updated; at an offset nothing else
-//! is changed. An annotation of zero is not stored at an offset. Packets without room for the address go to output 1,
-//! or are dropped.
+//! When the source or destination field is written, the IP, TCP and UDP checksums are updated; at an
+//! offset, nothing else is changed. An annotation of zero is not stored at an offset. Packets without room
+//! for the address leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `StoreIPAddress(OFFSET)`, `StoreIPAddress(ADDR, OFFSET)`
 //!
 //! ## Arguments
-//! - `ADDR`: the address; the annotation if it is not given.
-//! - `OFFSET`: bytes from the start of the packet, or `src` or `dst` for the field of the IPv4 header.
+//! - `ADDR`: the address; by default, the annotation.
+//! - `OFFSET`: the offset in bytes from the start of the packet, or `src` or `dst` for the field of the
+//!   IPv4 header.
 //!
 //! ## Example
 //! ```click
@@ -61,10 +62,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The address, if one is given, and the text that says where it goes: a single argument is that.
+/// Reads the address, if one is given, and the text of the offset. A single argument is the offset.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no argument.
 pub(super) fn address_and_place<A: Arg>(args: &mut Args<'_>) -> Result<(Option<A>, String), Invalid> {
     let (first, second): (Option<Raw>, Option<Raw>) = (args.get("ADDR"), args.get("OFFSET"));
     let (address, offset) = match (first, second) {
@@ -93,7 +94,7 @@ enum Place {
 }
 
 struct StoreIpAddress {
-    /// The annotation where there is none.
+    /// The address; `None` to use the annotation.
     address: Option<[u8; 4]>,
     place: Place,
 }
@@ -125,8 +126,8 @@ pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     Ok(())
 }
 
-/// What [`store`] does to packets with an IPv4 header, and whatever else these actions are. Which transport checksum is
-/// updated depends on the protocol and the fragment's offset.
+/// Returns the cases of packets with an IPv4 header to which [`store`] is applied, with these actions. The
+/// protocol and the fragment offset decide which transport checksum is updated.
 pub(crate) fn stored(actions: &[Action], case: impl Fn(Filter) -> Case) -> Vec<Case> {
     let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
     let of = |header: Header, protocol: u8| {

@@ -1,5 +1,5 @@
 //! # StripIPHeader
-//! Removes everything up to the transport header.
+//! Removes all bytes up to the transport header.
 //!
 //! The transport header annotation must be set; packets without it are dropped.
 //!

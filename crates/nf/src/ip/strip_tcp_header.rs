@@ -1,8 +1,9 @@
 //! # StripTCPHeader
 //! Removes a TCP header from the front of the packet.
 //!
-//! Where the transport header annotation is set, everything up to the end of that header goes; otherwise the packet
-//! is taken to start with one. Packets that end inside the header are dropped.
+//! If the transport header annotation is set, everything up to the end of the TCP header is removed;
+//! otherwise the packet is expected to start with the TCP header. Packets that end inside the header are
+//! dropped.
 //!
 //! ## Usage
 //! `StripTCPHeader`

@@ -1,8 +1,8 @@
 //! # StripTransportHeader
 //! Removes everything up to the payload of TCP and UDP packets.
 //!
-//! The network and transport header annotations must be set; packets without them are dropped. Of other protocols,
-//! everything up to the transport header goes.
+//! The network and transport header annotations must be set; packets without them are dropped. For other
+//! protocols, everything up to the transport header is removed.
 //!
 //! ## Usage
 //! `StripTransportHeader`

@@ -1,7 +1,8 @@
 //! # UnstripIPHeader
-//! Gives an IP header back that was stripped: the packet starts at its network header again.
+//! Restores a stripped IP header: the packet starts at its network header again.
 //!
-//! Packets whose network header was not stripped pass unchanged; packets without one are dropped.
+//! Packets whose network header was not stripped pass unchanged; packets without a network header
+//! annotation are dropped.
 //!
 //! ## Usage
 //! `UnstripIPHeader`

@@ -1,4 +1,5 @@
-//! What a mapping makes of a packet, in so few bytes that it stands in the cache line of its key.
+//! The rewriting that a mapping does to a packet, small enough to fit into the cache line of the mapping's
+//! key.
 
 use wire::checksum::Delta;
 
@@ -6,7 +7,7 @@ use super::state::State;
 use super::store::IDENTIFIERS;
 use super::tuple::Tuple;
 
-/// What a packet of a mapping is to become.
+/// The rewriting of a packet of one direction of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) to: Tuple,
@@ -15,11 +16,11 @@ pub(super) struct Change {
     pub(super) session: u32,
     pub(super) is_reply: bool,
     pub(super) output: u16,
-    /// What packets of this direction have told: see [`State`].
+    /// The information that packets of this direction have given: see [`State`].
     pub(super) state: State,
 }
 
-/// A change of a checksum in 16 bits; zero for none.
+/// Packs a change of a checksum into 16 bits; zero for no change.
 fn folded(change: Delta) -> u16 {
     match !change.apply(0xffff) {
         0xffff => 0,
@@ -27,7 +28,7 @@ fn folded(change: Delta) -> u16 {
     }
 }
 
-/// The change again.
+/// Unpacks a change of a checksum.
 #[inline]
 fn unfolded(change: u16) -> Delta {
     Delta::u16(0xffff, change)
@@ -50,24 +51,24 @@ impl Change {
         }
     }
 
-    /// Of the transport header only an identifier changes.
+    /// Sets the change for a transport header in which only an identifier changes.
     pub(super) fn change_identifier(&mut self, from: u16, to: u16) {
         self.transport_change = folded(Delta::u16(from, to));
     }
 
-    /// Of the IPv4 header's checksum.
+    /// Returns the change of the IPv4 header's checksum.
     #[inline]
     pub(super) fn of_addresses(&self) -> Delta {
         unfolded(self.address_change)
     }
 
-    /// Of the transport header's.
+    /// Returns the change of the transport header's checksum.
     #[inline]
     pub(super) fn of_transport(&self) -> Delta {
         unfolded(self.transport_change)
     }
 
-    /// Whether it leaves checksums alone.
+    /// True if no checksum changes.
     #[cfg(test)]
     pub(super) fn is_none(&self) -> bool {
         (self.address_change, self.transport_change) == (0, 0)
@@ -105,12 +106,12 @@ impl Change {
     }
 }
 
-/// Notes another session in a packed one.
+/// Writes another session to a packed change.
 pub(super) fn set_session(value: &mut [u32; 6], session: u32) {
     value[4] = session << 1 | value[4] & 1;
 }
 
-/// Notes another state in a packed one.
+/// Writes another state to a packed change.
 pub(super) fn set_state(value: &mut [u32; 6], state: State) {
     value[5] = value[5] & 0xffff | u32::from(state.0) << 16;
 }

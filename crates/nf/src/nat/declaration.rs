@@ -1,4 +1,4 @@
-//! What translators declare.
+//! The effects that translators declare.
 
 use classify::IntervalSet;
 use element::effects::{
@@ -16,18 +16,19 @@ use super::mapper::Choice;
 use super::pattern::Outputs;
 use super::spec::Spec;
 
-/// The name of the state.
+/// The name of the state in declarations.
 const TABLE: &str = "mappings";
 
 const IDENTIFIER: Field = Field::Bytes { base: Base::Transport, offset: 4, length: 2 };
 
-/// What fields may become: source and destination address, source and destination port; nothing where they stay.
+/// The ranges of values that fields can get: source address and port, destination address and port; `None`
+/// for a field that is not changed.
 type Values = [Option<(u32, u32)>; 4];
 
-/// Everything.
+/// All values, for all fields.
 const ANY: Values = [Some((0, u32::MAX)), Some((0, 0xffff)), Some((0, u32::MAX)), Some((0, 0xffff))];
 
-/// A kind of packet of which the same bytes change.
+/// A class of packets in which the same bytes change.
 struct Shape {
     when: Filter,
     ports: bool,
@@ -42,7 +43,7 @@ fn reaches(bytes: usize) -> Filter {
     Filter::AtMost(Number::constant(bytes as i64), rest_from(Base::Transport))
 }
 
-/// The transport header stands behind the fixed part of the IP header.
+/// Returns the filter for packets whose transport header is after the fixed part of the IP header.
 fn stands_behind() -> Filter {
     let end = Number::of(Field::HeaderOffset(Base::Network)).plus_constant(ipv4::Header::LEN as i64);
     Filter::AtMost(end, Number::of(Field::HeaderOffset(Base::Transport)))
@@ -52,13 +53,13 @@ fn is_first() -> Filter {
     within(wire_field::IP_FRAGMENT, ipv4::FRAGMENT_OFFSET.into(), 0, 0)
 }
 
-/// Packets of protocols that the translator is for, with whatever it is to find behind the IP header.
+/// Returns the filter for packets of the translator's protocols, except for later fragments.
 fn is_meant(flavour: Flavour) -> Filter {
     let protocols = flavour.protocols().iter().map(|&protocol| is_protocol(protocol)).collect();
     Filter::All(vec![Filter::One(protocols), is_first()])
 }
 
-/// Those of them that it can read.
+/// Returns the filter for packets whose headers the translator can read, among the packets of [`is_meant`].
 fn is_readable(flavour: Flavour) -> Filter {
     let mut all = vec![stands_behind(), reaches(flavour.least())];
     if flavour.is_ping() {
@@ -86,12 +87,12 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     if flavour != Flavour::Tcp {
         shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[Header::Udp]));
     }
-    // Other protocols, and TCP that ends before its checksum.
+    // All other packets: other protocols, and TCP segments that end before their checksum.
     shapes.push(shape(Filter::Any, flavour == Flavour::Udp, &[]));
     shapes
 }
 
-/// What flows are told apart by.
+/// Returns the fields that distinguish flows.
 fn key(flavour: Flavour) -> Vec<Field> {
     let mut key = vec![wire_field::IP_SRC, wire_field::IP_DST];
     match flavour {
@@ -102,7 +103,7 @@ fn key(flavour: Flavour) -> Vec<Field> {
     key
 }
 
-/// What happens to packets that get these values.
+/// Returns the actions on packets that get values in these ranges.
 fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
     let flavour = desk.flavour;
     let [source, source_port, destination, destination_port] = values;
@@ -140,7 +141,7 @@ fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Ac
     actions
 }
 
-/// The declaration of a translator.
+/// Returns the effects of a translator.
 pub(super) fn effects(desk: &Desk) -> Effects {
     let flavour = desk.flavour;
     let mut cases = vec![needs(Header::Ipv4)];
@@ -218,7 +219,7 @@ pub(super) fn effects(desk: &Desk) -> Effects {
     if sharing.most_of_one > 0 {
         states.push(inside("subscribers", &[]));
     }
-    // Where mappings tell the protocol too, packets of one are of one flow.
+    // If protocols have separate mappings, all packets of a mapping belong to one flow.
     let marks = if matches!(flavour, Flavour::Both | Flavour::Tcp) { Marks::Gives } else { Marks::None };
     let mut effects = Effects { state: states, marks, ..Effects::cases(cases) };
     effects.chooses_home = !desk.is_helped
@@ -227,26 +228,28 @@ pub(super) fn effects(desk: &Desk) -> Effects {
             Spec::Pattern(target) => target.pattern.chooses_port(),
             Spec::Mapper(_) => false,
         });
-    // Who makes mappings from outside makes them at one worker. Of queries each packet comes to its own worker anyway.
+    // A helper makes mappings at one worker, so that packets must not be spread then. Packets of queries
+    // always come to their own worker.
     effects.is_spread = flavour.has_ports() && !desk.is_helped;
     effects.leases = leases(desk);
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);
     }
-    // How long a mapping holds follows from what its packets are like, not what becomes of them.
+    // These fields affect the time-out of a mapping, not the fate of packets.
     let lasting = [wire_field::IP_LENGTH, wire_field::IP_VERSION_IHL, bytes(Base::Transport, 12, 2)];
     if matches!(flavour, Flavour::Both | Flavour::Tcp) { effects.observing(&lasting) } else { effects }
 }
 
-/// For which packets of flows that are known nobody else may do the work, if that can be at all.
+/// Returns the filter for packets of known flows that a lease must not cover, because they may change the
+/// mapping; `None` if flows cannot be leased.
 fn leases(desk: &Desk) -> Option<Filter> {
     use wire::tcp::flags::{FIN, RST, SYN};
     let flavour = desk.flavour;
     if !matches!(flavour, Flavour::Both | Flavour::Tcp | Flavour::Udp) || desk.is_helped {
         return None;
     }
-    // What the mapping keeps for packets of the reply comes from packets.
+    // The annotation of reply packets is copied from the flow's first packet, so it is not part of a lease.
     if desk.reply_annotation.is_some() {
         return None;
     }
@@ -255,7 +258,7 @@ fn leases(desk: &Desk) -> Option<Filter> {
     Some(tcp.and([Filter::All(vec![reaches(TCP_SUMMED), flags]).not()]))
 }
 
-/// Where packets go that no mapping is for.
+/// Returns the target of packets without a mapping.
 fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     match spec {
         Spec::Pass(output) => Target::Output(*output),
@@ -263,7 +266,7 @@ fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     }
 }
 
-/// What choices depend on.
+/// Returns the sources of chance on which the choice of addresses and ports depends.
 fn chances(desk: &Desk) -> Vec<Depends> {
     let mut all = Vec::new();
     let mut add = |what| {

@@ -1,4 +1,4 @@
-//! How one packet is dealt with: finding or making its mapping, and making of it what that says.
+//! The processing of one packet by a translator: finds or makes its mapping, and rewrites the packet.
 
 use element::{Base, Cx, DropReason, Packet, Timestamp};
 use flow::{EndsKey, FlowId};
@@ -12,32 +12,34 @@ use super::spec::Spec;
 use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
-/// How packets are dealt with: everything that stays as it was configured.
+/// The settings of a translator, constant while it runs.
 pub(super) struct Desk {
     pub(super) flavour: Flavour,
     pub(super) specs: Vec<Spec>,
     pub(super) outputs: usize,
     pub(super) sets_next_hop: bool,
     pub(super) reply_annotation: Option<usize>,
-    /// Whether somebody else makes mappings here, for flows that may belong to another worker.
+    /// True if another element makes mappings here, for flows that may belong to another worker.
     pub(super) is_helped: bool,
     pub(super) sharing: Sharing,
 }
 
-/// What flows of one end inside share.
+/// The settings of state that the flows of one endpoint inside share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
-    /// True if all flows of an end have one port outside.
+    /// True if all flows of an endpoint have one port outside (endpoint-independent mapping).
     pub(super) is_independent: bool,
-    /// True if everybody may send to that port, too. Packets of those to whom the end has not sent make no mappings.
+    /// True if any host may send to that port, too (endpoint-independent filtering). Packets from hosts to
+    /// which the endpoint has not sent make no mappings.
     pub(super) filters_independently: bool,
-    /// Most mappings for one address inside; zero for no limit.
+    /// The largest number of mappings for one address inside; zero for no limit.
     pub(super) most_of_one: u32,
 }
 
 impl Desk {
-    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. Where it
-    /// needs none, or there is none to be had, what becomes of the packet.
+    /// Makes a mapping for a packet that has none. Returns the id by which the packet is found, and the
+    /// change of the packet. If the packet needs no mapping, or none can be made, the error is the fate of
+    /// the packet.
     #[cold]
     pub(super) fn open(
         &self,
@@ -90,7 +92,8 @@ impl Desk {
         }
     }
 
-    /// Makes of a packet without a mapping what the port of its end inside says; where it goes.
+    /// Rewrites a packet without a mapping, as the port of its endpoint inside requires; returns the
+    /// packet's fate.
     fn change_alone(&self, packet: &mut Packet, change: &Change, annotation: u8) -> Fate {
         self.flavour.apply(packet, change);
         if self.sets_next_hop
@@ -112,7 +115,7 @@ impl Desk {
         }
     }
 
-    /// The key of a packet that has come now, looked for by itself.
+    /// Looks up the mapping of a single packet again, and notes that a packet has arrived.
     #[cold]
     pub(super) fn find_again(
         &self,
@@ -128,7 +131,7 @@ impl Desk {
         id.and_then(|id| Some((id, store.see(id, now)?)))
     }
 
-    /// Looks for the packets that translators of one address have not found by their senders.
+    /// For translators of one address: looks up by destination the packets that were not found by source.
     pub(super) fn find_others(
         &self,
         store: &mut Store,
@@ -146,7 +149,7 @@ impl Desk {
         }
     }
 
-    /// Makes of a packet what its mapping says; where it goes.
+    /// Rewrites a packet by its mapping; returns the packet's fate.
     #[inline(always)]
     pub(super) fn change(
         &self,
@@ -175,7 +178,7 @@ impl Desk {
     }
 }
 
-/// Gives a segment of a connection whose sequence numbers move its new ones.
+/// Shifts the sequence numbers of a segment whose connection has edited payload.
 #[cold]
 #[inline(never)]
 fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
@@ -187,23 +190,24 @@ fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
 /// The result of an input's specification for a packet.
 enum Opened {
     Mapping(FlowId, Change),
-    /// Without a mapping: what the packet becomes, and its output.
+    /// No mapping: the new tuple of the packet, and its output.
     Alone(Tuple, usize),
 }
 
-/// A flow that is to get a mapping.
+/// A flow that needs a mapping.
 pub(super) struct Opening {
     pub(super) flavour: Flavour,
     pub(super) owner: u16,
     pub(super) input: u16,
     pub(super) looked: Looked,
-    /// Whether its sender has the same port outside for all its flows.
+    /// True if the sender has the same port outside for all its flows.
     pub(super) is_independent: bool,
 }
 
 impl Opening {
-    /// Makes the mapping that an input's specification asks for: what the first packet is found by, and what it is to
-    /// become. An error without a reason where it asks for none.
+    /// Makes the mapping that an input's specification requests. Returns the id by which the first packet
+    /// is found, and the change of the packet. The error has no reason if the specification requests no
+    /// mapping.
     pub(super) fn open(
         &self,
         cx: &mut Cx<'_>,
@@ -214,7 +218,7 @@ impl Opening {
         self.add(cx, store, chosen)
     }
 
-    /// Chooses what the flow is to become and the outputs of its packets. Errors as above.
+    /// Chooses the new tuple of the flow and the outputs of its packets. Errors as in [`open`](Self::open).
     fn choose(
         &self,
         cx: &mut Cx<'_>,
@@ -243,14 +247,15 @@ impl Opening {
         if flavour.fits(chosen.to) { Ok((chosen, outputs)) } else { Err(Some(DropReason::NoMapping)) }
     }
 
-    /// True if an end that has a port outside answers somebody with this packet, and nothing comes of that yet.
+    /// True if an endpoint that has a port outside answers another host with this packet, and the answer
+    /// needs no mapping of its own yet.
     fn is_answer(&self, store: &Store, claim: Claim, packet: &Packet) -> bool {
         claim == Claim::Endpoint
             && self.flavour.only_answers(packet)
             && store.outside_of(space(self.owner, self.looked.which), self.looked.tuple).is_some()
     }
 
-    /// Makes the mapping.
+    /// Adds the mapping to the store.
     fn add(
         &self,
         cx: &Cx<'_>,
@@ -266,8 +271,8 @@ impl Opening {
     }
 }
 
-/// What a packet from outside becomes that is for a port of somebody inside, who has not sent to its sender. `None`
-/// where that one's packets to the sender have another port outside.
+/// Returns the change of a packet from outside to a port of an endpoint inside that has not sent to the
+/// packet's sender. `None` if the endpoint's packets to that sender have another port outside.
 fn from_stranger(store: &Store, owner: u16, looked: Looked, known: Known, now: Timestamp) -> Option<Change> {
     let (space, (destination, destination_port)) = (space(owner, looked.which), known.inside);
     let to = Tuple { destination, destination_port, ..looked.tuple };

@@ -1,7 +1,8 @@
-//! Packets of flows that belong to other workers, where packets of one flow are spread.
+//! Handling of packets whose flow belongs to another worker, where the packets of one flow reach several
+//! workers.
 //!
-//! Their mappings can be read here. Packets that tell nothing new about their mapping are translated on the spot; all others go
-//! to the worker that the mapping belongs to.
+//! The mappings of other workers can be read here. A packet that tells nothing new about its mapping is
+//! translated at once; all others go to the worker to which the mapping belongs.
 
 use element::{Batch, Cx, DropReason, Packet};
 use flow::EndsKey;
@@ -13,29 +14,30 @@ use super::flavour::set_next_hop;
 use super::store::Board;
 use crate::boards::WINDOW;
 
-/// Takes care of them.
+/// The buffers for packets of other workers' flows.
 #[derive(Default)]
 pub(super) struct Elsewhere {
-    /// Packets of a batch, whom they belong to, and the outputs they go to, or none where they go home.
+    /// The packets of a batch; in `owners`, the workers to which they belong; in `outputs`, their outputs,
+    /// or `None` for packets that go home.
     packets: Vec<Packet>,
     owners: Vec<usize>,
     outputs: Vec<Option<u16>>,
 }
 
-/// The translator that deals with them.
+/// The translator that handles the packets.
 #[derive(Clone, Copy)]
 pub(super) struct Translator<'a> {
     pub(super) desk: &'a Desk,
-    /// Its number in its store.
+    /// The number of the translator in its store.
     pub(super) owner: u16,
-    /// True if anybody looks at the destination annotation.
+    /// True if an element reads the destination annotation.
     pub(super) is_read: bool,
     /// See [`super::store::Store::slice`].
     pub(super) slice: u32,
 }
 
 impl Elsewhere {
-    /// Takes the packets of other workers' flows out of a batch, and does with them what is to be done.
+    /// Removes the packets of other workers' flows from a batch, and translates them or sends them home.
     pub(super) fn handle(
         &mut self,
         cx: &mut Cx<'_>,
@@ -45,7 +47,7 @@ impl Elsewhere {
         batch: &mut Batch,
     ) {
         let Elsewhere { packets, owners, outputs } = self;
-        // Once.
+        // Allocates only in the first call.
         packets.reserve(BATCH_CAPACITY);
         owners.reserve(BATCH_CAPACITY);
         outputs.reserve(BATCH_CAPACITY);
@@ -69,12 +71,12 @@ impl Elsewhere {
             board.look(owners, &keys[..packets.len()], &mut seen);
             for (packet, seen) in packets.iter_mut().zip(seen) {
                 if cx.uses_flow_marks() {
-                    // Its flow's number is that of another worker.
+                    // The flow's number is only valid at another worker.
                     packet.set_flow_mark(None);
                 }
                 outputs.push(seen.and_then(|(id, value)| {
                     let change = Change::unpacked(&value);
-                    // Its worker knows whether the mapping is over.
+                    // If the mapping is not fresh, only its worker knows whether it has expired.
                     if !board.is_fresh(id, cx.now(), slice) {
                         return None;
                     }
@@ -89,7 +91,7 @@ impl Elsewhere {
         for (packet, output) in packets.drain(..).zip(outputs.drain(..)) {
             match output {
                 Some(output) => cx.emit_one(output.into(), packet, DropReason::NoOutput),
-                // No more packets than came in one batch, so they fit into one.
+                // These are at most the packets of one batch, so they fit into one batch.
                 None => _ = home.push(packet).map_err(|packet| cx.drop(packet, DropReason::NoBuffer)),
             }
         }
@@ -98,8 +100,9 @@ impl Elsewhere {
 }
 
 impl Desk {
-    /// Makes of a packet what the mapping of another worker says; the output that it goes to. `None`, and nothing done, where
-    /// that takes the worker: the packet tells something new about the mapping, or needs more than its key's value.
+    /// Rewrites a packet by the mapping of another worker, and returns the output. Returns `None` and
+    /// leaves the packet as it is if the packet needs the mapping's worker: because it tells something new
+    /// about the mapping, or needs more than its key's value.
     fn change_elsewhere(&self, packet: &mut Packet, change: &Change, is_read: bool) -> Option<u16> {
         let told = self.flavour.tells(packet)?;
         let is_known = change.state.after(told) == change.state && !told.opens_or_closes();

@@ -1,4 +1,5 @@
-//! What the translators differ in: which packets they are for, what they tell flows apart by, what they change.
+//! The differences between the translators: their packets, the keys of their flows, and the fields that
+//! they change.
 
 use element::{Base, DropReason, Packet};
 use flow::EndsKey;
@@ -16,24 +17,24 @@ use super::tuple::Tuple;
 /// A kind of translator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
-    /// IPRewriter: TCP and UDP, apart from each other.
+    /// IPRewriter: TCP and UDP, with separate mappings.
     Both,
     /// TCPRewriter.
     Tcp,
-    /// UDPRewriter: UDP, TCP and DCCP together.
+    /// UDPRewriter: UDP, TCP and DCCP, with common mappings.
     Udp,
-    /// IPAddrRewriter: by one address.
+    /// IPAddrRewriter: mappings of one address.
     Address,
-    /// IPAddrPairRewriter: by both addresses.
+    /// IPAddrPairRewriter: mappings of both addresses.
     Pair,
-    /// ICMPPingRewriter: echo requests and replies, and other queries too or not.
+    /// ICMPPingRewriter: echo requests and replies, and optionally other queries.
     Ping {
-        /// Time stamps, information and address masks (RFC 792, RFC 950).
+        /// True for time stamps, information and address masks, too (RFC 792, RFC 950).
         others: bool,
     },
 }
 
-/// See [`Flavour::plain_spaces`].
+/// The spaces of plain packets: see [`Flavour::plain_spaces`].
 #[derive(Clone, Copy)]
 pub(super) struct PlainSpaces {
     tcp: Option<u32>,
@@ -41,7 +42,8 @@ pub(super) struct PlainSpaces {
 }
 
 impl PlainSpaces {
-    /// The key of a plain packet, as nearly all are: its transport header, up to the checksum, follows 20 bytes of IPv4.
+    /// Returns the key of a plain packet, as nearly all are: its transport header, up to the checksum,
+    /// follows an IPv4 header of 20 bytes.
     #[inline(always)]
     pub(super) fn key(self, packet: &mut Packet) -> Option<EndsKey> {
         if !packet.is_marked_behind(ipv4::Header::LEN) {
@@ -55,56 +57,58 @@ impl PlainSpaces {
             ip_protocol::TCP => (self.tcp?, PLAIN_TCP),
             _ => return None,
         };
-        // A first fragment is translated, but not marked as one of its flow: to others it has no ports (`Layers::five_tuple`).
+        // A first fragment is translated, but not marked with its flow: for other elements it has no ports
+        // (`Layers::five_tuple`).
         let is_fragment = half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) != 0;
         let is_whole = !is_fragment && usize::from(half(2)) >= least;
         let key = EndsKey::new((word(12), half(20)), (word(16), half(22)), space);
-        // Where less of TCP is there, ports stay: such a segment is not marked as one of the flow that its mapping makes.
+        // If the TCP header is shorter, ports are not changed: such a segment is not marked as part of the
+        // flow that its mapping makes.
         let is_there = least == PLAIN || packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).is_some();
         (is_whole && is_there).then_some(key)
     }
 }
 
-/// What was found out about a packet.
+/// The parts of a packet that identify its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
     pub(super) tuple: Tuple,
     pub(super) which: u32,
     pub(super) protocol: u8,
-    /// Whether it may open a flow: an echo reply may not.
+    /// True if the packet may open a flow; an echo reply may not.
     pub(super) opens: bool,
 }
 
-/// The fixed part of the header at the network header annotation.
+/// Returns the fixed part of the header at the network header annotation.
 fn header(packet: &Packet) -> Option<&ipv4::Header> {
     ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok().map(|(ip, _)| ip)
 }
 
-/// Whether the transport header stands behind the fixed part of the IP header. If not, that says less than its own length, and
-/// there are addresses where ports would be.
+/// True if the transport header is after the fixed part of the IP header. If not, the IP header has a
+/// length of less than 20 bytes, and addresses are where ports would be.
 fn stands_behind(packet: &Packet) -> bool {
     let marked = packet.offset(Base::Network).zip(packet.offset(Base::Transport));
     marked.is_some_and(|(network, transport)| transport >= network + ipv4::Header::LEN as isize)
 }
 
-/// Bytes of a TCP header up to and with its checksum.
+/// The number of bytes of a TCP header up to and including its checksum.
 pub(super) const TCP_SUMMED: usize = 18;
-/// Bytes that packets with ports must have behind the IP header.
+/// The number of bytes that packets with ports must have after the IP header.
 pub(super) const LEAST: usize = 8;
-/// Bytes that are there of a plain packet, and of one of TCP.
+/// The number of bytes that a plain packet must have; and a plain packet of TCP.
 const PLAIN: usize = ipv4::Header::LEN + LEAST;
 const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
-/// The same as `LEAST` for echo messages.
+/// The number of bytes that echo messages must have after the IP header.
 pub(super) const LEAST_ECHO: usize = 6;
 
 impl Flavour {
-    /// Whether it is for queries of ICMP.
+    /// True if the translator is for ICMP queries.
     #[inline]
     pub(super) fn is_ping(self) -> bool {
         matches!(self, Flavour::Ping { .. })
     }
 
-    /// Kinds of queries that it is for, each with its reply.
+    /// Returns the types of queries that the translator is for, each with the type of its reply.
     pub(super) fn queries(self) -> &'static [(u8, u8)] {
         use icmp::kind::*;
         const ALL: [(u8, u8); 4] = [
@@ -120,12 +124,12 @@ impl Flavour {
         }
     }
 
-    /// Whether it looks at what is behind the IP header.
+    /// True if the translator reads bytes after the IP header.
     pub(super) fn has_ports(self) -> bool {
         !matches!(self, Flavour::Address | Flavour::Pair)
     }
 
-    /// Protocols that it is for; all if there are none.
+    /// Returns the protocols that the translator is for; an empty list means all.
     pub(super) fn protocols(self) -> &'static [u8] {
         match self {
             Flavour::Both => &[ip_protocol::TCP, ip_protocol::UDP],
@@ -136,12 +140,13 @@ impl Flavour {
         }
     }
 
-    /// Bytes that packets must have behind the IP header.
+    /// Returns the number of bytes that packets must have after the IP header.
     pub(super) fn least(self) -> usize {
         if self.is_ping() { LEAST_ECHO } else { LEAST }
     }
 
-    /// What a packet's flow is told apart by. It is refused without headers, and not for this translator otherwise.
+    /// Reads what identifies a packet's flow. The error is `NoHeader` without headers, and `Unsuitable` for
+    /// packets that are not for this translator.
     #[inline]
     pub(super) fn look(self, packet: &Packet) -> Result<Looked, DropReason> {
         let ip = header(packet).ok_or(DropReason::NoHeader)?;
@@ -186,13 +191,14 @@ impl Flavour {
         Ok(Looked { opens, ..looked(tuple, IDENTIFIERS) })
     }
 
-    /// The key that a packet is looked up by; none where it is not for this translator.
+    /// Returns the key by which a packet is looked up; `NONE` for packets that are not for this translator.
     pub(super) fn key(self, packet: &Packet, owner: u16) -> EndsKey {
         let looked = self.look(packet);
         looked.map_or(EndsKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
     }
 
-    /// The spaces of plain packets of TCP and UDP; none where the translator is not for them.
+    /// Returns the spaces of plain packets of TCP and UDP; `None` for a protocol that the translator is not
+    /// for.
     pub(super) fn plain_spaces(self, owner: u16) -> PlainSpaces {
         let space = |which| Some(space(owner, which));
         let [tcp, udp] = match self {
@@ -204,14 +210,14 @@ impl Flavour {
         PlainSpaces { tcp, udp }
     }
 
-    /// The key of packets to an address, for translators of one address.
+    /// Returns the key of packets to an address, for translators of one address.
     #[inline]
     pub(super) fn other_key(self, packet: &Packet, owner: u16) -> EndsKey {
         let to = |ip: &ipv4::Header| (ip.destination.get(), 0);
         header(packet).map_or(EndsKey::NONE, |ip| EndsKey::new((0, 0), to(ip), space(owner, ONLY)))
     }
 
-    /// What a TCP connection is told apart by; `None` where the translator has none for TCP.
+    /// Returns what identifies a TCP connection; `None` if the translator is not for TCP.
     pub(super) fn look_at_tcp(self, tuple: Tuple) -> Option<Looked> {
         let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
         let tuple = match self {
@@ -223,7 +229,7 @@ impl Flavour {
         Some(Looked { tuple, which: ONLY, protocol: ip_protocol::TCP, opens: true })
     }
 
-    /// Whether a pattern has made something that is for this translator.
+    /// True if the tuple that a pattern has made suits this translator.
     pub(super) fn fits(self, to: Tuple) -> bool {
         match self {
             Flavour::Address => (to.source_port, to.destination_port, to.destination) == (0, 0, 0),
@@ -232,13 +238,13 @@ impl Flavour {
         }
     }
 
-    /// The space of TCP, UDP or what else there is with ports.
+    /// Returns the space of TCP, UDP or another protocol with ports.
     pub(super) fn which(self, protocol: u8) -> u32 {
         let is_beside = self == Flavour::Both && protocol == ip_protocol::UDP;
         if is_beside { UDP_BESIDE } else { ONLY }
     }
 
-    /// What mappings of a packet are like, and the number of their policy.
+    /// Returns the kind of a packet's mapping, and the number of its time-out policy.
     pub(super) fn kind(self, protocol: u8) -> (Kind, u8) {
         match self {
             Flavour::Tcp => (Kind::Connection, 0),
@@ -249,7 +255,7 @@ impl Flavour {
         }
     }
 
-    /// Makes of a plain packet what its mapping says; what it tells about the mapping.
+    /// Rewrites a plain packet by its mapping; returns what the packet tells about the mapping.
     #[inline]
     pub(super) fn apply_plain(self, packet: &mut Packet, change: &Change) -> Told {
         let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
@@ -266,7 +272,7 @@ impl Flavour {
         self.told(bytes)
     }
 
-    /// What a plain packet of TCP tells.
+    /// Returns what a plain packet of TCP tells about its mapping.
     #[inline]
     fn told(self, bytes: &[u8; PLAIN_TCP]) -> Told {
         if self == Flavour::Udp {
@@ -277,7 +283,7 @@ impl Flavour {
         Told::Segment { flags: bytes[33], has_payload }
     }
 
-    /// What a plain packet would tell about its mapping. `None` where it is none.
+    /// Returns what a plain packet would tell about its mapping; `None` if it is not plain.
     #[inline]
     pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
         if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {
@@ -286,7 +292,7 @@ impl Flavour {
         packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).map(|bytes| self.told(bytes))
     }
 
-    /// The same for every packet.
+    /// Rewrites any packet by its mapping; returns what the packet tells about the mapping.
     pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
         let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {
@@ -329,7 +335,8 @@ impl Flavour {
         }
     }
 
-    /// True if a packet opens nothing, but refuses a connection, or accepts one that is still to be confirmed.
+    /// True if a packet opens nothing: it resets a connection, or accepts a connection that is still to be
+    /// confirmed.
     pub(super) fn only_answers(self, packet: &Packet) -> bool {
         use wire::tcp::flags::{ACK, RST, SYN};
         let is_tcp = header(packet).is_some_and(|ip| ip.protocol == ip_protocol::TCP);
@@ -338,7 +345,7 @@ impl Flavour {
         flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK
     }
 
-    /// The address that the destination annotation gets, if it gets one.
+    /// Returns the address for the destination annotation, if this mapping sets it.
     pub(super) fn next_hop(self, change: &Change) -> Option<u32> {
         (self != Flavour::Address || change.is_reply).then_some(change.to.destination)
     }
@@ -350,7 +357,7 @@ pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
     packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
 }
 
-/// Gives a plain packet other addresses and ports.
+/// Writes addresses, ports and the IP checksum of a plain packet.
 #[inline]
 fn readdress<const N: usize>(bytes: &mut [u8; N], change: &Change) {
     let Change { to, .. } = *change;

@@ -1,35 +1,40 @@
 //! # FTPPortMapper
-//! Lets FTP clients behind a translator use active transfers.
+//! Rewrites the commands of FTP clients for active transfers, so that they work through a translator.
 //!
-//! Expects packets of FTP control connections on their way to CONTROL_REWRITER. A client says with `PORT` (RFC 959) or
-//! `EPRT` (RFC 2428) to which address and port the server is to open the data connection. For such a command, a mapping is
-//! made in DATA_REWRITER from there to the server's data port, which is the control port less one, as if a packet had come
-//! to DATA_REWRITER_INPUT; and the command gets the address and port that the mapping gives. The packet becomes longer or
-//! shorter by that, and CONTROL_REWRITER is told: from there on it changes the sequence numbers of what follows, and the
-//! acknowledgments and selective acknowledgments of the answers. Addresses and ports of the packet itself stay.
+//! The input expects packets of FTP control connections on their way to CONTROL_REWRITER. With `PORT` (RFC
+//! 959) or `EPRT` (RFC 2428), a client announces the address and port to which the server is to open the
+//! data connection. For such a command, the element makes a mapping in DATA_REWRITER from this address and
+//! port to the server's data port, which is the control port less one, as if a packet had arrived at
+//! DATA_REWRITER_INPUT. The address and port of the mapping are then written into the command. The packet
+//! becomes longer or shorter by that, and CONTROL_REWRITER is notified: from there on, it changes the
+//! sequence numbers of later packets, and the acknowledgments and selective acknowledgments of the answers.
+//! Addresses and ports of the packet's own headers are not changed.
 //!
-//! The connection must have a mapping in CONTROL_REWRITER. A command is found where it is the first thing in a packet and
-//! its line ends there too; the address must be the one that the packet comes from. A line that is split over packets, and
-//! one whose packet has no room to grow, pass as they are; the transfer then fails, and the client has to ask again. A
-//! command that is sent again, whole or in other pieces, becomes the same as before.
+//! The connection must have a mapping in CONTROL_REWRITER. A command is found if it is at the start of a
+//! packet's payload and its line ends in the same packet; its address must be the source of the packet. A
+//! line that is split over packets, and a line whose packet has no room to grow, pass unchanged; the
+//! transfer then fails, and the client must repeat it. A command that is retransmitted, whole or in other
+//! pieces, is changed in the same way as before.
 //!
-//! A port that is announced again keeps its mapping, which then holds as if a packet had come; one that is over, or whose
-//! transfer is, is made anew. Numbers move until another connection on the same ports is accepted.
+//! A port that is announced again keeps its mapping, whose time-out then starts again as if a packet had
+//! arrived; if the mapping has expired or its transfer is over, a new mapping is made. Sequence numbers
+//! stay shifted until another connection on the same ports is accepted.
 //!
-//! Passive transfers need no help where clients are inside. Replies of servers inside (`PASV`, `EPSV`) stay as they are.
+//! Passive transfers need no help if clients are inside. Replies of servers inside (`PASV`, `EPSV`) are not
+//! changed.
 //!
-//! The translators that it names work on one worker.
+//! The translators that are named in the arguments work on one worker.
 //!
 //! ## Usage
 //! `FTPPortMapper(CONTROL_REWRITER, DATA_REWRITER, DATA_REWRITER_INPUT)`
 //!
 //! ## Arguments
-//! - `CONTROL_REWRITER`: a TCPRewriter or IPRewriter that packets go to from here.
+//! - `CONTROL_REWRITER`: a TCPRewriter or IPRewriter downstream.
 //! - `DATA_REWRITER`: the translator for the data connections, which may be the same.
-//! - `DATA_REWRITER_INPUT`: the input of it whose specification makes the mappings.
+//! - `DATA_REWRITER_INPUT`: the input of DATA_REWRITER whose specification makes the mappings.
 //!
 //! ## Handlers
-//! - `commands`: commands that were changed, without those that were sent again.
+//! - `commands`: commands that were changed, without retransmissions.
 //!
 //! ## Example
 //! ```click
@@ -72,7 +77,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DATA_REWRITER_INPUT", "int"),
     ],
     handlers: &[HandlerInfo::count("commands")],
-    // Translators ask who helps them.
+    // Built before the translators, which look for elements that help them.
     phase: Phase::Service,
     samples: &[],
     build,
@@ -88,7 +93,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(FtpPortMapper { translators: [control, data], input, found: None, commands: 0 }))
 }
 
-/// What a mapper publishes: for whom it makes mappings. These may belong to any flow, so they have to be at one place.
+/// The service that a mapper publishes: the translators in which it makes mappings. The mappings may belong
+/// to any flow, so these translators must work on one worker.
 pub(super) struct Helps {
     pub(super) translators: [ElementId; 2],
 }
@@ -96,21 +102,21 @@ pub(super) struct Helps {
 struct FtpPortMapper {
     translators: [ElementId; 2],
     input: i32,
-    /// The translator of control connections, and that of data connections.
+    /// The translator of control connections, and the translator of data connections.
     found: Option<[Arc<Published>; 2]>,
     commands: u64,
 }
 
-/// A segment with a payload, and where that lies in the packet.
+/// A segment with a payload, and the position of the payload in the packet.
 struct Segment {
     tuple: Tuple,
     sequence: u32,
-    /// From the start of the packet's data.
+    /// The range of the payload, from the start of the packet's data.
     payload: Range<usize>,
 }
 
 impl Segment {
-    /// `None` for everything else, and for what does not lie in one slot.
+    /// Reads a segment. Returns `None` for all other packets, and for packets of more than one slot.
     fn read(packet: &Packet) -> Option<Segment> {
         if packet.is_large() {
             return None;
@@ -136,17 +142,17 @@ impl Segment {
     }
 }
 
-/// What a command says, and where that stands in it.
+/// A command's endpoint, and the position of its argument in the payload.
 #[derive(Debug, PartialEq, Eq)]
 struct Command {
     end: (Ipv4Addr, u16),
     argument: Range<usize>,
-    /// The character between the parts of `EPRT`.
+    /// The character between the parts of `EPRT`; `None` for `PORT`.
     delimiter: Option<u8>,
 }
 
 impl Command {
-    /// Reads the line at the start of a payload.
+    /// Parses the line at the start of a payload.
     fn read(payload: &[u8]) -> Option<Command> {
         let (word, rest) = payload.split_first_chunk::<5>()?;
         let is_extended = match word.to_ascii_uppercase().as_slice() {
@@ -160,7 +166,7 @@ impl Command {
         let argument = start..start + line.len();
         if is_extended {
             let (&delimiter, rest) = line.split_first()?;
-            // RFC 2428: 33 to 126.
+            // RFC 2428 allows characters 33 to 126.
             if !delimiter.is_ascii_graphic() {
                 return None;
             }
@@ -182,12 +188,12 @@ impl Command {
         parts.next().is_none().then_some(Command { end, argument, delimiter: None })
     }
 
-    /// Writes the argument for another end; how long it is.
+    /// Writes the argument for another endpoint; returns its length in bytes.
     fn write(&self, (address, port): (Ipv4Addr, u16), to: &mut [u8; ROOM]) -> usize {
         let mut rest = &mut to[..];
         let [a, b, c, d] = address.octets();
         let [high, low] = port.to_be_bytes();
-        // It has at most 24 characters.
+        // Cannot fail: the text has at most 24 characters.
         let _ = match self.delimiter.map(char::from) {
             Some(delimiter) => write!(rest, "{delimiter}1{delimiter}{address}{delimiter}{port}{delimiter}"),
             None => write!(rest, "{a},{b},{c},{d},{high},{low}"),
@@ -197,8 +203,8 @@ impl Command {
     }
 }
 
-/// Puts other bytes in the place of some of a packet's payload, and cuts off what is behind the IP packet. False, and the
-/// packet as it was, where there is no room.
+/// Replaces a range of a packet's payload by other bytes, and cuts off padding after the IP packet. Returns
+/// false, and leaves the packet as it was, if there is no room.
 fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: &[u8]) -> bool {
     let end = payload.end + new.len() - at.len();
     let Some(transport) = packet.offset(Base::Transport).and_then(|offset| usize::try_from(offset).ok())
@@ -219,7 +225,7 @@ fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: 
     packet.data_mut()[at.start..at.start + new.len()].copy_from_slice(new);
     packet.truncate(end);
     let new_sum = wire::checksum::Sum::new().bytes(&packet.data()[transport..end]).folded();
-    // The length is part of the pseudo header. What stands at the checksum is part of both sums.
+    // The length is part of the pseudo header. Both sums include the old checksum, which cancels.
     let change = Delta::u16(old, new_sum) + Delta::u16(old_length as u16, new_length as u16);
     if let Some(bytes) = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport) {
         let sum = u16::from_be_bytes([bytes[16], bytes[17]]);
@@ -235,14 +241,15 @@ fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: 
 }
 
 impl FtpPortMapper {
-    /// What a data connection from an end becomes; `None` where it cannot have a mapping.
+    /// Makes the mapping of a data connection from an endpoint, and returns its new tuple; `None` if it
+    /// cannot have a mapping.
     fn open(&self, cx: &mut Cx<'_>, data: &Published, tuple: Tuple, annotation: u8) -> Option<Tuple> {
         let looked = data.flavour.look_at_tcp(tuple)?;
         let input = u16::try_from(self.input).ok()?;
         let home = data.home();
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
-        // The server comes only later.
+        // Starts the time-out again, because the server's first packet comes only later.
         let known = store.begin_again(&Store::key(looked.tuple, space(home.owner, looked.which)), cx.now());
         let change = match known {
             Some(change) => change,
@@ -259,7 +266,7 @@ impl FtpPortMapper {
         Some(Tuple { source_port, ..to })
     }
 
-    /// Deals with one packet: whether it has a command that was changed; a reason where it must not pass.
+    /// Handles a packet. Returns true if a command was changed; the error is the reason to drop the packet.
     fn handle(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Result<bool, DropReason> {
         let Some([control, data]) = &self.found else { return Ok(false) };
         let Some(Segment { tuple, sequence, payload }) = Segment::read(packet) else { return Ok(false) };
@@ -269,9 +276,9 @@ impl FtpPortMapper {
         let (change, annotation) = {
             let store = locked(&home.store);
             let Some(change) = find(&store) else { return Ok(false) };
-            // What was changed before is changed again in the same way.
+            // Bytes that were changed before are changed again in the same way.
             if let Some(shifts) = store.shifts(change.session) {
-                // So far the payload ends there, and started there less what it has grown.
+                // The current range of the payload, shifted by the changes so far.
                 let (mut start, mut end) = (payload.start, payload.end);
                 let mut is_known = false;
                 for (range, new) in shifts.of(change.is_reply).within(sequence, payload.len()) {
@@ -308,7 +315,8 @@ impl FtpPortMapper {
         let start = sequence.wrapping_add(command.argument.start as u32);
         let is_done = {
             let mut store = locked(&home.store);
-            // To make room for the data connection, the control connection's mapping may have given way.
+            // The mapping of the control connection may have been evicted to make room for the data
+            // connection.
             find(&store).is_some_and(|found| found.session == change.session)
                 && store.edit(&change, start, command.argument.len(), new)
         };

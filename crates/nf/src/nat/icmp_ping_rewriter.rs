@@ -1,45 +1,52 @@
 //! # ICMPPingRewriter
 //! Translates addresses and identifiers of ICMP echo requests and replies.
 //!
-//! An echo request gets the addresses of its mapping, and the source port as identifier; its reply is changed back. Checksums
-//! are updated (RFC 1624). What becomes of requests that no mapping is for is said for each input as for IPRewriter; replies
-//! that no mapping is for leave by the output of `pass`, or are dropped, and so are other packets, fragments behind the
-//! first, and packets whose IP header says less than its 20 bytes. Header annotations must be set.
+//! An echo request gets the addresses of its mapping, and the mapping's source port as identifier; its
+//! reply is changed back. Checksums are updated (RFC 1624). Requests without a mapping are handled by the
+//! specification of their input, as in IPRewriter. Replies without a mapping leave by the output of `pass`,
+//! or are dropped, and so are other packets, fragments other than the first, and packets whose IP header
+//! length is less than 20 bytes. Header annotations must be set.
 //!
 //! ## Usage
 //! `ICMPPingRewriter(INPUTSPEC, ... [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `INPUTSPEC`: what becomes of packets that no mapping is for, an argument for each input; see above.
-//! - `TIMEOUT`: how long a mapping holds after its last packet.
-//! - `GUARANTEE`: for so many seconds after each packet a mapping does not give way to others; 0 for not at all.
-//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
-//!   they end when they are over, where Click's end up to so many seconds later.
+//! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
+//! - `TIMEOUT`: seconds after the last packet when a mapping expires.
+//! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
+//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their place. With any other
+//!   number, mappings end when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
-//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes
-//!   about 270 bytes, from the time when it is needed on; packets for which there is no memory are treated as above
-//!   this number.
-//! - `CAPACITY`: the same.
-//! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
-//! - `DST_ANNO`: whether the destination annotation becomes the new destination.
-//! - `INDEPENDENT_MAPPING`: whether an address and port inside has one port of a range outside for all its flows, wherever they
-//!   go (RFC 4787); then no two have the same one. All of them leave where the first one has. A flow is dropped whose reply is
-//!   somebody else's: ports that are forwarded should not be in the range. Such a translator works on one worker.
-//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Those of it
-//!   that are over make room at once, as far as 64 show. Such a translator works on one worker.
-//! - `OTHER_QUERIES`: whether queries for time stamps, information and address masks, and their replies, are translated too.
+//! - `MAPPING_CAPACITY`: the largest number of mappings, or another translator with which this translator
+//!   shares its capacity. A mapping takes about 270 bytes, once it exists; packets for which there is no
+//!   memory are treated as if this number were exceeded.
+//! - `CAPACITY`: another name of MAPPING_CAPACITY.
+//! - `REPLY_ANNO`: an annotation byte that all packets of the reply get from the flow's first packet.
+//! - `DST_ANNO`: true to set the destination annotation to the new destination.
+//! - `INDEPENDENT_MAPPING`: if true, an address and port inside has one port of a range outside for all its
+//!   flows, to any destination (RFC 4787); no two have the same port then. All these flows leave by the
+//!   output of the first. A flow is dropped if its replies would belong to another flow: the range should
+//!   not contain forwarded ports. Such a translator works on one worker.
+//! - `SUBSCRIBER_CAPACITY`: the largest number of mappings for one source address of flows; 0 for no limit
+//!   (RFC 6888). When it is reached, expired mappings of the address, among 64 that are examined, make room
+//!   at once. Such a translator works on one worker.
+//! - `OTHER_QUERIES`: if true, queries for time stamps, information and address masks, and their replies,
+//!   are translated too.
 //!
 //! ## Handlers
-//! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply
-//!   with a star at the one for this line, the input, and the seconds until it is over.
+//! - `table`: two lines per mapping, the newest first: the addresses and ports before and after
+//!   translation, the outputs for flow and reply with a star at the output for this line, the input, and
+//!   the seconds until the mapping expires.
 //! - `mappings`: an old name of `table`.
 //! - `table_size`: mappings that this element has made.
 //! - `nmappings`: an old name of `table_size`.
-//! - `mapping_failures`: flows that got none, because no port or address was free or the capacity was used up.
-//! - `patterns`: a line per input: its pattern, or its kind, and how many mappings it has made. `pattern0`, `pattern1` and
-//!   so on are these lines one by one; writing a specification there ends the input's mappings.
+//! - `mapping_failures`: flows without a mapping, because no port or address was free or the capacity was
+//!   used up.
+//! - `patterns`: a line per input: its pattern, or its kind, and the number of mappings that it has made.
+//!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
+//!   input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
-//! - `capacity`: most mappings.
+//! - `capacity`: the largest number of mappings.
 //! - `clear`: ends all mappings.
 //!
 //! ## Example
@@ -58,7 +65,7 @@ use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
 
-/// Beyond what Click has.
+/// An argument that Click does not have.
 const OTHER_QUERIES: ArgInfo = ArgInfo::keyword("OTHER_QUERIES", "bool", "false");
 
 /// The class.

@@ -1,23 +1,25 @@
 //! # ICMPRewriter
 //! Translates ICMP errors about packets that translators have changed (RFC 5508).
 //!
-//! An ICMP error quotes the packet that it is about. If that is a packet of a mapping of one of the MAPS, the quotation is
-//! changed to what the packet was before, and so is the error's destination address if the quoted packet came from there.
-//! All checksums are updated: those of both IP headers, of the error, and, where it is quoted, of the quoted transport
-//! header. The packet then leaves by output 0, or by an output that goes with the mapping's, if the map has an offset.
+//! An ICMP error quotes the packet that it is about. If the quoted packet belongs to a mapping of one of
+//! the MAPS, the quotation is changed to the packet before translation, and so is the error's destination
+//! address if it was the source of the quoted packet. All checksums are updated: in both IP headers, in the
+//! error, and, if it is quoted, in the quoted transport header. The packet then leaves by output 0 or, if
+//! the map has an offset, by the output of its mapping plus the offset.
 //!
-//! Errors are: destination unreachable, source quench, redirect, time exceeded, parameter problem. Other ICMP packets, and
-//! errors about packets without a mapping, leave by output 1 if there are two outputs and no map has an offset; otherwise
-//! they are dropped. Packets other than ICMP are dropped. Header annotations must be set.
+//! Errors are: destination unreachable, source quench, redirect, time exceeded, parameter problem. Other
+//! ICMP packets, and errors about packets without a mapping, leave by output 1 if there are two outputs and
+//! no map has an offset; otherwise they are dropped. Packets other than ICMP are dropped. Header
+//! annotations must be set.
 //!
 //! ## Usage
 //! `ICMPRewriter(MAPS [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MAPS`: names of translators, in one argument, each with `:OFFSET` behind it or not: with it, a packet leaves by the
-//!   output of its mapping plus OFFSET.
-//! - `DST_ANNO`: whether the destination annotation becomes the new destination, if there is one.
-//! - `REPLY_ANNO`: an annotation byte that errors about the reply get from the first packet of the flow.
+//! - `MAPS`: names of translators, in one argument, each optionally followed by `:OFFSET`: a packet then
+//!   leaves by the output of its mapping plus OFFSET.
+//! - `DST_ANNO`: true to set the destination annotation to the new destination, if there is one.
+//! - `REPLY_ANNO`: an annotation byte that errors about the reply get from the flow's first packet.
 //!
 //! ## Example
 //! ```click
@@ -101,7 +103,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 
 struct Map {
     element: ElementId,
-    /// What is added to the mapping's output; output 0 if there is none.
+    /// The number that is added to the mapping's output; without it, packets leave by output 0.
     offset: Option<usize>,
     published: Option<Arc<Published>>,
 }
@@ -110,17 +112,17 @@ struct IcmpRewriter {
     maps: Vec<Map>,
     sets_next_hop: bool,
     reply_annotation: Option<usize>,
-    /// Whether output 1 is for what has no mapping.
+    /// True if packets without a mapping leave by output 1.
     has_aside: bool,
     outputs: usize,
     sorter: Sorter,
     fates: Vec<Fate>,
 }
 
-/// The tuple of packets that answer a quoted one.
+/// Returns the tuple of packets that answer a quoted packet.
 fn answer(quotation: &Quotation) -> Tuple {
     let (source_port, destination_port) = match quotation.behind {
-        // Where translators of pings expect it.
+        // Translators of ICMP queries expect the identifier as the source port.
         Behind::Identifier => (quotation.ports.0, 0),
         _ => (quotation.ports.1, quotation.ports.0),
     };
@@ -132,7 +134,7 @@ impl IcmpRewriter {
         if self.has_aside { Fate::Output(1) } else { Fate::Drop(reason) }
     }
 
-    /// The first map that has a mapping, and what it says.
+    /// Returns the offset of the first map with a mapping for a quoted packet, and the mapping's data.
     fn find(&self, quotation: &Quotation, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
         let (what, answer) = ((quotation.protocol, quotation.behind), answer(quotation));
         self.maps.iter().find_map(|map| {
@@ -159,12 +161,12 @@ impl IcmpRewriter {
             return self.aside(DropReason::NoMapping);
         };
         let or = |new: u32, old: u32| if new == 0 { old } else { new };
-        // Those who translate one address only say nothing of the other.
+        // A translator of one address leaves the other zero.
         let old_source = or(quoted.to.destination, quotation.source);
         let old_destination = or(quoted.to.source, quotation.destination);
         let ports = match quoted.has_ports {
             true => (quoted.to.destination_port, quoted.to.source_port),
-            // A translator of addresses leaves ports and identifiers as they are.
+            // A translator of addresses does not change ports and identifiers.
             false => quotation.ports,
         };
         if let Some(message) = packet.header_mut(Base::Transport) {

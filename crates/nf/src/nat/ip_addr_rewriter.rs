@@ -1,45 +1,48 @@
 //! # IPAddrRewriter
 //! Translates addresses of hosts (basic NAT).
 //!
-//! Packets for which there is a mapping get its addresses, and leave by the output that goes with it; checksums of IP, TCP and
-//! UDP are updated (RFC 1624), but UDP's zero stays. What becomes of others is said for each input as for IPRewriter, but that
-//! patterns have no ports:
+//! Packets of a mapping get its addresses, and leave by its output; checksums of IP, TCP and UDP are
+//! updated (RFC 1624), except for a UDP checksum of zero. Packets without a mapping are handled by the
+//! specification of their input, as in IPRewriter, but patterns have no ports:
 //!
-//! - `pattern SADDR DADDR FOUTPUT ROUTPUT`: packets from the host get this source address, and packets to it are
-//!   changed back. DADDR must be a dash.
-//!   SADDR may be a range `L-H` or a prefix, of which the first and the last address are not used: a random address that is
-//!   free, or, with `#` behind it, the next one.
+//! - `pattern SADDR DADDR FOUTPUT ROUTPUT`: packets from the host get this source address, and packets to
+//!   it are changed back. DADDR must be a dash. SADDR may be a range `L-H`, or a prefix, of which the first
+//!   and the last address are not used: a random free address is chosen, or, with `#` after the range, the
+//!   next free address.
 //!
-//! The network header annotation must be set, and the transport header annotation for TCP and UDP checksums to be updated.
-//! Fragments are translated like other packets. Behind an IP header that says less than its 20 bytes no checksum is looked for.
+//! The network header annotation must be set; for TCP and UDP checksums to be updated, the transport header
+//! annotation must be set, too. Fragments are translated like other packets. If the IP header length is
+//! less than 20 bytes, no transport checksum is updated.
 //!
 //! ## Usage
 //! `IPAddrRewriter(INPUTSPEC, ... [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `INPUTSPEC`: what becomes of packets that no mapping is for, an argument for each input; see above.
-//! - `TIMEOUT`: how long a mapping holds after its last packet.
-//! - `GUARANTEE`: for so many seconds after each packet a mapping does not give way to others; 0 for not at all.
-//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
-//!   they end when they are over, where Click's end up to so many seconds later.
+//! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
+//! - `TIMEOUT`: seconds after the last packet when a mapping expires.
+//! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
+//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their place. With any other
+//!   number, mappings end when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
-//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes
-//!   about 270 bytes, from the time when it is needed on; packets for which there is no memory are treated as above
-//!   this number.
-//! - `CAPACITY`: the same.
-//! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
+//! - `MAPPING_CAPACITY`: the largest number of mappings, or another translator with which this translator
+//!   shares its capacity. A mapping takes about 270 bytes, once it exists; packets for which there is no
+//!   memory are treated as if this number were exceeded.
+//! - `CAPACITY`: another name of MAPPING_CAPACITY.
+//! - `REPLY_ANNO`: an annotation byte that all packets of the reply get from the flow's first packet.
 //!
 //! ## Handlers
-//! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply
-//!   with a star at the one for this line, the input, and the seconds until it is over.
+//! - `table`: two lines per mapping, the newest first: the address before and after translation, the
+//!   outputs for flow and reply with a star at the output for this line, the input, and the seconds until
+//!   the mapping expires.
 //! - `mappings`: an old name of `table`.
 //! - `table_size`: mappings that this element has made.
 //! - `nmappings`: an old name of `table_size`.
-//! - `mapping_failures`: flows that got none, because no port or address was free or the capacity was used up.
-//! - `patterns`: a line per input: its pattern, or its kind, and how many mappings it has made. `pattern0`, `pattern1` and
-//!   so on are these lines one by one; writing a specification there ends the input's mappings.
+//! - `mapping_failures`: flows without a mapping, because no address was free or the capacity was used up.
+//! - `patterns`: a line per input: its pattern, or its kind, and the number of mappings that it has made.
+//!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
+//!   input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
-//! - `capacity`: most mappings.
+//! - `capacity`: the largest number of mappings.
 //! - `clear`: ends all mappings.
 //!
 //! ## Example

@@ -1,14 +1,14 @@
 //! # IPRewriterPatterns
-//! Gives names to patterns of IPRewriter and its like.
+//! Gives names to patterns of IPRewriter and related translators.
 //!
-//! Translators that use the same name choose ports and addresses from there in turn. A name is known in the compound
-//! that the element stands in, and in those inside it.
+//! Translators that use the same name choose ports and addresses from one pattern in turn. A name is known
+//! in the compound that contains this element, and in the compounds inside it.
 //!
 //! ## Usage
 //! `IPRewriterPatterns(NAME SADDR SPORT DADDR DPORT, ...)`
 //!
 //! ## Arguments
-//! - `NAME`: a name, and the pattern that it stands for.
+//! - `NAME`: a name, and the pattern that it means.
 //!
 //! ## Example
 //! ```click
@@ -63,7 +63,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A pattern that has a name already.
+/// Returns a pattern that already has a name.
 fn own_or_others(own: &Names, named: &Named<'_>, name: &str) -> Result<Arc<Pattern>, String> {
     let known = own.0.iter().find(|(known, _)| known == name);
     let found = known.map(|(_, pattern)| Arc::clone(pattern)).or_else(|| named.get(name));

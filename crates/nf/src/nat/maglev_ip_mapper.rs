@@ -1,25 +1,27 @@
 //! # MaglevIPMapper
-//! Lets translators choose among several patterns by consistent hashing, as for balancing load.
+//! Lets translators choose among several patterns by consistent hashing, for example to balance load.
 //!
-//! A translator that names this element as an input's specification asks it for each new flow. The flow's addresses, ports
-//! and protocol choose a place in a table, and so a pattern (Eisenbud et al., "Maglev", NSDI 2016). All patterns have the
-//! same number of places, but for one; when a pattern is taken out or in, few of the places of others change hands; and
-//! several translators with the same patterns choose alike, in whatever order they are given. Flows that have a mapping
-//! keep it. Flows for whose pattern there is no free port are dropped, and so are all new ones while no pattern is active.
+//! A translator that names this element in an input's specification consults it for each new flow. The
+//! flow's addresses, ports and protocol choose a place in a table, and so a pattern (Eisenbud et al.,
+//! "Maglev", NSDI 2016). The patterns' numbers of places differ by one at most; when a pattern is removed
+//! or added, few places of the other patterns change; and several translators with the same patterns choose
+//! the same, in whatever order the patterns are given. Flows that have a mapping keep it. Flows for whose
+//! pattern there is no free port are dropped, and so are all new flows while no pattern is active.
 //!
 //! ## Usage
 //! `MaglevIPMapper(PATTERN FOUTPUT ROUTPUT, ... [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `PATTERN`: a pattern, or the name of one, and the outputs for the flow and its reply, as in IPRewriter.
-//! - `CST_BUCKETS`: places of the table, a prime number, or else the next one; 100 times the number of patterns or more.
+//! - `CST_BUCKETS`: places of the table, rounded up to a prime number; use at least 100 times the number of
+//!   patterns.
 //!
 //! ## Handlers
-//! - `servers`: a line for each pattern: its number, `active` or `inactive`, places in the table, the pattern.
-//! - `nb_total_servers`: how many patterns there are.
-//! - `nb_active_servers`: how many new flows can get.
+//! - `servers`: a line for each pattern: its number, `active` or `inactive`, places in the table, pattern.
+//! - `nb_total_servers`: the number of patterns.
+//! - `nb_active_servers`: the number of patterns that new flows can get.
 //! - `add_server`: makes a pattern active, by its number.
-//! - `remove_server`: gives a pattern to no new flows.
+//! - `remove_server`: makes a pattern inactive: new flows do not get it.
 //!
 //! ## Example
 //! ```click
@@ -71,7 +73,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     let targets = mapper::targets(args, &texts);
     args.finish()?;
-    // What flows become is the pattern's name, so that the order does not matter and named ones are like others.
+    // The hashed name is the text of the pattern, so that the order does not matter, and named patterns are
+    // treated like others.
     let names = targets.iter().flatten().map(|target| target.pattern.to_string()).collect::<Vec<_>>();
     let active = vec![true; names.len()];
     let table = Mutex::new(table(places, &names, &active));
@@ -95,11 +98,11 @@ struct MaglevIpMapper {
     active: Vec<bool>,
 }
 
-/// The patterns that were taken out: what another element goes on with.
+/// The state for another element: the patterns that are inactive.
 struct Inactive(Vec<String>);
 
 impl MaglevIpMapper {
-    /// The table that new flows choose by.
+    /// Returns the table by which new flows choose.
     fn current(&self) -> Option<MutexGuard<'_, Maglev>> {
         match &self.mapper.choice {
             Choice::Consistent(current) => Some(current.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -130,7 +133,6 @@ impl Element for MaglevIpMapper {
                 let rows = self.names.iter().zip(&self.active).zip(shares).enumerate();
                 for (number, ((name, active), places)) in rows {
                     let state = if *active { "active" } else { "inactive" };
-                    // Writing to a string cannot fail.
                     let _ = writeln!(text, "{number} {state} {places} {name}");
                 }
                 text

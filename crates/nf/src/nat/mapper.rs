@@ -14,7 +14,7 @@ use super::store::{Chosen, Store};
 use super::tuple::Tuple;
 use crate::balance::maglev::{Maglev, flow_hash};
 
-/// What a mapper publishes.
+/// The service that a mapper publishes.
 pub(super) struct Mapper {
     /// `name :: Class`, for messages.
     declaration: String,
@@ -22,18 +22,19 @@ pub(super) struct Mapper {
     pub(super) choice: Choice,
 }
 
-/// Which pattern comes first.
+/// The rule by which a pattern is chosen.
 pub(super) enum Choice {
-    /// The one behind the last one tried.
+    /// The patterns in turn, from the index after the last pattern that was tried.
     InTurn(AtomicUsize),
-    /// What lies next to the source address on a ring, and no other: places and numbers of patterns, in order.
+    /// Only the pattern whose point on a ring is next to the source address: points and numbers of
+    /// patterns, in order.
     BySource(Vec<(u32, usize)>),
-    /// What consistent hashing says of the flow, and no other; handlers change the table.
+    /// Only the pattern that consistent hashing of the flow selects; handlers change the table.
     Consistent(Mutex<Maglev>),
 }
 
 impl Mapper {
-    /// What a new flow is to become, and where its packets go.
+    /// Chooses the new tuple of a flow, and the outputs of its packets.
     pub(super) fn map(
         &self,
         cx: &mut Cx<'_>,
@@ -41,7 +42,7 @@ impl Mapper {
         (space, flow): (u32, Tuple),
         is_independent: bool,
     ) -> Option<(Chosen, Outputs)> {
-        // Whoever has an address outside goes on with a pattern that it may have it by.
+        // A sender that already has an address and port outside needs a pattern that contains them.
         let bound = is_independent.then(|| store.outside_of(space, flow)).flatten();
         let suits = |target: &Target| bound.is_none_or(|bound| target.pattern.suits(bound.outside));
         let is_any_suitable = self.targets.iter().any(suits);
@@ -70,7 +71,7 @@ impl Mapper {
         if bound.is_none() { chosen } else { chosen.or_else(|| (0..n).find_map(attempt)) }
     }
 
-    /// The first pattern whose outputs a rewriter does not have, in Click's words.
+    /// Returns Click's error for the first pattern whose outputs a rewriter does not have.
     pub(super) fn out_of_range(&self, outputs: usize) -> Option<String> {
         let fits = |target: &Target| target.outputs.forward < outputs && target.outputs.reply < outputs;
         let number = self.targets.iter().position(|target| !fits(target))?;
@@ -78,7 +79,8 @@ impl Mapper {
     }
 }
 
-/// What tells flows apart for consistent hashing. Who asks does not count, only which protocol's mappings it has.
+/// Returns the key of a flow for consistent hashing. It does not depend on the translator, only on the
+/// space of the mapping.
 fn key(space: u32, flow: Tuple) -> FiveTupleKey {
     let end = |address, port| (Ipv4Addr::from_bits(address), port);
     let [source, destination] =
@@ -86,14 +88,15 @@ fn key(space: u32, flow: Tuple) -> FiveTupleKey {
     FiveTupleKey::new(&FiveTuple::v4(source, destination, space as u8), 0)
 }
 
-/// A place on the ring for an address: neighbours get places far from each other.
+/// Returns the point of an address on the ring. Neighbouring addresses get points that are far from each
+/// other.
 pub(super) fn spread(address: u32) -> u32 {
     let mixed = (address ^ address >> 16).wrapping_mul(0x7feb_352d);
     let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
     mixed ^ mixed >> 16
 }
 
-/// Reads patterns with outputs; `None` for those with errors, which are reported.
+/// Parses patterns with outputs; `None` for patterns with errors, which are reported.
 pub(super) fn targets(args: &mut Args<'_>, texts: &[(usize, String)]) -> Vec<Option<Target>> {
     let names = all_names(args.setup);
     let element = args.name();
@@ -106,10 +109,10 @@ pub(super) fn targets(args: &mut Args<'_>, texts: &[(usize, String)]) -> Vec<Opt
     parsed.into_iter().map(told).collect()
 }
 
-/// Publishes a mapper, and makes an element that has nothing else to do.
+/// Publishes a mapper, and makes an element that does nothing else.
 ///
 /// # Errors
-/// If anything was wrong so far.
+/// If any argument was invalid.
 pub(super) fn finish(
     args: &mut Args<'_>,
     class: &str,
@@ -119,10 +122,10 @@ pub(super) fn finish(
     publish(args, class, targets, choice).map(|_| Box::new(Silent) as Box<dyn Element>)
 }
 
-/// Publishes a mapper, one with errors too: who refers to it is not told that it is none.
+/// Publishes a mapper, even with errors, so that elements that name it do not report that it is no mapper.
 ///
 /// # Errors
-/// If anything was wrong so far.
+/// If any argument was invalid.
 pub(super) fn publish(
     args: &mut Args<'_>,
     class: &str,
@@ -137,7 +140,7 @@ pub(super) fn publish(
     Ok(mapper)
 }
 
-/// An element that others ask.
+/// An element that processes no packets, but is consulted by others.
 pub(super) struct Silent;
 
 impl Element for Silent {

@@ -1,5 +1,5 @@
-//! Network address translation: IPRewriter and its like, what they choose from, and ICMP errors about packets that were
-//! translated.
+//! Network address translation: IPRewriter and related translators, the elements that choose patterns for
+//! them, and the translation of ICMP errors about translated packets.
 
 mod change;
 mod declaration;
@@ -34,14 +34,14 @@ use element::Args;
 use rewriter::{last_given, last_of};
 use state::Policy;
 
-/// Seconds for which mappings do not give way to others, and those that they hold at most.
+/// Default times in seconds: the time during which a mapping is not evicted, and the time-outs of mappings.
 const GUARANTEE: i64 = 5;
 const NO_DATA: i64 = 300;
 const DATA: i64 = 86_400;
 const DONE: i64 = 240;
 const DATAGRAMS: i64 = 300;
 
-/// Time-outs of TCP.
+/// Reads the time-outs of TCP.
 fn tcp_policy(args: &mut Args<'_>) -> Policy {
     Policy {
         plain: last_of(args, &["TCP_NODATA_TIMEOUT"], NO_DATA),
@@ -51,7 +51,7 @@ fn tcp_policy(args: &mut Args<'_>) -> Policy {
     }
 }
 
-/// Time-outs of UDP, each by the last of some names.
+/// Reads the time-outs of UDP; each is the last that is given of several names.
 fn udp_policy(
     args: &mut Args<'_>,
     plain: &[&'static str],
@@ -64,7 +64,7 @@ fn udp_policy(
     Policy { plain, busy, done: plain, guarantee }
 }
 
-/// Time-outs where all mappings are alike.
+/// Reads the time-outs of translators with one kind of mapping.
 fn plain_policies(args: &mut Args<'_>, seconds: i64) -> [Policy; 2] {
     let plain = last_of(args, &["TIMEOUT"], seconds);
     let guarantee = last_of(args, &["GUARANTEE"], GUARANTEE);

@@ -1,4 +1,4 @@
-//! Patterns: what a translator puts in place of a packet's addresses and ports.
+//! Patterns: the values that replace a packet's addresses and ports.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -13,39 +13,39 @@ use lang::args::split_spaces;
 use super::store::{Bound, Chosen, Claim, IDENTIFIERS, Store};
 use super::tuple::Tuple;
 
-/// `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for those that translate addresses only. Zero where the packet's own value
-/// stays.
+/// The pattern `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for translators of addresses only. Zero leaves
+/// the packet's value as it is.
 #[derive(Debug)]
 pub(super) struct Pattern {
     source: u32,
     source_port: u16,
     destination: u32,
     destination_port: u16,
-    /// The range has so many values more than one.
+    /// The number of values in the range, less one.
     pub(super) more: u32,
-    /// Where the next search starts, from the start of the range.
+    /// The offset in the range at which the next search starts.
     next: AtomicU32,
     has_ports: bool,
-    /// In order, and not at random.
+    /// True to choose values in order, false to choose at random.
     pub(super) sequential: bool,
-    /// The packet's own port first.
+    /// True to try the packet's own port first.
     same_first: bool,
 }
 
-/// Ports more than one that there have to be for every worker to find some.
+/// The number of ports, less one, that a range needs so that every worker finds suitable ports.
 const LEAST_CHOICE: u32 = 255;
 
-/// A range in the making.
+/// The range of a pattern while it is parsed.
 #[derive(Default)]
 struct Range {
     more: u32,
     sequential: bool,
-    /// The packet's own port is not tried first.
+    /// True if the packet's own port is not tried first.
     any_first: bool,
 }
 
 impl Range {
-    /// The text without the mark behind it that says how values are chosen.
+    /// Returns the text without the suffix that says how values are chosen, and notes this choice.
     fn without_mark<'a>(&mut self, text: &'a str) -> &'a str {
         if let Some(text) = text.strip_suffix('#') {
             (self.sequential, self.any_first) = (true, true);
@@ -60,7 +60,8 @@ impl Range {
         }
     }
 
-    /// `A-B`, or a prefix, of which the first and the last address are not used.
+    /// Parses `A-B`, or a prefix, of which the first and the last address are not used. Returns the first
+    /// address.
     fn addresses(&mut self, text: &str, place: &Place<'_>) -> Option<u32> {
         let text = self.without_mark(text);
         if let Some((low, high)) = text.split_once('-') {
@@ -83,7 +84,7 @@ impl Range {
         })
     }
 
-    /// `L-H`.
+    /// Parses `L-H`. Returns the first port.
     fn ports(&mut self, text: &str) -> Option<u16> {
         let (low, high) = self.without_mark(text).split_once('-')?;
         let number = |text| parse_integer(text).ok().and_then(|number| u16::try_from(number).ok());
@@ -93,7 +94,7 @@ impl Range {
     }
 }
 
-/// One address, or `-`.
+/// Parses a single address, or `-`.
 fn address(text: &str, place: &Place<'_>) -> Option<u32> {
     match text {
         "-" => Some(0),
@@ -101,7 +102,7 @@ fn address(text: &str, place: &Place<'_>) -> Option<u32> {
     }
 }
 
-/// One port, or `-`.
+/// Parses a single port, or `-`.
 fn port(text: &str) -> Option<u16> {
     match text {
         "-" => Some(0),
@@ -110,14 +111,14 @@ fn port(text: &str) -> Option<u16> {
 }
 
 impl Pattern {
-    /// Reads a pattern's words, without a name.
+    /// Parses a pattern's words, without a name.
     ///
     /// # Errors
-    /// Click's words.
+    /// If the words are no pattern; the text is Click's.
     pub(super) fn parse(words: &[String], place: &Place<'_>) -> Result<Pattern, String> {
         let (source, source_port, destination, destination_port) = match words {
             [source, destination] => (source, None, destination, None),
-            // What Click takes for an identifier stands last.
+            // The third word is what Click calls an identifier.
             [source, destination, port] => (source, Some(port), destination, None),
             [source, port, destination, other] => (source, Some(port), destination, Some(other)),
             _ => return Err("syntax error".into()),
@@ -151,10 +152,10 @@ impl Pattern {
         })
     }
 
-    /// Reads a pattern, or finds the one of that name.
+    /// Parses a pattern, or returns the pattern with a name.
     ///
     /// # Errors
-    /// Click's words.
+    /// If the words are no pattern, or the name is unknown; the text is Click's.
     pub(super) fn find(words: &[String], setup: &Named<'_>) -> Result<Arc<Pattern>, String> {
         match words {
             [name] => setup.get(name).ok_or_else(|| format!("no such pattern '{name}'")),
@@ -162,7 +163,7 @@ impl Pattern {
         }
     }
 
-    /// What a new flow is to become; nothing where all of the range is in use.
+    /// Chooses the new tuple of a flow; `None` if all values of the range are in use.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -190,10 +191,10 @@ impl Pattern {
             && let Some(Bound { outside: (source, source_port), .. }) = store.outside_of(space, flow)
         {
             let to = Tuple { source, source_port, ..to };
-            // It has no other port, so there is none if somebody else gets the replies.
+            // The sender has no other port, so the flow fails if its replies belong to another flow.
             return store.may_become(space, flow, to).then_some(Chosen { to, claim });
         }
-        // Packets of the reply have to come to this worker.
+        // Replies must arrive at this worker.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
             let (source, destination) = (Ipv4Addr::from_bits(to.source), Ipv4Addr::from_bits(to.destination));
             let ports = match space & 0xff == IDENTIFIERS {
@@ -212,7 +213,8 @@ impl Pattern {
         if chosen.is_none() {
             let start = match self.sequential {
                 true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
-                // The seed of random numbers is often known, and ports are not to be guessed (RFC 6056, section 3.3.3).
+                // The seed of random numbers is often known, but ports must not be predictable (RFC 6056,
+                // section 3.3.3).
                 false => {
                     let secret = u64::from(store.secret_of(flow, space));
                     ((u64::from(cx.random().u32(..)) + secret) % (u64::from(self.more) + 1)) as u32
@@ -233,7 +235,8 @@ impl Pattern {
         Some(Chosen { to, claim })
     }
 
-    /// Whether an end may have an address and port outside by it. A pattern without a range of ports says nothing of ends.
+    /// True if an endpoint can have this address and port outside by the pattern. A pattern without a range
+    /// of ports suits any endpoint.
     pub(super) fn suits(&self, (address, port): (u32, u16)) -> bool {
         if !self.has_ports || self.more == 0 {
             return true;
@@ -242,13 +245,14 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// Whether it has ports to choose from, so that replies can be made to come to the worker of their flow.
+    /// True if the pattern has enough ports to choose from, so that replies can be made to arrive at their
+    /// flow's worker.
     pub(super) fn chooses_port(&self) -> bool {
         self.has_ports && self.more >= LEAST_CHOICE
     }
 
-    /// The values that the source address, its port, the destination address and its port may get; nothing where
-    /// they stay.
+    /// Returns the ranges of values that the source address, its port, the destination address and its port
+    /// can get; `None` for a field that is not changed.
     pub(super) fn values(&self) -> [Option<(u32, u32)>; 4] {
         let fixed = |n: u32| (n != 0).then_some((n, n));
         let ranged = |n: u32, is_range: bool| {
@@ -263,7 +267,7 @@ impl Pattern {
     }
 }
 
-/// As Click writes it, without the marks.
+/// Formats the pattern as Click does, without the suffixes.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [source, source_port, destination, destination_port] = self.values();
@@ -273,7 +277,7 @@ impl fmt::Display for Pattern {
             Some((low, high)) => write!(f, "{}-{}", Ipv4Addr::from_bits(low), Ipv4Addr::from_bits(high)),
         };
         let port = |f: &mut fmt::Formatter<'_>, range: Option<(u32, u32)>| match range {
-            // Click takes a range that starts with zero for none here.
+            // As in Click, a range that starts with zero is written as no range.
             None | Some((0, _)) => f.write_str(" -"),
             Some((low, high)) if low == high => write!(f, " {low}"),
             Some((low, high)) => write!(f, " {low}-{high}"),
@@ -291,20 +295,20 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Patterns that an element gives names to: the service that it publishes.
+/// The service of an element that names patterns: names and their patterns.
 #[derive(Default)]
 pub(super) struct Names(pub(super) Vec<(String, Arc<Pattern>)>);
 
-/// Where names of patterns are looked up.
+/// The context in which names of patterns are looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
     pub(super) place: Place<'a>,
     pub(super) element: &'a str,
-    /// Names that elements have given, and the names of these elements.
+    /// The names of elements that name patterns, and the names that they give.
     pub(super) names: &'a [(String, Arc<Names>)],
 }
 
-/// Everybody who gives names to patterns.
+/// Returns all elements that name patterns, with their names.
 pub(super) fn all_names(setup: &Setup) -> Vec<(String, Arc<Names>)> {
     let names = |id: ElementId| setup.service::<Names>(id);
     let elements = setup.elements.iter().enumerate();
@@ -312,7 +316,8 @@ pub(super) fn all_names(setup: &Setup) -> Vec<(String, Arc<Names>)> {
 }
 
 impl Named<'_> {
-    /// The pattern that a name means here: the innermost compound's.
+    /// Returns the pattern that a name means here; a name of an inner compound hides the names of outer
+    /// compounds.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Pattern>> {
         let own = scope_of(self.element);
         let visible = self.names.iter().filter(|(element, _)| own.starts_with(scope_of(element)));
@@ -324,20 +329,20 @@ impl Named<'_> {
     }
 }
 
-/// Where a new flow's packets go, and those of its reply.
+/// The outputs of a new flow's packets, and of its reply's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outputs {
     pub(super) forward: usize,
     pub(super) reply: usize,
 }
 
-/// `FOUTPUT ROUTPUT`.
+/// Parses `FOUTPUT ROUTPUT`.
 ///
 /// # Errors
-/// Click's words.
+/// If the words are no two numbers; the text is Click's.
 pub(super) fn outputs(words: &[String]) -> Result<Outputs, String> {
     let number = |text: &String| parse_integer(text).ok().and_then(|n| i32::try_from(n).ok());
-    // Numbers that are no outputs are for whoever knows how many there are.
+    // The caller, which knows the number of outputs, rejects numbers that are no outputs.
     let output = |n: i32| usize::try_from(n).unwrap_or(usize::MAX);
     let forward = words.first().and_then(number).filter(|_| words.len() == 2).ok_or("bad forward port")?;
     let reply = words.get(1).and_then(number).ok_or("bad reply port")?;
@@ -352,10 +357,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// `PATTERN FOUTPUT ROUTPUT`.
+    /// Parses `PATTERN FOUTPUT ROUTPUT`.
     ///
     /// # Errors
-    /// Click's words.
+    /// If the text is no pattern with two outputs; the text of the error is Click's.
     pub(super) fn parse(text: &str, named: &Named<'_>) -> Result<Target, String> {
         let words = words(text);
         if words.len() <= 2 {
@@ -365,8 +370,9 @@ impl Target {
         Ok(Target { pattern: Pattern::find(pattern, named)?, outputs: outputs(ports)? })
     }
 
-    /// What a new flow is to become, and where its packets go; nothing where all of the range is in use. With an address
-    /// outside that another pattern has given to its sender, it leaves where that pattern's flows do.
+    /// Chooses the new tuple of a flow, and the outputs of its packets; `None` if all values of the range
+    /// are in use. If the sender already has an address outside from another pattern, the flow gets the
+    /// outputs of that pattern's flows.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -385,7 +391,7 @@ impl Target {
     }
 }
 
-/// The words of a text.
+/// Splits a text into words.
 pub(super) fn words(text: &str) -> Vec<String> {
     split_spaces(text).into_iter().map(|word| word.text).collect()
 }

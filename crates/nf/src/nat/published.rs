@@ -1,4 +1,5 @@
-//! What translators are to others: who asks for the mapping of a quoted packet, and who shares their capacity.
+//! The service of translators for other elements, which look up the mappings of quoted packets or share a
+//! capacity.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -16,29 +17,31 @@ use super::spec::Spec;
 use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
 use super::tuple::Tuple;
 
-/// Where a translator's mappings are: a store, which may be another one's too, and as whose they stand there.
+/// The place of a translator's mappings: a store, which may belong to another translator, and the
+/// translator's number there.
 #[derive(Clone)]
 pub(super) struct Home {
     pub(super) store: Arc<Mutex<Store>>,
     pub(super) owner: u16,
 }
 
-/// What a translator publishes: others ask it for mappings, or share its capacity.
+/// The service that a translator publishes: other elements look up its mappings, or share its capacity.
 pub(super) struct Published {
     pub(super) flavour: Flavour,
-    /// Where its mappings are, unless it shares the capacity of another one.
+    /// The place of the mappings, unless the translator shares the capacity of another.
     pub(super) own: Home,
-    /// Where they are then, once that is known.
+    /// The place of the mappings if the translator shares the capacity of another, once that is known.
     pub(super) shared: OnceLock<Home>,
-    /// The element whose capacity it shares.
+    /// The element whose capacity the translator shares.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
-    /// True if ends inside have one port outside for all their flows, and true if everybody may send there.
+    /// True if endpoints inside have one port outside for all their flows; and, in `filters_independently`,
+    /// true if any host may send to that port.
     pub(super) is_independent: bool,
     pub(super) filters_independently: bool,
-    /// What becomes of flows without a mapping, for each input.
+    /// The specifications for flows without a mapping, by input.
     pub(super) specs: Mutex<Vec<Spec>>,
-    /// Whether packets get the destination annotation.
+    /// True if packets get the destination annotation.
     pub(super) sets_next_hop: bool,
 }
 
@@ -46,11 +49,11 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// What an error message about a packet of a mapping is to say instead.
+/// The data of a mapping with which an ICMP error about one of its packets is translated.
 pub(super) struct Quoted {
-    /// As the packets of the other direction have it; zero for addresses that stay.
+    /// The tuple of packets in the opposite direction; zero for an address that is not changed.
     pub(super) to: Tuple,
-    /// Whether ports or identifiers are those of `to`; otherwise they stay.
+    /// True if ports or identifiers become those in `to`; otherwise they are not changed.
     pub(super) has_ports: bool,
     pub(super) output: usize,
     pub(super) is_reply: bool,
@@ -58,12 +61,12 @@ pub(super) struct Quoted {
 }
 
 impl Published {
-    /// Where its mappings are.
+    /// Returns the place of the mappings.
     pub(super) fn home(&self) -> &Home {
         self.shared.get().unwrap_or(&self.own)
     }
 
-    /// The mapping for packets that answer a quoted one.
+    /// Returns the mapping's data for packets that answer a quoted packet.
     pub(super) fn find(
         &self,
         (protocol, behind): (u8, Behind),
@@ -105,7 +108,8 @@ impl Published {
         (!has_ports || made_by == protocol).then_some(quoted)
     }
 
-    /// The same for packets from an end inside that everybody may send to: those that it gets make no mappings.
+    /// Does what [`find`](Self::find) does for packets from an endpoint inside to which any host may send,
+    /// because the packets that it receives may have no mappings.
     fn find_alone(&self, store: &Store, protocol: u8, tuple: Tuple) -> Option<Quoted> {
         if !self.filters_independently || !self.flavour.protocols().contains(&protocol) {
             return None;

@@ -1,8 +1,8 @@
-//! The translators themselves: one element with several faces.
+//! The element of all translators.
 //!
-//! A batch is handled in windows: first the keys of its packets are found, then they are looked up together, and then
-//! each packet is dealt with in order. What was not found is looked up again where a packet of the same window has
-//! made a mapping meanwhile.
+//! A batch is processed in windows: first the keys of the window's packets are computed, then they are
+//! looked up together, and then each packet is processed in order. A packet that was not found is looked up
+//! again if an earlier packet of the window has made a mapping.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -38,15 +38,15 @@ pub(super) struct Rewriter {
     home: Home,
     policies: [Policy; 2],
     capacity: Option<i32>,
-    /// True if mappings end when they are over.
+    /// True if mappings end when they expire.
     reaps: bool,
-    /// Whether anybody looks at the destination annotation.
+    /// True if an element reads the destination annotation.
     is_read: bool,
     sorter: Sorter,
     elsewhere: Elsewhere,
 }
 
-/// Arguments that all translators have.
+/// The arguments that all translators have.
 const COMMON: [ArgInfo; 7] = [
     ArgInfo::rest("INPUTSPEC", "input specification"),
     seconds("GUARANTEE", "5"),
@@ -57,32 +57,32 @@ const COMMON: [ArgInfo; 7] = [
     ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
 ];
 
-/// One that most have.
+/// An argument that most translators have.
 pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
 
-/// One that FastClick's TCPRewriter and UDPRewriter have.
+/// An argument that FastClick's TCPRewriter and UDPRewriter have.
 pub(super) const HANDLE_MIGRATION: ArgInfo = ArgInfo::keyword("HANDLE_MIGRATION", "bool", "false");
 
-/// Those of translators of ports, beyond what Click has.
+/// The arguments of translators of ports that Click does not have.
 pub(super) const SHARING: [ArgInfo; 2] = [
     ArgInfo::keyword("INDEPENDENT_MAPPING", "bool", "false"),
     ArgInfo::keyword("SUBSCRIBER_CAPACITY", "unsigned", "0"),
 ];
 
-/// One more, of those that are not for pings.
+/// An argument of translators of ports, except for ICMP queries, that Click does not have.
 pub(super) const INDEPENDENT_FILTERING: ArgInfo = ArgInfo::keyword("INDEPENDENT_FILTERING", "bool", "false");
 
-/// `M` arguments of a translator's own, and those that all have: `N` together.
+/// Joins `M` arguments of a translator's own with the arguments that all translators have: `N` in total.
 pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
     join(own, COMMON)
 }
 
-/// A time-out with its default in seconds.
+/// Describes a time-out argument, with its default in seconds.
 pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInfo {
     ArgInfo::keyword(name, "seconds", default)
 }
 
-/// Handlers that all translators have.
+/// The handlers that all translators have.
 pub(super) const SIZES: [HandlerInfo; 7] = [
     HandlerInfo::count("table_size"),
     HandlerInfo::count("nmappings"),
@@ -93,18 +93,18 @@ pub(super) const SIZES: [HandlerInfo; 7] = [
     HandlerInfo::write("clear"),
 ];
 
-/// The same, and their one table by two names.
+/// The handlers of translators with one table, which has two names.
 pub(super) const HANDLERS: [HandlerInfo; 9] = {
     let [a, b, c, d, e, f, g] = SIZES;
     [HandlerInfo::list("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
 };
 
-/// The last of some time-outs that is given, or so many seconds; in nanoseconds.
+/// Returns the last given of some time-outs, or a default in seconds; the result is in nanoseconds.
 pub(super) fn last_of(args: &mut Args<'_>, names: &[&'static str], default: i64) -> i64 {
     last_given(args, names).unwrap_or(default * 1_000_000_000)
 }
 
-/// The last of some time-outs that is given, in nanoseconds.
+/// Returns the last given of some time-outs, in nanoseconds.
 pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<i64> {
     let mut last = None;
     for name in names {
@@ -122,10 +122,10 @@ pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<
     last
 }
 
-/// Most mappings, where nothing else is said.
+/// The default capacity, in mappings.
 const CAPACITY: i32 = 1 << 20;
 
-/// The capacity, by number or by the name of another translator.
+/// Reads the capacity: a number, or the name of another translator.
 fn capacity(args: &mut Args<'_>) -> (Option<i32>, Option<ElementId>) {
     let both = ["CAPACITY", "MAPPING_CAPACITY"].map(|name| args.get::<Raw>(name));
     let Some(Raw(text)) = both.into_iter().flatten().last() else { return (None, None) };
@@ -141,7 +141,7 @@ fn capacity(args: &mut Args<'_>) -> (Option<i32>, Option<ElementId>) {
     }
 }
 
-/// What flows of one end inside share.
+/// Reads the arguments about state that the flows of one endpoint inside share.
 fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     let mut sharing = Sharing::default();
     if !flavour.has_ports() {
@@ -158,10 +158,10 @@ fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     sharing
 }
 
-/// Makes a translator whose time-outs were read; for two kinds of mappings where there are two.
+/// Builds a translator from its arguments and time-outs; there are two policies for two kinds of mappings.
 ///
 /// # Errors
-/// If anything was wrong with its arguments.
+/// If an argument is invalid.
 pub(super) fn build(
     args: &mut Args<'_>,
     flavour: Flavour,
@@ -233,25 +233,25 @@ pub(super) fn build(
     }))
 }
 
-/// What a translator handles a few packets with.
+/// The parts of a translator that process a window of packets.
 struct Window<'r> {
     desk: &'r Desk,
     sorter: &'r mut Sorter,
     owner: u16,
     is_read: bool,
-    /// Whether packets are to be marked with their flows.
+    /// True if packets must be marked with their flows.
     marks: bool,
 }
 
 impl Window<'_> {
-    /// Finds what becomes of the packets of a window, and changes them.
+    /// Rewrites the packets of a window, and notes their fates.
     fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
         let Window { desk, sorter, owner, is_read, marks } = self;
         let (flavour, owner, now) = (desk.flavour, *owner, cx.now());
         let sets_next_hop = desk.sets_next_hop && *is_read;
         let (mut keys, mut found) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
         let spaces = flavour.plain_spaces(owner);
-        // A bit for each plain packet.
+        // A bit for each packet of the window: 1 if it is plain.
         let mut plain = 0u32;
         for (n, (packet, key)) in (0..).zip(window.iter_mut().zip(&mut keys)) {
             match spaces.key(packet) {
@@ -262,7 +262,7 @@ impl Window<'_> {
                 None => *key = flavour.key(packet, owner),
             }
         }
-        // Looking keys up may move them, and make ids invalid that were found before.
+        // A later packet's look-up or mapping can move keys, which invalidates ids that were found before.
         let (epoch, additions) = (store.epoch(), store.additions());
         store.find_all(&keys[..window.len()], &mut found);
         if flavour == Flavour::Address {
@@ -271,7 +271,8 @@ impl Window<'_> {
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
-            // By one address, a mapping that has been made for a packet's sender goes before the one of its receiver.
+            // For translators of one address, a new mapping of a packet's sender takes precedence over the
+            // mapping of its receiver.
             let is_first = flavour != Flavour::Address || store.additions() == additions;
             if let Some(id) = found.filter(|_| is_first)
                 && store.epoch() == epoch
@@ -300,11 +301,11 @@ impl Window<'_> {
 }
 
 impl Rewriter {
-    /// The table's lines for people: mappings of a space, the newest first, each in both directions.
+    /// Returns the lines of a table: the mappings of a space, the newest first, each in both directions.
     fn table(&self, which: Option<u32>, now: Timestamp) -> String {
         let mut text = String::new();
         for written in locked(&self.home.store).written(self.home.owner, which).iter().rev() {
-            // A mapping onto itself is found as the reply only.
+            // A mapping that is its own reply is found as the reply only.
             let directions = if written.is_own_reply { &[true][..] } else { &[true, false] };
             for &is_reply in directions {
                 self.line(&mut text, written, is_reply, now);
@@ -318,7 +319,6 @@ impl Rewriter {
         let (from, other) = if is_reply { (back, there) } else { (there, back) };
         let to = other.reversed();
         let ip = Ipv4Addr::from_bits;
-        // Writing to a string cannot fail.
         let _ = match self.desk.flavour {
             Flavour::Address => write!(text, "{} => {}", ip(from.source), ip(to.source)),
             Flavour::Pair => {
@@ -343,7 +343,7 @@ impl Rewriter {
         let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
     }
 
-    /// A line of `patterns`.
+    /// Returns a line of `patterns`.
     fn pattern(&self, input: usize) -> String {
         let Some(spec) = self.desk.specs.get(input) else { return String::new() };
         let tally = locked(&self.home.store).tallies(self.home.owner).get(input).copied().unwrap_or_default();
@@ -353,7 +353,7 @@ impl Rewriter {
         }
     }
 
-    /// What a flow is translated to.
+    /// Returns the addresses and ports that a flow is translated to.
     fn look_up(&self, cx: &Cx<'_>, text: &str) -> Result<String, String> {
         let words = words(text);
         let names = ["SADDR", "SPORT", "DADDR", "DPORT"];
@@ -381,13 +381,14 @@ impl Rewriter {
         }))
     }
 
-    /// The translator whose capacity this one shares, over others that share it too.
+    /// Returns the place of mappings of the translator whose capacity this translator shares, directly or
+    /// through others that share it, too.
     fn shared(&self, cx: &Cx<'_>) -> Result<Option<Home>, String> {
         let mut way = vec![cx.id()];
         let mut next = self.published.shares;
         while let Some(id) = next {
             if let Some(first) = way.iter().position(|&seen| seen == id) {
-                // Those in a circle have that of one of them.
+                // Translators in a cycle share the capacity of the first of them by number.
                 let leader = way[first..].iter().copied().min();
                 way.extend(leader);
                 break;
@@ -401,7 +402,7 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
-    /// Gives an input another specification; mappings that it has made so far end.
+    /// Gives an input another specification; the mappings that it has made end.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
         let names: Vec<_> = (0..cx.place().elements())
             .filter_map(|id| Some((cx.name_of(id).to_string(), cx.service(id)?)))
@@ -420,7 +421,7 @@ impl Rewriter {
     }
 }
 
-/// The input that a handler `patternN` is about.
+/// Returns the input to which a handler `patternN` belongs.
 fn input_of(name: &str) -> Option<usize> {
     name.strip_prefix("pattern")?.parse().ok()
 }
@@ -437,7 +438,7 @@ impl Element for Rewriter {
             store.limit_subscribers(owner, self.desk.sharing.most_of_one);
             drop(store);
             self.home = Home { owner, ..other };
-            // It is told once in the life of an element.
+            // The cell is empty, because `initialize` runs once per element.
             _ = self.published.shared.set(self.home.clone());
         } else {
             let mut store = locked(&self.home.store);
@@ -531,11 +532,11 @@ impl Element for Rewriter {
     }
 }
 
-/// This worker's part of a capacity.
+/// Returns this worker's part of a capacity.
 fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
     let (worker, workers) = (worker as i32, workers as i32);
     if workers <= 1 { capacity } else { capacity / workers + i32::from(worker < capacity % workers) }
 }
 
-/// What an element hands on to another one.
+/// The state that an element passes to its successor.
 struct Kept(Vec<Written>);

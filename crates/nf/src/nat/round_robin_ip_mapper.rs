@@ -1,8 +1,9 @@
 //! # RoundRobinIPMapper
-//! Lets translators use several patterns in turn, as for balancing load.
+//! Lets translators use several patterns in turn, for example to balance load.
 //!
-//! A translator that names this element as an input's specification asks it for each new flow. The pattern behind the
-//! one that was tried last is tried first; one without a free port or address is passed over.
+//! A translator that names this element in an input's specification consults it for each new flow. The
+//! pattern after the last pattern that was tried is tried first; patterns without a free port or address
+//! are skipped.
 //!
 //! ## Usage
 //! `RoundRobinIPMapper(PATTERN FOUTPUT ROUTPUT, ...)`
@@ -53,7 +54,7 @@ pub static CLASS: Class = Class {
 
 struct RoundRobinIpMapper(Arc<Mapper>);
 
-/// The pattern whose turn it is: what another element goes on with.
+/// The state for another element: the pattern that is next in turn.
 struct Next(String);
 
 impl Element for RoundRobinIpMapper {

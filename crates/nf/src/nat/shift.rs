@@ -1,9 +1,10 @@
-//! What changed lines do to the sequence numbers of a connection.
+//! The shift of a connection's sequence numbers by lines that were changed.
 //!
-//! Who changes the length of something that a TCP stream carries moves all that comes behind it. An edit says which bytes of
-//! the stream, as its sender numbers them, are which other bytes for its receiver; all between two edits moves by the same
-//! number. So every number has its place on both sides, also those in the middle of a changed line: a line that is sent
-//! again in other pieces becomes the same bytes at the same places.
+//! An element that changes the length of data in a TCP stream shifts all data after it. An edit says which
+//! bytes of the stream, by the sender's sequence numbers, are replaced by which bytes for the receiver; all
+//! numbers between two edits are shifted by the same amount. So each number has a counterpart on the other
+//! side, also in the middle of a changed line: a line that is retransmitted in other pieces becomes the
+//! same bytes at the same positions.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,25 +15,26 @@ use wire::tcp::flags::{ACK, SYN};
 /// The flags of the answer to a SYN.
 const ACCEPTS: u8 = SYN | ACK;
 
-/// Bytes that one edit can put in the place of others.
+/// The largest number of bytes that one edit can insert.
 pub(super) const ROOM: usize = 40;
 
-/// Edits that are known at a time; those before are taken for acknowledged.
+/// The largest number of edits; earlier edits are assumed to be acknowledged.
 const MOST: usize = 32;
 
-/// Sequence numbers behind an edit at which it is forgotten, so that it is not taken for one that lies ahead.
+/// The distance in sequence numbers at which an edit is removed, before it could be confused with a later
+/// position.
 const FAR: i32 = 1 << 30;
 
-/// Bytes of the stream that are others for the receiver.
+/// A range of the stream that is replaced by other bytes for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
-    /// The sender's number of the first of them.
+    /// The sender's sequence number of the first replaced byte.
     pub(super) start: u32,
-    /// How many the sender has sent.
+    /// The number of replaced bytes.
     pub(super) length: u16,
     new_length: u16,
     new: [u8; ROOM],
-    /// What is added to numbers before it.
+    /// The number that is added to sequence numbers up to the edit.
     before: u32,
 }
 
@@ -41,33 +43,33 @@ impl Edit {
         self.start.wrapping_add(self.length.into())
     }
 
-    /// What the receiver gets.
+    /// Returns the bytes that the receiver gets.
     pub(super) fn new_bytes(&self) -> &[u8] {
         &self.new[..usize::from(self.new_length)]
     }
 
-    /// What is added to numbers behind it.
+    /// Returns the number that is added to sequence numbers after the edit.
     fn after(&self) -> u32 {
         self.before.wrapping_add(self.new_length.into()).wrapping_sub(self.length.into())
     }
 }
 
-/// How far one number lies behind another one.
+/// Returns the signed distance from `other` to `number`, modulo 2^32.
 fn behind(number: u32, other: u32) -> i32 {
     number.wrapping_sub(other) as i32
 }
 
-/// One direction of a connection.
+/// The edits of one direction of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
     edits: VecDeque<Edit>,
-    /// What is added to numbers before all edits.
+    /// The number that is added to sequence numbers up to the first edit.
     base: u32,
 }
 
 impl Shift {
-    /// Puts `new` in the place of `length` bytes. False, and nothing done, where that is not behind all other edits or too
-    /// much.
+    /// Adds an edit that replaces `length` bytes by `new`. Returns false, and changes nothing, if the edit
+    /// is not after all other edits, or too large.
     pub(super) fn add(&mut self, start: u32, length: usize, new: &[u8]) -> bool {
         let is_behind = self.edits.back().is_none_or(|last| behind(start, last.end()) >= 0);
         if !is_behind || new.len() > ROOM || !(1..=usize::from(u16::MAX)).contains(&length) {
@@ -94,19 +96,19 @@ impl Shift {
         }
     }
 
-    /// Forgets the edits that lie far before a number.
+    /// Removes the edits that are far before a sequence number.
     fn pass(&mut self, number: u32) {
         while self.edits.front().is_some_and(|first| behind(number, first.end()) >= FAR) {
             self.forget_first();
         }
     }
 
-    /// What is added to numbers behind all edits.
+    /// Returns the number that is added to sequence numbers after all edits.
     pub(super) fn last(&self) -> u32 {
         self.edits.back().map_or(self.base, Edit::after)
     }
 
-    /// The receiver's number for one of the sender's.
+    /// Returns the receiver's sequence number for a number of the sender.
     pub(super) fn there(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start);
@@ -121,7 +123,8 @@ impl Shift {
         number.wrapping_add(self.edits.front().map_or(self.base, |first| first.before))
     }
 
-    /// The sender's number for one of the receiver's: the last one that is not behind it there.
+    /// Returns the sender's sequence number for a number of the receiver: the last whose counterpart is not
+    /// after it.
     pub(super) fn back(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start.wrapping_add(edit.before));
@@ -135,8 +138,8 @@ impl Shift {
         number.wrapping_sub(self.edits.front().map_or(self.base, |first| first.before))
     }
 
-    /// Edits that bytes from a number on, so many of them, have a part in: which of these bytes, and what the receiver gets
-    /// for them.
+    /// Returns the edits that overlap `length` bytes from a sequence number on: for each, the range among
+    /// these bytes, and the bytes that the receiver gets instead.
     pub(super) fn within(&self, start: u32, length: usize) -> impl Iterator<Item = (Range<usize>, &[u8])> {
         let end = start.wrapping_add(length as u32);
         self.edits.iter().filter_map(move |edit| {
@@ -156,40 +159,43 @@ impl Shift {
     }
 }
 
-/// Both directions of a connection.
+/// The edits of both directions of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shifts {
-    /// What the flow sends, and what its reply does.
+    /// The edits of the flow's direction, and of its reply's.
     directions: [Shift; 2],
-    /// The number of the last SYN that asked for another connection on the same ports, and whether the reply had it.
+    /// The sequence number of the last SYN that requested another connection on the same ports, and true if
+    /// it came from the reply's side.
     asked: Option<(u32, bool)>,
 }
 
-/// Whose numbers a segment has.
+/// The connection to which a segment's numbers belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
-    /// Those of the connection.
+    /// The connection that these edits belong to.
     Own,
-    /// Those of another one that begins with it.
+    /// A new connection, which begins with this segment.
     OfAnother,
 }
 
 impl Shifts {
-    /// What a direction sends.
+    /// Returns the edits of a direction.
     pub(super) fn of(&self, is_reply: bool) -> &Shift {
         &self.directions[usize::from(is_reply)]
     }
 
-    /// The same, to be changed.
+    /// Returns the edits of a direction, to be changed.
     pub(super) fn of_mut(&mut self, is_reply: bool) -> &mut Shift {
         &mut self.directions[usize::from(is_reply)]
     }
 
-    /// Gives a segment of a direction the numbers that its receiver has: sequence number, acknowledgment, the ranges of
-    /// selective acknowledgment (RFC 2018). The bytes start with the TCP header; where they end within it, nothing changes.
+    /// Converts the numbers of a segment for its receiver: sequence number, acknowledgment, and the ranges
+    /// of selective acknowledgments (RFC 2018). The bytes start with the TCP header; if they end within it,
+    /// nothing changes.
     ///
-    /// A SYN keeps its numbers, but alone it ends nothing: anybody can send one, and who has a connection does not give it up
-    /// for that (RFC 5961, section 4). Another connection has begun when the other end accepts it.
+    /// A SYN keeps its numbers, but it alone does not end the connection: any host can send a SYN, and an
+    /// endpoint with a connection does not close it because of that (RFC 5961, section 4). Another
+    /// connection begins when the other end accepts it.
     pub(super) fn apply(&mut self, is_reply: bool, segment: &mut [u8]) -> Numbers {
         let Some(length) = segment.get(12).map(|byte| usize::from(byte >> 4) * 4) else {
             return Numbers::Own;
@@ -220,7 +226,7 @@ impl Shifts {
         for at in selective(&old[20..length]) {
             write(header, 20 + at, other.back(read(header, 20 + at)));
         }
-        // Options need not start at even places, so words are compared where they lie.
+        // Options need not start at even offsets, so the checksum change is computed over whole headers.
         let sum = u16::from_be_bytes([old[16], old[17]]);
         let change = Delta::bytes(&old[..length], header);
         header[16..18].copy_from_slice(&change.apply(sum).to_be_bytes());
@@ -238,7 +244,7 @@ fn write(bytes: &mut [u8], at: usize, number: u32) {
     }
 }
 
-/// Where the numbers of selective acknowledgments stand among options.
+/// Returns the offsets of the numbers of selective acknowledgments in the options.
 fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
     const SACK: u8 = 5;
     let mut at = 0;
@@ -267,7 +273,8 @@ mod tests {
 
     use super::*;
 
-    /// A stream with some of its bytes changed, written out: the places of each of the sender's bytes at the receiver.
+    /// A stream with some of its bytes changed: the sender's bytes, the receiver's bytes, and the offset at
+    /// the receiver of each of the sender's bytes.
     struct Straight {
         sent: Vec<u8>,
         got: Vec<u8>,
@@ -307,7 +314,7 @@ mod tests {
             for (at, length, new) in &edits {
                 prop_assert!(shift.add(first.wrapping_add(*at as u32), *length, new));
             }
-            // Everything, in any pieces and any number of times, in any order.
+            // All bytes are sent, in any pieces, any number of times, in any order.
             let mut got = vec![None; all.got.len()];
             let whole = (0, all.sent.len());
             let pieces = cuts.iter().map(|(a, b)| (a.index(all.sent.len() + 1), b.index(all.sent.len() + 1)));
@@ -331,12 +338,12 @@ mod tests {
                 }
             }
             prop_assert_eq!(got.into_iter().flatten().collect::<Vec<_>>(), all.got.clone());
-            // An acknowledgment never acknowledges what is not there yet, and everything in the end.
+            // An acknowledgment never covers bytes that have not arrived; at the end, it covers all bytes.
             for number in 0..=all.got.len() {
                 let back = shift.back(first.wrapping_add(number as u32)).wrapping_sub(first) as usize;
                 prop_assert!(all.place[back] <= number);
                 let is_last = back + 1 == all.place.len() || all.place[back + 1] > number;
-                // Within a line that became shorter there may be several, and behind it the last one counts.
+                // Within a line that became shorter, several numbers can match; after it, the last matches.
                 prop_assert!(is_last, "{} {} {:?}", number, back, all.place);
             }
         }
@@ -349,7 +356,7 @@ mod tests {
         assert!(!shift.add(105, 10, b""), "it is in the middle of another one");
         assert!(!shift.add(90, 5, b"") && !shift.add(200, 0, b"") && !shift.add(200, 5, &[0; ROOM + 1]));
         assert_eq!((shift.there(100), shift.there(110), shift.back(112)), (100, 112, 110));
-        // Half of all numbers later it still counts, and is not taken for one that is still to come.
+        // The edit still counts after half of the number space, and is not confused with a later edit.
         for number in [1u32 << 29, 1 << 30, 5 << 28, 3 << 30, 99] {
             shift.pass(number);
             assert_eq!(shift.there(number), number.wrapping_add(2));
@@ -365,7 +372,7 @@ mod tests {
         use wire::checksum::Sum;
         let mut shifts = Shifts::default();
         assert!(shifts.of_mut(false).add(1000, 4, b"longer"));
-        // Options that start at an odd place: a no-operation, and two ranges.
+        // The options start at an odd offset: a no-operation, and two ranges.
         let mut options = vec![1, 5, 18];
         for number in [1004u32, 1006, 1010, 1020] {
             options.extend(number.to_be_bytes());
@@ -392,7 +399,7 @@ mod tests {
         shifts.apply(false, &mut flow);
         assert_eq!((read(&flow, 4), read(&flow, 8)), (1006, 7));
         assert!(Sum::new().bytes(&flow).is_valid());
-        // Malformed ones stay.
+        // Malformed segments are not changed.
         for odd in [&reply[..30], &[0; 12], &[0; 20]] {
             let mut bytes = odd.to_vec();
             shifts.apply(false, &mut bytes);

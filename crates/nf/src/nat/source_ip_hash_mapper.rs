@@ -1,16 +1,17 @@
 //! # SourceIPHashMapper
 //! Lets translators choose among several patterns by a packet's source address.
 //!
-//! Each pattern has several places on a ring, which follow from the seed and from the pattern's own number. A source
-//! address belongs to the pattern whose place is next behind its own. So a host always gets the same pattern, also when
-//! others come or go. Flows for whose pattern there is no free port are dropped.
+//! Each pattern has several points on a ring, which follow from the seed and from the pattern's own number.
+//! A source address belongs to the pattern whose point is next after its own. So a host always gets the
+//! same pattern, even when other patterns are added or removed. Flows for whose pattern there is no free
+//! port are dropped.
 //!
 //! ## Usage
 //! `SourceIPHashMapper(NNODES SEED, PATTERN FOUTPUT ROUTPUT ID, ...)`
 //!
 //! ## Arguments
-//! - `PATTERN`: first the number of places that each pattern has, and a seed; then patterns, or names of some, each with
-//!   the outputs for the flow and its reply, as in IPRewriter, and a number of its own.
+//! - `PATTERN`: first the number of points that each pattern has, and a seed; then patterns, or names of
+//!   patterns, each with the outputs for the flow and its reply, as in IPRewriter, and a number of its own.
 //!
 //! ## Example
 //! ```click
@@ -69,10 +70,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of a pattern's own, as in Click.
+/// The largest number that a pattern can have, as in Click.
 const MOST_ID: i32 = i32::MAX;
 
-/// The first argument.
+/// Parses the first argument: the number of points per pattern, and the seed.
 fn nodes_and_seed(args: &mut Args<'_>, (argument, text): &(usize, String)) -> (u32, u32) {
     let words = words(text);
     let [nodes, seed] = &words[..] else {
@@ -91,7 +92,7 @@ fn nodes_and_seed(args: &mut Args<'_>, (argument, text): &(usize, String)) -> (u
     (nodes.unwrap_or(1), seed.unwrap_or(0) as u32)
 }
 
-/// Places on the ring, in order, and the patterns that they belong to.
+/// Returns the points on the ring, in order, and the patterns to which they belong.
 fn ring(nodes: u32, seed: u32, ids: &[u32]) -> Vec<(u32, usize)> {
     let place = |id: u32, node: u32| spread(spread(spread(seed) ^ id).wrapping_add(node));
     let of = |(number, &id): (usize, &u32)| (0..nodes).map(move |node| (place(id, node), number));

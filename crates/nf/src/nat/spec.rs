@@ -1,4 +1,4 @@
-//! Input specifications: what becomes of packets that no mapping is for.
+//! Input specifications: the actions for packets without a mapping.
 
 use std::sync::Arc;
 
@@ -8,40 +8,41 @@ use element::setup::Setup;
 use super::mapper::Mapper;
 use super::pattern::{Named, Outputs, Target, outputs, words};
 
-/// One of them.
+/// The specification of an input.
 #[derive(Clone)]
 pub(super) enum Spec {
-    /// They are dropped.
+    /// Drops the packets.
     Drop,
-    /// They leave by an output as they are.
+    /// Sends the packets to an output unchanged.
     Pass(usize),
-    /// A mapping onto themselves is made.
+    /// Makes a mapping that changes no addresses and ports.
     Keep(Outputs),
-    /// A mapping after a pattern is made.
+    /// Makes a mapping by a pattern.
     Pattern(Target),
-    /// A mapping after what another element says is made.
+    /// Makes a mapping by a pattern that another element chooses.
     Mapper(Arc<Mapper>),
 }
 
-/// Where specifications are read.
+/// The context in which specifications are parsed.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'a> {
     pub(super) named: Named<'a>,
     pub(super) outputs: usize,
-    /// What an element has published, if it is a mapper; `None` if there is no such element.
+    /// Returns the mapper that an element has published, if it is a mapper; the outer `None` means that
+    /// there is no such element.
     pub(super) mapper: &'a dyn Fn(&str) -> Option<Option<Arc<Mapper>>>,
 }
 
-/// Looks mappers up while the graph is built.
+/// Looks up a mapper while the graph is built.
 pub(super) fn mapper_of(setup: &Setup, element: Option<element::ElementId>) -> Option<Option<Arc<Mapper>>> {
     element.map(|id| setup.service::<Mapper>(id))
 }
 
 impl Spec {
-    /// Reads the specification of input `number`.
+    /// Parses the specification of input `number`.
     ///
     /// # Errors
-    /// Click's words.
+    /// If the text is no specification; the text of the error is Click's.
     pub(super) fn parse(text: &str, number: usize, reading: &Reading<'_>) -> Result<Spec, String> {
         Spec::read(text, reading).map_err(|error| format!("input spec {number}: {error}"))
     }
@@ -92,7 +93,7 @@ impl Spec {
         }
     }
 
-    /// How the handler `patterns` shows it.
+    /// Returns the text of the specification for the handler `patterns`.
     pub(super) fn show(&self) -> String {
         match self {
             Spec::Drop => "<drop>".into(),

@@ -1,28 +1,28 @@
-//! What a mapping's packets tell about it, and how long it holds because of that.
+//! The state of mappings: what their packets tell about them, and the time-outs that follow from it.
 //!
-//! Each direction has a state of its own, which stands beside what packets of that direction become; what follows for
-//! the mapping as a whole is worked out when somebody asks.
+//! Each direction has its own state, which is stored together with the change of that direction's packets;
+//! the state of the mapping as a whole is computed when it is needed.
 
-/// How long mappings hold, in nanoseconds.
+/// The time-outs of mappings, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policy {
-    /// Most mappings.
+    /// The time-out of most mappings.
     pub(super) plain: i64,
-    /// TCP with data in both directions, or streams of datagrams.
+    /// The time-out of TCP with data in both directions, or of streams of datagrams.
     pub(super) busy: i64,
-    /// TCP closed in both directions, or reset.
+    /// The time-out of TCP closed in both directions, or reset.
     pub(super) done: i64,
-    /// For so long they do not give way to others; zero for not at all.
+    /// The time after each packet during which a mapping is not evicted; zero for none.
     pub(super) guarantee: i64,
 }
 
 impl Policy {
-    /// The shortest time for which mappings hold after a packet.
+    /// Returns the shortest time-out.
     pub(super) fn shortest(&self) -> i64 {
         self.plain.min(self.busy).min(self.done)
     }
 
-    /// How long a mapping holds after its last packet, by the states of flow and reply.
+    /// Returns the time after the last packet when a mapping expires, by the states of flow and reply.
     pub(super) fn timeout(&self, kind: Kind, [flow, reply]: [State; 2]) -> i64 {
         let both = |bit: u16| flow.0 & reply.0 & bit != 0;
         match kind {
@@ -34,25 +34,25 @@ impl Policy {
     }
 }
 
-/// What a mapping's packets tell about it.
+/// The kind of information that a mapping's packets give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing.
+    /// No information.
     Plain,
-    /// How many there were, and whether there was a reply.
+    /// The number of packets, and whether there was a reply.
     Datagrams,
-    /// Whether the connection is open, and has carried data.
+    /// The state of the connection: open or closed, with or without data.
     Connection,
 }
 
 impl Kind {
-    /// Whether both directions are closed, by the states of flow and reply.
+    /// True if both directions are closed, by the states of flow and reply.
     pub(super) fn is_done(self, [flow, reply]: [State; 2]) -> bool {
         self == Kind::Connection && flow.0 & reply.0 & DONE != 0
     }
 }
 
-/// What one packet tells.
+/// The information that one packet gives about its mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Nothing,
@@ -61,13 +61,13 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// Whether it closes the other direction too.
+    /// True if the packet also closes the other direction.
     #[inline]
     pub(super) fn resets(self) -> bool {
         matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::RST != 0)
     }
 
-    /// Whether a connection begins or ends.
+    /// True if a connection begins or ends.
     #[inline]
     pub(super) fn opens_or_closes(self) -> bool {
         use wire::tcp::flags::{FIN, RST, SYN};
@@ -75,21 +75,22 @@ impl Told {
     }
 }
 
-/// One direction of a mapping: how many datagrams there were, up to [`MANY`]; or the bits [`DONE`] and [`DATA`].
+/// The state of one direction of a mapping: the number of datagrams, up to [`MANY`]; or the bits [`DONE`]
+/// and [`DATA`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State(pub(super) u16);
 
-/// Datagrams of a stream: three, one of them a reply.
+/// The number of datagrams that make a stream, including at least one reply.
 const MANY: u16 = 3;
-/// Closed.
+/// The bit of a direction that is closed.
 const DONE: u16 = 1;
-/// Has carried data.
+/// The bit of a direction that has carried data.
 const DATA: u16 = 2;
-/// Not told by packets: the connection's sequence numbers move.
+/// The bit of a connection whose sequence numbers are shifted; packets do not set it.
 const SHIFTED: u16 = 1 << 15;
 
 impl State {
-    /// The state behind a packet.
+    /// Returns the state after a packet.
     #[inline]
     pub(super) fn after(self, told: Told) -> State {
         use wire::tcp::flags::{FIN, RST, SYN};
@@ -101,7 +102,7 @@ impl State {
                 if flags & (FIN | RST) != 0 {
                     bits |= DONE;
                 } else if flags & SYN != 0 && bits & DONE != 0 {
-                    // Another connection, which has carried nothing yet.
+                    // This SYN opens another connection, which has carried no data yet.
                     bits &= SHIFTED;
                 } else if flags & SYN != 0 || has_payload {
                     bits &= !DONE;
@@ -111,7 +112,7 @@ impl State {
         }
     }
 
-    /// Whether packets that neither open nor close a connection leave it as it is.
+    /// True if packets that neither open nor close a connection do not change the state.
     pub(super) fn is_final(self, kind: Kind) -> bool {
         match kind {
             Kind::Plain => true,
@@ -120,7 +121,7 @@ impl State {
         }
     }
 
-    /// Whether sequence numbers are to be changed.
+    /// True if sequence numbers must be shifted.
     #[inline]
     pub(super) fn is_shifted(self) -> bool {
         self.0 & SHIFTED != 0
@@ -134,7 +135,7 @@ impl State {
         State(self.0 & !SHIFTED)
     }
 
-    /// The state when the other direction was reset.
+    /// Returns the state after the other direction was reset.
     pub(super) fn closed(self) -> State {
         State(self.0 | DONE)
     }
@@ -174,7 +175,8 @@ mod tests {
         assert_eq!(timeout(&[(SYN, false), (ACK, true)], &[(SYN | ACK, true)]), 2);
         assert_eq!(timeout(&[(ACK, true), (FIN | ACK, false)], &[(ACK, true)]), 2);
         assert_eq!(timeout(&[(ACK, true), (FIN | ACK, false)], &[(FIN, true)]), 3);
-        // Whoever sends on, or opens again, is not done; and what is opened again is only half open.
+        // A direction that sends on, or opens again, is not done; a connection that is opened again is only
+        // half open.
         assert_eq!(timeout(&[(FIN, false), (SYN, false)], &[(FIN, false)]), 1);
         assert_eq!(timeout(&[(ACK, true), (FIN, false), (SYN, false)], &[(ACK, true), (FIN, false)]), 1);
         let again = &[(ACK, true), (FIN, false), (SYN, false), (ACK, true)];

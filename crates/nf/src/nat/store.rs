@@ -1,13 +1,15 @@
-//! What translators remember: mappings, who made them, and until when they hold.
+//! The state of translators: mappings, the translators that made them, and the times at which they expire.
 //!
-//! A mapping is two keys in one flow table, one per direction, and a session. The value of a key says what a packet is to
-//! become and what packets of this direction have told; the table's entry has the time of the last one. So a packet of a
-//! known mapping touches one entry and nothing else. The session has what is needed when a mapping comes or goes.
+//! A mapping consists of two keys in one flow table, one per direction, and a session. The value of a key
+//! says how a packet is changed and what packets of this direction have shown about the mapping; the
+//! table's entry has the time of the last packet. So a packet of a known mapping touches only one entry.
+//! The session has the data that are needed when a mapping is made or removed.
 //!
-//! Sessions stand in queues by a time before which they are certainly not over. Whoever comes to the front is looked at: if
-//! there were packets meanwhile, it goes back to where it belongs, so that who is really over first is found without
-//! anything being moved per packet. A few are looked at with each batch; a packet that comes before its mapping's turn,
-//! but when that is over, ends it.
+//! Sessions wait in queues, ordered by a time before which they certainly do not expire. When a session
+//! reaches the front of its queue, it is examined: if it has had packets since, it is queued again by its
+//! new time. So the first mapping to expire is found without moving anything per packet. Each batch
+//! examines a few sessions. A packet that arrives after its mapping has expired, but before the session is
+//! examined, ends the mapping.
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
@@ -39,62 +41,63 @@ pub(super) use handover::Written;
 use moving::{Old, PER_MAPPING};
 use turns::{Queue, Turn, Turns};
 
-/// Keys that there is room for at first.
+/// The initial capacity of a table, in keys.
 const FIRST_CAPACITY: usize = 1 << 13;
 
-/// No session.
+/// The index that means no session.
 const NONE: u32 = u32::MAX;
 
-/// Hash functions that are tried when a table is made anew.
+/// The number of hash functions that are tried when a table is rebuilt.
 const ATTEMPTS: u64 = 4;
 
-/// Packets that are looked up together.
+/// The number of packets that are looked up together.
 pub(super) const WINDOW: usize = 32;
 
-/// Spaces of one owner: TCP, or whatever else there is, and UDP beside TCP.
+/// The spaces of one owner: TCP, or all that the owner translates; and UDP with mappings separate from TCP.
 pub(super) const ONLY: u32 = 0;
 pub(super) const UDP_BESIDE: u32 = 1;
-/// ICMP identifiers: the port behind the arrow is not chosen but follows from the other one.
+/// The space of ICMP identifiers: the second port is not chosen, but follows from the first.
 pub(super) const IDENTIFIERS: u32 = 2;
 
-/// The tuple of a key.
+/// Returns the tuple of a key.
 fn tuple(key: EndsKey) -> Tuple {
     let [(source, source_port), (destination, destination_port)] = key.ends();
     Tuple { source, destination, source_port, destination_port }
 }
 
-/// A space of an owner.
+/// Returns a space of an owner.
 pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
 
-/// What stands in a tuple for the identifier of the other direction: no request looks like a reply. Click adds one to the
-/// bytes as they lie in memory, and shows it in its tables.
+/// Returns the number that replaces the identifier in a tuple of the opposite direction, so that no request
+/// looks like a reply. Like Click, which shows it in its tables, it adds one to the bytes as they are in
+/// memory.
 pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
-/// What a new flow is to become.
+/// The new tuple of a flow, and its claim.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) to: Tuple,
     pub(super) claim: Claim,
 }
 
-/// What a mapping keeps others from.
+/// The number that a mapping reserves, so that no other mapping gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// Nothing: none of its numbers was chosen.
+    /// No number, because none was chosen.
     Nothing,
-    /// Its port outside, towards its server.
+    /// The mapping's port outside, towards its server.
     Port,
-    /// Its address outside, towards its server.
+    /// The mapping's address outside, towards its server.
     Address,
-    /// Its port outside, together with all mappings of the same end inside.
+    /// The mapping's port outside, shared by all mappings of the same endpoint inside.
     Endpoint,
 }
 
-/// A mapping to be made.
+/// The data of a mapping that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fresh {
     pub(super) space: u32,
@@ -107,30 +110,31 @@ pub(super) struct Fresh {
     pub(super) protocol: u8,
 }
 
-/// What is needed when a mapping comes or goes.
+/// The data that are needed when a mapping is made or removed.
 #[derive(Clone, Debug)]
 struct Session {
-    /// The flow's, unless it is its own reply, and the reply's; none while the place is free.
+    /// The ids of the flow's key (`None` if the flow is its own reply) and of the reply's key; both are
+    /// `None` if the session is free.
     keys: [Option<FlowId>; 2],
     serial: u64,
-    /// The time of its turn, and in which queue that is.
+    /// The time at which the session must be examined (its turn), and the queue in which it waits for that.
     due: i64,
     queue: Queue,
     ticket: u32,
-    /// The next free place, if this one is.
+    /// The index of the next free session, if this session is free.
     next: u32,
-    /// Its place among the mappings of its subscriber, if these are counted.
+    /// The index among the mappings of its subscriber, if these are counted.
     seat: u32,
     owner: u16,
     input: u16,
-    /// Where packets of the flow go; for a flow that is its own reply this is found nowhere else.
+    /// The output of the flow's packets; for a flow that is its own reply, this is the only place of it.
     output: u16,
     kind: Kind,
     policy: u8,
     protocol: u8,
     annotation: u8,
     claim: Claim,
-    /// Whether its keys are in the table, or in the one that is moved from: see [`Store::era`].
+    /// The number of the table that has the session's keys, the new or the old: see [`Store::era`].
     era: u8,
 }
 
@@ -142,7 +146,7 @@ impl Session {
 
 const _: () = assert!(size_of::<Session>() <= 64);
 
-/// What an input of an owner has to show.
+/// The counts of an input of an owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) mappings: u64,
@@ -152,51 +156,52 @@ pub(super) struct Tally {
 struct Owner {
     policies: [Policy; 2],
     inputs: Vec<Tally>,
-    /// Most mappings for one address inside; zero for no limit.
+    /// The largest number of mappings for one address inside; zero for no limit.
     most_of_one: u32,
 }
 
 pub(super) struct Store {
     table: FlowTable<MappedKey>,
-    /// The table that there was before, until all that is in it has moved.
+    /// The previous table, until all its keys have moved.
     old: Option<Old>,
-    /// Goes up with each other table: sessions with the same number are in the new one.
+    /// The number of the current table, which increases with each new table: sessions with the same number
+    /// have their keys in it.
     era: u8,
     seed: u64,
     hasher: KeyHasher,
-    /// Where ports that nobody is to guess come from.
+    /// The hash for the start of port searches, so that ports are not predictable.
     secret: KeyHasher,
     sessions: Vec<Session>,
-    /// Sessions not in use, linked by `next`.
+    /// The first free session; free sessions are linked by `next`.
     free: u32,
     turns: Turns,
     owners: Vec<Owner>,
-    /// True if mappings end when they are over, and not only when somebody needs their place.
+    /// True if mappings end when they expire, and not only when their place is needed.
     reaps: bool,
-    /// The time before which no mapping is over.
+    /// The time before which no mapping expires.
     next_search: i64,
-    /// The logarithm of a time in nanoseconds, no longer than the shortest time-out. Time is cut into slices of it: a
-    /// mapping is not over when one of its packets came in the slice that it is now.
+    /// The exponent of a time slice of 2^`slice` nanoseconds, no longer than the shortest time-out. A
+    /// mapping with a packet in the current slice has not expired.
     slice: u32,
     used: Used,
     endpoints: Endpoints,
-    /// What other workers see of it, if they do.
+    /// The mappings as other workers see them, if they do.
     board: Option<Board>,
-    /// By session.
+    /// The shifts of sequence numbers, by session.
     shifts: HashMap<u32, Box<Shifts>>,
-    /// Flows that another element deals with.
+    /// The flows that are leased to another element.
     leases: HashMap<FlowId, Lease>,
     size: usize,
     capacity: i32,
     next_serial: u64,
-    /// Goes up with each key that comes.
+    /// A number that increases with each mapping that is added.
     additions: u64,
-    /// Goes up when all keys get other ids.
+    /// A number that increases when all keys get new ids.
     epoch: u64,
 }
 
 impl Store {
-    /// An empty one; `None` where there is no memory for it.
+    /// Returns an empty store; `None` if there is no memory for it.
     pub(super) fn new() -> Option<Store> {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
@@ -225,7 +230,7 @@ impl Store {
         })
     }
 
-    /// Whoever wants keys to collide, or ports to be known, does not know the hash functions.
+    /// Seeds the hash functions, so that an attacker can neither make keys collide nor predict ports.
     pub(super) fn seed(&mut self, seed: u64) {
         self.secret = KeyHasher::new(!seed);
         self.used.seed(seed);
@@ -234,10 +239,11 @@ impl Store {
         }
     }
 
-    /// Gives keys ids that no other store of the worker has given, while there are none.
+    /// Makes ids start at a series that no other store of the worker uses. Has no effect if there are keys.
     pub(super) fn start_ids(&mut self, series: u32) -> Option<()> {
         if self.size == 0 {
-            // A million generations are far apart: a place is hardly used again so often before the series comes back.
+            // Series are a million generations apart: a place is hardly reused so often before the series
+            // repeats.
             let table = FlowTable::new(FIRST_CAPACITY).ok()?;
             self.table = table.with_generations_from(series.wrapping_shl(20).wrapping_add(1));
         }
@@ -249,22 +255,22 @@ impl Store {
         self.board = Some(board);
     }
 
-    /// What it shows to other workers, and what these show.
+    /// Returns the board with this worker's and other workers' mappings.
     pub(super) fn board(&self) -> Option<&Board> {
         self.board.as_ref()
     }
 
-    /// An empty table, the ids of which differ from all that there have been.
+    /// Returns an empty table whose ids differ from all ids so far.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
         Some(FlowTable::new(capacity).ok()?.with_generations_from(self.table.next_generation()))
     }
 
-    /// A number that follows from a flow and from the seed.
+    /// Returns a number that follows from a flow and from the seed.
     pub(super) fn secret_of(&self, flow: Tuple, space: u32) -> u32 {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// A new owner, with its inputs. Mappings of all owners end when they are over, if one of them wants that.
+    /// Adds an owner with its inputs. If one owner reaps, the mappings of all owners end when they expire.
     pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, reaps: bool) -> u16 {
         let inputs = vec![Tally::default(); inputs];
         self.owners.push(Owner { policies, inputs, most_of_one: 0 });
@@ -275,7 +281,7 @@ impl Store {
         (self.owners.len() - 1) as u16
     }
 
-    /// All mappings.
+    /// Returns the number of mappings.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -292,7 +298,7 @@ impl Store {
         self.owners.get(usize::from(owner)).map_or(&[], |owner| &owner.inputs)
     }
 
-    /// A flow could not be mapped.
+    /// Counts a flow that could not be mapped.
     pub(super) fn count_failure(&mut self, owner: u16, input: u16) {
         if let Some(tally) = self.tally(owner, input) {
             tally.failures += 1;
@@ -303,13 +309,13 @@ impl Store {
         self.owners.get_mut(usize::from(owner))?.inputs.get_mut(usize::from(input))
     }
 
-    /// See the field.
+    /// Returns a number that increases with each mapping that is added.
     #[inline]
     pub(super) fn additions(&self) -> u64 {
         self.additions
     }
 
-    /// See the field.
+    /// Returns a number that increases when all keys get new ids.
     #[inline]
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
@@ -317,14 +323,14 @@ impl Store {
 
     // Look-ups.
 
-    /// The key of a tuple.
+    /// Returns the key of a tuple.
     #[inline]
     pub(super) fn key(tuple: Tuple, space: u32) -> EndsKey {
         let source = (tuple.source, tuple.source_port);
         EndsKey::new(source, (tuple.destination, tuple.destination_port), space)
     }
 
-    /// The keys that packets are found by, many at a time.
+    /// Looks up the keys of several packets.
     #[inline]
     pub(super) fn find_all(&mut self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
         let mut hashes = [0; WINDOW];
@@ -337,13 +343,13 @@ impl Store {
         }
     }
 
-    /// The key that a packet is found by.
+    /// Looks up the key of a packet.
     pub(super) fn find_key(&mut self, key: &EndsKey) -> Option<FlowId> {
         let found = self.table.lookup(key, self.hasher.hash(key));
         if found.is_none() && self.old.is_some() { self.bring_key(key) } else { found }
     }
 
-    /// What a packet is to become.
+    /// Returns the change of a packet.
     pub(super) fn find(&self, tuple: Tuple, space: u32) -> Option<Change> {
         let key = Store::key(tuple, space);
         match self.table.lookup(&key, self.hasher.hash(&key)) {
@@ -352,17 +358,19 @@ impl Store {
         }
     }
 
-    /// The translation of a packet that does not count as one of its flow. `None` where the mapping is over.
+    /// Returns the change of a packet without counting the packet for its flow; `None` if the mapping has
+    /// expired.
     pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
         self.find(tuple, space).filter(|change| !self.has_ended(change.session, now))
     }
 
-    /// The exponent of the nanoseconds of a slice of time: who had a packet in the slice that it is now is not over.
+    /// Returns the exponent of the time slice in nanoseconds: a mapping with a packet in the current slice
+    /// has not expired.
     pub(super) fn slice(&self) -> u32 {
         if self.reaps { self.slice } else { i64::BITS - 1 }
     }
 
-    /// The same as `find_at`, for a packet that has come now. A mapping that is over ends.
+    /// Returns the change of a packet that has arrived now, and notes its time. An expired mapping ends.
     #[inline]
     pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
         let last = self.table.last_seen(id)?;
@@ -372,7 +380,7 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// The same for a packet that may come too late.
+    /// Does the work of [`see`](Self::see) for a packet that may be after the mapping's time-out.
     #[cold]
     #[inline(never)]
     fn see_late(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
@@ -382,7 +390,7 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// Notes what a packet has told about its mapping.
+    /// Notes what a packet shows about its mapping.
     #[inline]
     pub(super) fn note(&mut self, id: FlowId, change: &Change, told: Told) {
         let state = change.state.after(told);
@@ -401,7 +409,7 @@ impl Store {
                 self.change_state(self.era, other, State::closed);
             }
         }
-        // Who holds longer is asked when its turn comes; who holds less long gets an earlier turn.
+        // A later expiry is noticed when the session's turn comes; an earlier expiry needs an earlier turn.
         let due = self.expiry(change.session);
         let session = &self.sessions[change.session as usize];
         if session.queue == Queue::Open && due < session.due {
@@ -409,14 +417,14 @@ impl Store {
         }
     }
 
-    /// The protocol and the annotation byte of a mapping.
+    /// Returns the protocol and the annotation byte of a mapping.
     pub(super) fn details(&self, session: u32) -> (u8, u8) {
         self.sessions.get(session as usize).map_or((0, 0), |session| (session.protocol, session.annotation))
     }
 
-    // What is free.
+    // Free numbers.
 
-    /// The tuple of the reply to a flow that becomes `to`.
+    /// Returns the tuple of the reply to a flow that becomes `to`.
     fn reply(to: Tuple, space: u32) -> Tuple {
         let mut reply = to.reversed();
         if space & 0xff == IDENTIFIERS {
@@ -425,7 +433,7 @@ impl Store {
         reply
     }
 
-    /// The pool that the source port of `to` is chosen from, or its source address.
+    /// Returns the pool from which the source port of `to`, or its source address, is chosen.
     fn pool(to: Tuple, space: u32, claim: Claim) -> Pool {
         let port = |port: u16| if space & 0xff == IDENTIFIERS { 0 } else { u64::from(port) };
         let space = u64::from(space) << 32;
@@ -440,7 +448,8 @@ impl Store {
         }
     }
 
-    /// The first number from `from` to `last` with which `to` has a reply that is nobody's yet, and that is wanted.
+    /// Returns the first number from `from` to `last` that is wanted, and for which no mapping has the
+    /// reply of `to`.
     pub(super) fn free_from(
         &self,
         space: u32,
@@ -461,14 +470,14 @@ impl Store {
             if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
             }
-            // Somebody has it who did not choose it, or it is of no use.
+            // A mapping has the number without having chosen it, or the number is not wanted.
             from = number.checked_add(1)?;
         }
     }
 
-    // Coming and going.
+    // Adding and removing mappings.
 
-    /// Makes a mapping; the key that its first packet is found by, and what it is to become.
+    /// Makes a mapping. Returns the id by which its first packet is found, and the packet's change.
     pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
         let owner = (fresh.space >> 8) as u16;
         if self.is_exhausted(owner, fresh.from.source, now.0) {
@@ -507,7 +516,7 @@ impl Store {
         if !self.has_memory_for_another() || !self.reserve_seat((space >> 8) as u16, from.source) {
             return Err(DropReason::TableFull);
         }
-        // Whoever has the reply's tuple so far gives way, as in Click.
+        // As in Click, the mapping that has the reply's tuple so far is removed.
         if let Some(other) = self.find(reply, space) {
             self.remove(other.session);
         }
@@ -579,7 +588,8 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// True if there is memory for another mapping beside its keys. Vectors grow here by as much as a push would make them grow.
+    /// True if there is memory for another mapping, except for its keys. Vectors grow here by as much as a
+    /// push would make them grow.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve(self.size + 1)
@@ -593,11 +603,12 @@ impl Store {
         inserted.map(|inserted| inserted.id()).map_err(|_| DropReason::TableFull)
     }
 
-    /// Moves all there is to a table for so many keys; whether that worked. Otherwise all stays as it was.
+    /// Moves all mappings to a new table of a capacity. Returns false, and changes nothing, if this fails.
     #[cold]
     fn rebuild(&mut self, capacity: usize) -> bool {
         self.end_leases();
-        // With another number of buckets, keys may crowd that did not so far; with another hash function they do not.
+        // With another number of buckets, too many keys can fall into one bucket; another hash function
+        // then spreads them.
         let made = (0..ATTEMPTS).find_map(|attempt| self.moved(capacity, self.seed.wrapping_add(attempt)));
         let Some(((table, sessions), seed)) = made else { return false };
         let old = (0..).zip(&self.sessions).filter(|(_, session)| session.is_in_use());
@@ -619,7 +630,7 @@ impl Store {
         true
     }
 
-    /// A table of another size with all keys, and the sessions without gaps.
+    /// Returns a table of another capacity with all keys, and the sessions without gaps.
     fn moved(&self, capacity: usize, seed: u64) -> Option<(Moved, u64)> {
         let mut table = self.another_table(capacity)?;
         let hasher = KeyHasher::new(seed);
@@ -677,7 +688,7 @@ impl Store {
         }
     }
 
-    /// Ends the mappings for which something holds.
+    /// Ends the mappings for which `ends` is true.
     fn remove_where(&mut self, ends: impl Fn(&Session) -> bool) {
         for place in 0..self.sessions.len() {
             if self.sessions.get(place).is_some_and(&ends) {
@@ -696,7 +707,7 @@ impl Store {
         self.remove_where(|_| true);
     }
 
-    /// Keeps a byte for packets of the reply.
+    /// Stores an annotation byte for packets of the reply.
     pub(super) fn set_annotation(&mut self, session: u32, value: u8) {
         let place = session as usize;
         let Some(session) = self.sessions.get_mut(place) else { return };
@@ -710,7 +721,7 @@ impl Store {
         }
     }
 
-    /// Keys, sessions and words in memory.
+    /// Returns the capacity of the table, the number of sessions, and the number of words of used numbers.
     #[cfg(test)]
     pub(super) fn memory(&self) -> (usize, usize, usize) {
         (self.table.stats().capacity, self.sessions.len(), self.used.len())

@@ -1,11 +1,11 @@
-//! What flows are told apart by.
+//! The part of a packet that identifies its flow.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use wire::checksum::Delta;
 
-/// Addresses and ports in one direction, in host order; zero for what does not count.
+/// Addresses and ports in one direction, in host byte order; zero for a field that does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Tuple {
     pub(super) source: u32,
@@ -15,7 +15,7 @@ pub(super) struct Tuple {
 }
 
 impl Tuple {
-    /// The same from the other end.
+    /// Returns the tuple of the opposite direction.
     #[must_use]
     pub(super) fn reversed(self) -> Tuple {
         Tuple {
@@ -26,18 +26,18 @@ impl Tuple {
         }
     }
 
-    /// How a checksum over the addresses changes when they become those of another.
+    /// Returns the change of a checksum over the addresses when they become those in `to`.
     pub(super) fn address_change(self, to: Tuple) -> Delta {
         Delta::u32(self.source, to.source) + Delta::u32(self.destination, to.destination)
     }
 
-    /// The same for the ports.
+    /// Returns the change of a checksum over the ports when they become those in `to`.
     pub(super) fn port_change(self, to: Tuple) -> Delta {
         Delta::u16(self.source_port, to.source_port) + Delta::u16(self.destination_port, to.destination_port)
     }
 }
 
-/// `(SADDR, SPORT, DADDR, DPORT)`
+/// Formats a tuple as `(SADDR, SPORT, DADDR, DPORT)`.
 impl fmt::Display for Tuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, destination) = (Ipv4Addr::from_bits(self.source), Ipv4Addr::from_bits(self.destination));

@@ -1,68 +1,77 @@
 //! # UDPRewriter
 //! Translates addresses and ports of UDP packets, and of TCP packets without regard to their connections.
 //!
-//! Packets of a flow that is known get its new addresses and ports, and leave by the output that goes with it; checksums are
-//! updated (RFC 1624), but UDP's zero stays. What becomes of others is said for each input:
+//! Packets of a known flow get its new addresses and ports, and leave by its output; checksums are updated
+//! (RFC 1624), except for a UDP checksum of zero. Each input has a specification for all other packets:
 //!
-//! - `drop` or `discard`: they are dropped.
-//! - `pass OUTPUT` or `nochange OUTPUT`: they leave by the output as they are, and no mapping is made.
-//! - `keep FOUTPUT ROUTPUT`: a mapping onto themselves is made; the flow leaves by one output, its reply by the other.
-//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: the flow gets these addresses and ports, and its reply is changed
-//!   back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own port if it is in the range and free,
-//!   else a random one that is free; with `#` behind the range the next one, with `?` always a random one. A port is free if
-//!   the reply that it would make is nobody's yet. A pattern without a range that makes the reply of an older mapping ends
-//!   that one.
-//! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
-//! - `ELEMENT`: as a RoundRobinIPMapper or SourceIPHashMapper says.
+//! - `drop` or `discard`: the packets are dropped.
+//! - `pass OUTPUT` or `nochange OUTPUT`: the packets leave by the output unchanged, and no mapping is made.
+//! - `keep FOUTPUT ROUTPUT`: a mapping is made that changes no addresses and ports; the flow leaves by one
+//!   output, its reply by the other.
+//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: the flow gets these addresses and ports, and its
+//!   reply is changed back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own
+//!   port if it is in the range and free, else a random free port; with `#` after the range, the next free
+//!   port; with `?`, always a random free port. A port is free if no other mapping has the reply that it
+//!   would have. A pattern without a range that makes the reply of an older mapping ends that mapping.
+//! - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of IPRewriterPatterns.
+//! - `ELEMENT`: a RoundRobinIPMapper, SourceIPHashMapper or MaglevIPMapper chooses the pattern.
 //!
-//! Header annotations must be set. Packets other than UDP, TCP and DCCP, fragments behind the first, packets
-//! that end within 8 bytes behind the IP header, and those whose IP header says less than its 20 bytes leave by the output of
-//! `pass`, or are dropped.
+//! Header annotations must be set. Packets other than UDP, TCP and DCCP, fragments other than the first,
+//! packets that end within 8 bytes after the IP header, and packets whose IP header length is less than 20
+//! bytes leave by the output of `pass`, or are dropped.
 //!
-//! The protocol does not count: a TCP packet is translated as a UDP packet with the same addresses and ports. Checksums of DCCP
-//! stay as they are.
+//! The protocol does not count: a TCP packet is translated like a UDP packet with the same addresses and
+//! ports. Checksums of DCCP are not updated.
 //!
 //! ## Usage
 //! `UDPRewriter(INPUTSPEC, ... [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `INPUTSPEC`: what becomes of packets that no mapping is for, an argument for each input; see above.
-//! - `UDP_TIMEOUT`: how long a mapping holds after its last packet.
-//! - `TIMEOUT`: the same, and counts if both are given.
-//! - `UDP_STREAMING_TIMEOUT`: the same once there were three packets and one of them a reply; TIMEOUT if not given.
-//! - `STREAMING_TIMEOUT`: the same, and counts if both are given.
-//! - `UDP_GUARANTEE`: for so many seconds after each packet a mapping does not give way to others.
-//! - `GUARANTEE`: the same as UDP_GUARANTEE, and counts if both are given.
-//! - `REAP_INTERVAL`: 0 if mappings that are over are to hold until a new one needs their place. With any other number
-//!   they end when they are over, where Click's end up to so many seconds later.
+//! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
+//! - `UDP_TIMEOUT`: seconds after the last packet when a mapping expires.
+//! - `TIMEOUT`: another name of UDP_TIMEOUT; TIMEOUT counts if both are given.
+//! - `UDP_STREAMING_TIMEOUT`: seconds after the last packet when a mapping expires, once there were three
+//!   packets and one of them was a reply; TIMEOUT if not given.
+//! - `STREAMING_TIMEOUT`: another name of UDP_STREAMING_TIMEOUT; STREAMING_TIMEOUT counts if both are
+//!   given.
+//! - `UDP_GUARANTEE`: seconds after each packet during which a mapping is not evicted for another.
+//! - `GUARANTEE`: another name of UDP_GUARANTEE; GUARANTEE counts if both are given.
+//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their place. With any other
+//!   number, mappings end when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
-//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity. A mapping takes
-//!   about 270 bytes, from the time when it is needed on; packets for which there is no memory are treated as above
-//!   this number.
-//! - `CAPACITY`: the same.
-//! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
-//! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.
-//! - `DST_ANNO`: whether the destination annotation becomes the new destination.
-//! - `INDEPENDENT_MAPPING`: whether an address and port inside has one port of a range outside for all its flows, wherever they
-//!   go (RFC 4787); then no two have the same one. All of them leave where the first one has. A flow is dropped whose reply is
-//!   somebody else's: ports that are forwarded should not be in the range. Such a translator works on one worker.
-//! - `INDEPENDENT_FILTERING`: whether everybody outside may send to such a port, and not only those that were sent to: packets
-//!   that no mapping is for, at an input that drops or passes them, are then translated without one. Needs
-//!   INDEPENDENT_MAPPING.
-//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Those of it
-//!   that are over make room at once, as far as 64 show. Such a translator works on one worker.
+//! - `MAPPING_CAPACITY`: the largest number of mappings, or another translator with which this translator
+//!   shares its capacity. A mapping takes about 270 bytes, once it exists; packets for which there is no
+//!   memory are treated as if this number were exceeded.
+//! - `CAPACITY`: another name of MAPPING_CAPACITY.
+//! - `REPLY_ANNO`: an annotation byte that all packets of the reply get from the flow's first packet.
+//! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because a translator belongs to one
+//!   worker.
+//! - `DST_ANNO`: true to set the destination annotation to the new destination.
+//! - `INDEPENDENT_MAPPING`: if true, an address and port inside has one port of a range outside for all its
+//!   flows, to any destination (RFC 4787); no two have the same port then. All these flows leave by the
+//!   output of the first. A flow is dropped if its replies would belong to another flow: the range should
+//!   not contain forwarded ports. Such a translator works on one worker.
+//! - `INDEPENDENT_FILTERING`: if true, any host outside may send to such a port, not only hosts to which
+//!   the inside has sent: packets without a mapping are then translated without making one, at inputs that
+//!   drop or pass them. Requires INDEPENDENT_MAPPING.
+//! - `SUBSCRIBER_CAPACITY`: the largest number of mappings for one source address of flows; 0 for no limit
+//!   (RFC 6888). When it is reached, expired mappings of the address, among 64 that are examined, make room
+//!   at once. Such a translator works on one worker.
 //!
 //! ## Handlers
-//! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply
-//!   with a star at the one for this line, the input, and the seconds until it is over.
+//! - `table`: two lines per mapping, the newest first: the addresses and ports before and after
+//!   translation, the outputs for flow and reply with a star at the output for this line, the input, and
+//!   the seconds until the mapping expires.
 //! - `mappings`: an old name of `table`.
 //! - `table_size`: mappings that this element has made.
 //! - `nmappings`: an old name of `table_size`.
-//! - `mapping_failures`: flows that got none, because no port or address was free or the capacity was used up.
-//! - `patterns`: a line per input: its pattern, or its kind, and how many mappings it has made. `pattern0`, `pattern1` and
-//!   so on are these lines one by one; writing a specification there ends the input's mappings.
+//! - `mapping_failures`: flows without a mapping, because no port or address was free or the capacity was
+//!   used up.
+//! - `patterns`: a line per input: its pattern, or its kind, and the number of mappings that it has made.
+//!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
+//!   input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
-//! - `capacity`: most mappings.
+//! - `capacity`: the largest number of mappings.
 //! - `clear`: ends all mappings.
 //!
 //! ## Example

@@ -1,26 +1,26 @@
-//! Which ports or addresses of a pool are in use.
+//! The set of ports or addresses of a pool that are in use.
 //!
-//! A pool is everything that would make the same reply but for the one number that is chosen. Numbers are bits in words
-//! of 64, of which only those with a bit set are kept; a word of the next level says which of 64 words are full. So the
-//! next free number is found in a few steps however full the pool is.
+//! All numbers of a pool would make the same reply except for the number itself. Numbers are bits in words
+//! of 64 bits, and only words that are not zero are stored. A word of the next level says which of 64 words
+//! are full. So the next free number is found in a few steps, however full the pool is.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// What a number is chosen for.
+/// The key of a pool: what a number is chosen for.
 pub(super) type Pool = (u64, u64);
 
-/// Levels of 6 bits each that numbers of 32 bits need.
+/// The number of levels of 6 bits each that numbers of 32 bits need.
 const LEVELS: u32 = 6;
 
 #[derive(Default)]
 pub(super) struct Used {
-    /// By pool, level, and place within the level.
+    /// The words, by pool, level, and index within the level.
     words: HashMap<(Pool, u32), u64, Seeded>,
 }
 
 impl Used {
-    /// Whoever wants words to collide does not know the hash function.
+    /// Seeds the hash function, so that an attacker cannot make words collide.
     pub(super) fn seed(&mut self, seed: u64) {
         if self.words.is_empty() {
             self.words = HashMap::with_hasher(Seeded(seed));
@@ -41,7 +41,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// What is left of the numbers so far.
+/// The state of the hash function.
 struct Folded(u64);
 
 impl Hasher for Folded {
@@ -69,7 +69,7 @@ impl Hasher for Folded {
 }
 
 fn key(pool: Pool, level: u32, place: u64) -> (Pool, u32) {
-    // Places have at most 26 bits.
+    // Indexes have at most 26 bits.
     (pool, level << 28 | place as u32)
 }
 
@@ -78,12 +78,12 @@ impl Used {
         self.words.get(&key(pool, level, place)).copied().unwrap_or(0)
     }
 
-    /// Makes room for what another number needs, if there is memory for it.
+    /// Reserves memory for another number; returns false if there is none.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.words.try_reserve(LEVELS as usize).is_ok()
     }
 
-    /// A number is taken.
+    /// Marks a number as used.
     pub(super) fn set(&mut self, pool: Pool, number: u32) {
         let mut at = u64::from(number);
         for level in 0..LEVELS {
@@ -96,7 +96,7 @@ impl Used {
         }
     }
 
-    /// A number is free again.
+    /// Marks a number as free.
     pub(super) fn clear(&mut self, pool: Pool, number: u32) {
         let mut at = u64::from(number);
         for level in 0..LEVELS {
@@ -114,7 +114,7 @@ impl Used {
         }
     }
 
-    /// The first free number from `from` on, if there is one up to `last`.
+    /// Returns the first free number from `from` to `last`, if there is one.
     pub(super) fn next_free(&self, pool: Pool, from: u32, last: u32) -> Option<u32> {
         let (mut level, mut at) = (0, u64::from(from));
         loop {
@@ -135,12 +135,12 @@ impl Used {
         u32::try_from(at).ok().filter(|&number| number <= last)
     }
 
-    /// Gives back what only more words would need.
+    /// Releases memory that only more words would need.
     pub(super) fn give_memory_back(&mut self) {
         self.words.shrink_to_fit();
     }
 
-    /// Words in memory.
+    /// Returns the number of words in memory.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.words.len()

@@ -1,18 +1,19 @@
 //! # IP6NDAdvertiser
-//! Answers neighbour solicitations (RFC 4861) for the addresses that it is told, its own or others'.
+//! Answers neighbour solicitations (RFC 4861) for configured addresses: its own, or addresses of other
+//! hosts.
 //!
-//! Packets that are not valid solicitations (section 7.1.1), or for other addresses, are dropped. The answer comes from
-//! the address that was asked for, says that it comes from a router, and is not to replace what is known already, as in
-//! Click; for addresses of its own, RFC 4861 (section 7.2.4) would rather have OVERRIDE true. A host without an address,
-//! which asks whether anybody has one, is answered by a message to all nodes. Of several prefixes that match, the most
-//! specific one counts.
+//! Packets that are not valid solicitations (section 7.1.1), or that ask for other addresses, are dropped.
+//! The answer's source is the address that was asked for. As in Click, its flags say that it comes from a
+//! router, and that it must not override a known address; for addresses of this host, RFC 4861 (section
+//! 7.2.4) recommends OVERRIDE true. A host without an address, which asks whether an address is in use, is
+//! answered by a message to all nodes. Of several prefixes that match, the most specific counts.
 //!
 //! ## Usage
 //! `IP6NDAdvertiser(ENTRY, ... [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `ENTRY`: `IP6/MASK [IP6/MASK ...] ETHER`: prefixes or addresses, and the Ethernet address for them.
-//! - `OVERRIDE`: whether answers replace what hosts know already.
+//! - `OVERRIDE`: if true, answers override the address that hosts know.
 //!
 //! ## Example
 //! ```click
@@ -64,7 +65,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Prefixes and an Ethernet address; Click's words for what is wrong.
+/// Parses prefixes and an Ethernet address. The errors are Click's.
 fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u128>>, &'static str> {
     let (mut prefixes, mut mac) = (Vec::new(), None);
     for word in split_spaces(text).into_iter().map(|word| word.text) {
@@ -93,12 +94,12 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 struct Ip6NdAdvertiser {
     table: Entries<u128>,
-    /// Those of every answer.
+    /// The flags that every answer has.
     flags: u32,
 }
 
 impl Ip6NdAdvertiser {
-    /// The answer to a solicitation.
+    /// Returns the answer to a solicitation.
     fn answer_to(&self, packet: &Packet) -> Option<[u8; FRAME]> {
         let (link, asked) = message(packet.data(), kind::NEIGHBOR_SOLICITATION)?;
         let target = asked.target();

@@ -1,18 +1,21 @@
 //! # IP6NDSolicitor
-//! Puts Ethernet headers in front of IPv6 packets, and asks for the addresses in them by neighbour discovery (RFC 4861).
+//! Adds Ethernet headers to IPv6 packets, and queries their addresses by neighbour discovery (RFC 4861).
 //!
-//! Packets come in on input 0 with their next hop in the destination address annotation. Those for whom it is not known
-//! yet wait, and a solicitation is sent instead, once a second and at most three times: packets that have waited in vain
-//! leave by output 2 as they came, for an ICMP6Error that says so (type 1, code 3), or are dropped. Advertisements, with
-//! their Ethernet headers, come in on input 1; those that are not valid (section 7.1.2), that nobody has asked for, or that
-//! name an address that no other host can have (`::`, `::1`, groups and this host's own; an Ethernet address of a group, of
-//! zeros, or this host's own) are of no effect. Solicitations leave by output 1 if there is one.
+//! Packets arrive on input 0 with their next hop in the destination address annotation. If its Ethernet
+//! address is not known yet, the packet waits, and a solicitation is sent, once a second and at most three
+//! times. Packets without an answer then leave by output 2 as they came, for an ICMP6Error that reports it
+//! (type 1, code 3), or are dropped. Advertisements, with their Ethernet headers, arrive on input 1. An
+//! advertisement is ignored if it is not valid (section 7.1.2), if there is no entry for its address, or if
+//! it names an address that no other host can have (`::`, `::1`, multicast addresses and this host's own;
+//! an Ethernet address that is a group address, all zeros, or this host's own). Solicitations leave by
+//! output 1 if there is one.
 //!
-//! Addresses of groups need no solicitation (RFC 2464). Packets for the address `::` are dropped. An address holds for
-//! TIMEOUT after the last answer to a solicitation; some time before, or when somebody else has said that it has changed
-//! (section 7.2.5), its holder is asked while packets go on, and forgotten after three questions without an answer. So nobody
-//! takes the place of a neighbour that answers. RFC 4861 has an advertisement that says so (the flag Override) replace what is
-//! known at once: UNSOLICITED has that done.
+//! Multicast addresses need no solicitation (RFC 2464). Packets for the address `::` are dropped. An
+//! address is valid for TIMEOUT after the last answer to a solicitation. From POLL_TIMEOUT on, or when an
+//! unsolicited advertisement has announced another Ethernet address (section 7.2.5), the known neighbour is
+//! queried while packets continue to leave, and its entry is removed after three queries without an answer.
+//! So no host can replace a neighbour that answers. RFC 4861 lets an advertisement with the flag Override
+//! replace a known address at once; UNSOLICITED enables this.
 //!
 //! ## Usage
 //! `IP6NDSolicitor(IP, ETH [, KEYWORDS])`
@@ -20,18 +23,23 @@
 //! ## Arguments
 //! - `IP`: this host's address.
 //! - `ETH`: this host's Ethernet address.
-//! - `CAPACITY`: most packets that wait, each in its slot of the packet memory; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries, in about 350 bytes each; 0 for no bound. Without one, whoever sends to all
-//!   addresses of a network fills the memory (RFC 6583). The oldest one without an answer gives way first, so that who
-//!   is known stays; then the oldest one.
-//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; the last ones stay; 0 for no bound.
-//! - `TIMEOUT`: how long an address holds after the last answer; 0 for ever.
-//! - `POLL_TIMEOUT`: how long after the last answer solicitations start to ask whether an address still holds; 0 for never.
-//! - `UNSOLICITED`: whether advertisements that nobody has asked for replace an address that is known.
+//! - `CAPACITY`: the largest number of packets that wait, each in its slot of the packet memory; 0 for no
+//!   bound.
+//! - `ENTRY_CAPACITY`: the largest number of entries, about 350 bytes each; 0 for no bound. Without a
+//!   bound, a host that sends to all addresses of a network fills the memory (RFC 6583). When the table is
+//!   full, the oldest entry without an answer is evicted, so that known neighbours stay; if there is none,
+//!   the oldest entry.
+//! - `ENTRY_PACKET_CAPACITY`: the largest number of packets that wait for one address; a further packet
+//!   replaces the oldest; 0 for no bound.
+//! - `TIMEOUT`: the time that an address is valid after the last answer; 0 for ever.
+//! - `POLL_TIMEOUT`: the time after the last answer when solicitations begin that ask whether an address is
+//!   still valid; 0 for never.
+//! - `UNSOLICITED`: if true, unsolicited advertisements with the flag Override replace a known address.
 //!
 //! ## Handlers
-//! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0, Ethernet address.
-//! - `stats`: packets dropped and solicitations sent, in words.
+//! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0,
+//!   Ethernet address.
+//! - `stats`: packets dropped and solicitations sent, as text.
 //!
 //! ## Example
 //! ```click
@@ -100,7 +108,7 @@ pub static CLASS: Class = Class {
         let unsolicited = args.or("UNSOLICITED", false);
         let Some(ip) = ip else { return missing(args, "IP") };
         args.finish()?;
-        // The bound for one address is kept here, where the packets are.
+        // The bound for one address is checked by this element, which holds the packets.
         let limits = Limits {
             packets,
             entries,
@@ -126,57 +134,58 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// RFC 4861, section 10: RetransTimer, in milliseconds, and how often one asks.
+/// The time between solicitations in milliseconds (RetransTimer), and their largest number (RFC 4861,
+/// section 10).
 const PAUSE: i64 = 1_000;
 const MOST_QUESTIONS: u8 = 3;
 const PACE: Pace = Pace { pause: PAUSE, patience: u8::MAX, long_pause: PAUSE };
 
-/// Where packets leave that have waited in vain.
+/// The output for packets whose address was not answered.
 const UNREACHABLE: usize = 2;
 
 struct Ip6NdSolicitor {
     known: Known,
     ip: Ipv6Addr,
     mac: MacAddr,
-    /// Most packets that wait for one address; zero for no bound.
+    /// The largest number of packets that wait for one address; zero for no bound.
     per_address: usize,
-    /// In milliseconds; zero for never.
+    /// The argument POLL_TIMEOUT in milliseconds; zero for never.
     poll_timeout: i64,
     /// The argument UNSOLICITED: advertisements without a query replace a known neighbour.
     unsolicited: bool,
     outputs: usize,
     solicitations: u64,
-    /// Packets dropped that the table does not count.
+    /// The number of dropped packets that the table does not count.
     drops: u64,
     has_warned: bool,
 }
 
-/// Who is known, and what waits for others.
+/// The table of neighbours, and the packets that wait for unknown neighbours.
 struct Known {
     table: Table<u128>,
     waiting: Waiting<u128>,
-    /// What to ask for again, or to give up, in the order of time.
+    /// The addresses to check for an answer, in the order of time.
     asked: VecDeque<Asked>,
 }
 
-/// An address that was asked for.
+/// An address for which a solicitation was sent.
 struct Asked {
-    /// When to look again whether it is known.
+    /// The time, in milliseconds, at which to check if the address is known.
     due: i64,
     address: u128,
-    /// The number of the entry that is to get the answer.
+    /// The number of the entry for which the solicitation was sent.
     entry: u64,
 }
 
 impl Asked {
-    /// Whether there is still an answer to wait for.
+    /// True if the entry still waits for an answer.
     fn counts(&self, table: &Table<u128>, now: i64) -> bool {
         let entry = table.ticket(self.address).map(|ticket| ticket.id);
         entry == Some(self.entry) && table.known(self.address, now).is_none()
     }
 }
 
-/// What an element hands on to another one.
+/// The state that an element passes to its successor.
 struct Kept {
     known: Known,
     host: (Ipv6Addr, MacAddr),
@@ -185,7 +194,7 @@ struct Kept {
 }
 
 impl Known {
-    /// Does something with the table, which may drop packets that wait.
+    /// Calls a function of the table that may drop waiting packets.
     fn with<T>(
         &mut self,
         cx: &mut Cx<'_>,
@@ -195,7 +204,7 @@ impl Known {
         work(&mut self.table, now, &mut Dropping { cx, waiting: &mut self.waiting })
     }
 
-    /// Takes the packet that has waited longest for an address.
+    /// Removes the packet that has waited longest for an address.
     fn release(&mut self, address: u128) -> Option<Packet> {
         let packet = self.waiting.pop(address)?;
         self.table.released(address, 1);
@@ -209,7 +218,7 @@ impl Ip6NdSolicitor {
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// A packet on input 0: what leaves at once.
+    /// Handles a packet on input 0. Returns the packet if it leaves at once.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
         let Some(mac) = self.find(cx, address, packet.time()) else {
@@ -222,7 +231,8 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// The Ethernet address of an address, if it is known or needs no question.
+    /// Returns the Ethernet address of an address, if it is known or is a multicast address. Queries a
+    /// known neighbour if that is due.
     fn find(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) -> Option<MacAddr> {
         let now = table::now(cx);
         if let Some((mac, asks)) = self.known.table.look_up(address, now, self.poll_timeout) {
@@ -247,7 +257,7 @@ impl Ip6NdSolicitor {
         None
     }
 
-    /// A packet for an address that is not known.
+    /// Lets a packet wait for an address that is not known, and sends a solicitation.
     fn wait(&mut self, cx: &mut Cx<'_>, mut packet: Packet, address: u128) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
@@ -256,12 +266,12 @@ impl Ip6NdSolicitor {
             self.refuse(cx, packet, DropReason::Unsuitable);
             return;
         }
-        // The addresses are written when it leaves; that there is room is better known now.
+        // Only the final addresses are written when the packet leaves; a lack of room must be known now.
         if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
             self.refuse(cx, packet, DropReason::NoHeadroom);
             return;
         }
-        // The new one is worth more than the oldest (RFC 4861, section 7.2.2).
+        // The new packet replaces the oldest (RFC 4861, section 7.2.2).
         if self.per_address > 0
             && self.known.waiting.len_of(address) >= self.per_address
             && let Some(oldest) = self.known.release(address)
@@ -284,7 +294,8 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// Asks the group of an address, and notes when to look whether that has been of use.
+    /// Sends a solicitation to the solicited-node group of an address, and notes when to check for an
+    /// answer.
     fn ask_all(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) {
         let group = solicited_node(Ipv6Addr::from_bits(address));
         self.ask(cx, address, multicast_mac(group), group, time);
@@ -295,11 +306,11 @@ impl Ip6NdSolicitor {
         let (now, due) = (table::now(cx), table::now(cx) + PAUSE);
         let Known { table, asked, .. } = &mut self.known;
         let Some(ticket) = table.ticket(address) else { return };
-        // Those that have given way to others are not worth remembering.
+        // Removes notes of entries that were evicted or answered.
         if asked.len() >= 2 * table.len() + UNTIDY {
             asked.retain(|asked| asked.counts(table, now));
         }
-        // Without memory, the entry goes only when others need its place, or when it is too old.
+        // Without memory for the note, the entry stays until it is evicted or expires.
         if asked.try_reserve(1).is_err() {
             return;
         }
@@ -329,7 +340,7 @@ impl Ip6NdSolicitor {
         is_host && message.link_address(option::TARGET) != Some(self.mac)
     }
 
-    /// A packet on input 1.
+    /// Handles a packet on input 1.
     fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let found = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT);
         let Some((_, found)) = found.filter(|(_, found)| self.may_be_of_another(found)) else {
@@ -342,7 +353,7 @@ impl Ip6NdSolicitor {
         if !self.known.table.contains(address) {
             return;
         }
-        // RFC 4861, section 7.2.5.
+        // The rules of RFC 4861, section 7.2.5.
         let old = self.known.table.known(address, table::now(cx));
         let mac = match (old, told) {
             (None, None) => return,
@@ -352,7 +363,7 @@ impl Ip6NdSolicitor {
             (Some(old), None) => old,
             (_, Some(new)) => new,
         };
-        // What nobody has asked for confirms nothing.
+        // An unsolicited advertisement does not confirm a known address.
         if is_answer || old != Some(mac) {
             self.known.with(cx, |table, now, waiters| table.insert(address, mac, now, waiters));
         }
@@ -365,7 +376,8 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// What is to be done about an address that was asked for a while ago.
+    /// Checks an address for which a solicitation was sent: sends the next solicitation, or removes the
+    /// entry and sends its packets to output 2.
     fn follow_up(&mut self, cx: &mut Cx<'_>, asked: &Asked) {
         let (now, address) = (table::now(cx), asked.address);
         if !asked.counts(&self.known.table, now) {
@@ -381,7 +393,7 @@ impl Ip6NdSolicitor {
         }
         while let Some(mut packet) = self.known.release(address) {
             self.drops += 1;
-            // The header was put there only for the answer that has not come.
+            // The Ethernet header was added only for an answer.
             if packet.strip(ethernet::Header::LEN) {
                 packet.set_offset(Base::Mac, None);
                 cx.emit_one(UNREACHABLE, packet, DropReason::OutOfTime);
@@ -438,7 +450,7 @@ impl Element for Ip6NdSolicitor {
             reads: vec![DST_IP6, Field::TimeStamp],
             output: Some(self.outputs.saturating_sub(1).min(1)),
             starts: Some(Header::Ethernet),
-            // Addresses that are known are asked for again before they expire.
+            // Known addresses are queried again before they expire.
             when: Filter::Any,
         };
         let effects = Effects {
@@ -532,7 +544,7 @@ impl Element for Ip6NdSolicitor {
             }
             return Ok(());
         }
-        // What another host has learnt is of no use here.
+        // The addresses that another host has learnt are not valid for this host.
         while let Some(address) = kept.known.waiting.oldest(&kept.known.table) {
             while let Some(packet) = kept.known.release(address) {
                 self.refuse(cx, packet, DropReason::Reset);

@@ -1,5 +1,5 @@
-//! Neighbour discovery for IPv6 (RFC 4861): asking for Ethernet addresses and answering for them, with the tables that
-//! ARP has too.
+//! Neighbour discovery for IPv6 (RFC 4861): solicitations of Ethernet addresses and answers to them, with
+//! the tables that ARP also uses.
 
 pub mod ip6_nd_advertiser;
 pub mod ip6_nd_solicitor;
@@ -9,17 +9,17 @@ use std::net::Ipv6Addr;
 use wire::neighbor::{self, Message};
 use wire::{FromBytes, IntoBytes, MacAddr, ether_type, ethernet};
 
-/// Bytes of a frame with a message and one link-layer address.
+/// The length in bytes of a frame with a message and one link-layer address.
 const FRAME: usize = ethernet::Header::LEN + neighbor::LEN;
 
-/// The message of a kind in a frame, if it is a valid one, and the frame's Ethernet header.
+/// Returns the Ethernet header and the message of a frame, if it has a valid message of this kind.
 fn message(frame: &[u8], kind: u8) -> Option<(&ethernet::Header, Message<'_>)> {
     let (link, packet) = ethernet::Header::ref_from_prefix(frame).ok()?;
     let message = neighbor::parse(packet).filter(|message| message.header.kind == kind)?;
     (link.ether_type.get() == ether_type::IPV6).then_some((link, message))
 }
 
-/// A frame with a message: see [`neighbor::build`].
+/// Returns a frame with a message: see [`neighbor::build`].
 fn frame(
     [from, to]: [MacAddr; 2],
     kind: u8,

@@ -1,46 +1,51 @@
 //! # FlowCounter
 //! Counts the packets and bytes of each flow, with the time stamps of its first and last packet.
 //!
-//! A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, in one direction unless BIDIRECTIONAL is
-//! given. Ports are 0 for protocols that have none and for fragments, so that put IPReassembler in front
-//! where fragments are to count for their flow. The network header annotation says where IP starts; without it, the
-//! packet is taken to start with a header of its link type. Bytes are those of the packet as it passes. Packets that are
-//! not IP pass and are counted by themselves.
+//! A flow is all packets with the same IPv4 or IPv6 addresses, protocol and ports, in one direction; with
+//! BIDIRECTIONAL, in both. Ports are 0 for protocols that have none and for fragments; put IPReassembler
+//! upstream if fragments are to count for their flow. The network header annotation says where the IP
+//! header starts; without it, the packet is expected to start with a header of its link type. The number of
+//! bytes is the packet's length at this element. Packets that are not IP pass and are counted separately.
 //!
-//! A flow of which nothing was seen for TIMEOUT has ended: its next packet begins another one, handlers do not show it
-//! any more, and it is written to FILE: when that is noticed, with packets that come later (on a live run it is in the
-//! file a second after that), or at the end of the run. When CAPACITY flows are there, a new one takes the place of one
-//! that has ended if 64 that are looked at have one among them; otherwise its packets pass and are counted as overflows.
-//! Time for that is the clock; what is shown are the packets' own time stamps (the clock for those that have none).
+//! A flow without packets for TIMEOUT has ended: its next packet begins a new flow, handlers no longer show
+//! it, and it is written to FILE. It is written when a later packet arrives (on a live run, the file is
+//! written a second after that), or at the end of the run. When the table holds CAPACITY flows, the element
+//! examines 64 of them, and a new flow replaces a flow among these that has ended; if none has ended,
+//! packets of the new flow pass and are counted as overflows. TIMEOUT is measured by the clock; the time
+//! stamps in reports are the packets' own (or the clock's, for packets without one).
 //!
-//! As CSV, a flow is a line: source, source_port, destination, destination_port, protocol (its number), packets, bytes,
-//! first, last and, with BIDIRECTIONAL, reply_packets and reply_bytes; the first line has these names. As JSON, flows are
-//! objects with the same names in one array. A flow with BIDIRECTIONAL has the direction of its first packet.
+//! As CSV, a flow is a line: source, source_port, destination, destination_port, protocol (its number),
+//! packets, bytes, first, last and, with BIDIRECTIONAL, reply_packets and reply_bytes; the first line has
+//! these names. As JSON, flows are objects with the same names in one array. With BIDIRECTIONAL, a flow has
+//! the direction of its first packet.
 //!
 //! ## Usage
 //! `FlowCounter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `CAPACITY`: how many flows there can be at a time, in about 145 bytes each from the time when they come. Packets
-//!   of further ones are counted as `overflows`.
+//! - `CAPACITY`: the largest number of flows at a time, about 145 bytes of memory each once they exist.
+//!   Packets of further flows are counted as `overflows`.
 //! - `TIMEOUT`: seconds after which an idle flow ends; 0 for never.
-//! - `BIDIRECTIONAL`: whether the two directions are one flow.
-//! - `FILE`: a file for every flow: when it ends, or at the end of the run; `-` is standard output.
-//! - `FORMAT`: of FILE, `csv` or `json`; by its name if not given.
+//! - `BIDIRECTIONAL`: true to count the two directions of a connection as one flow.
+//! - `FILE`: a file to which every flow is written when it ends, or at the end of the run; `-` is standard
+//!   output.
+//! - `FORMAT`: the format of FILE, `csv` or `json`; if not given, `json` for a name that ends in `.json`,
+//!   else `csv`.
 //!
 //! ## Handlers
 //! - `count`: flows that have begun.
 //! - `open`: flows that have not ended.
 //! - `expired`: flows that have ended by TIMEOUT.
 //! - `packets`: packets that were counted for a flow.
-//! - `bytes`: their bytes.
-//! - `overflows`: packets whose flow found no room.
-//! - `overflow_bytes`: their bytes.
+//! - `bytes`: bytes of the packets that were counted for a flow.
+//! - `overflows`: packets of flows for which the table had no room.
+//! - `overflow_bytes`: bytes of the packets in `overflows`.
 //! - `others`: packets without a flow.
-//! - `csv`: the flows that have not ended, in the order of their first packets; with `K [packets|bytes]` the K largest.
-//! - `json`: the same as JSON.
-//! - `top`: the largest as lines `SOURCE > DESTINATION PROTOCOL PACKETS BYTES`, ten unless `K [packets|bytes]` says
-//!   otherwise; with BIDIRECTIONAL, packets and bytes of the replies follow.
+//! - `csv`: the flows that have not ended, in the order of their first packets; with `K [packets|bytes]`
+//!   the K largest.
+//! - `json`: the flows of `csv`, as JSON.
+//! - `top`: the largest flows as lines `SOURCE > DESTINATION PROTOCOL PACKETS BYTES`, ten unless
+//!   `K [packets|bytes]` says otherwise; with BIDIRECTIONAL, packets and bytes of the replies follow.
 //! - `clear`: ends all flows, and sets all counts to zero.
 //!
 //! ## Example
@@ -120,7 +125,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// How a file is written.
+/// Reads FORMAT; without it, the extension of the file's name decides.
 fn layout(args: &mut Args<'_>, path: Option<&str>) -> Layout {
     let given: Option<String> = args.get("FORMAT");
     match given.as_deref().map(str::to_ascii_lowercase).as_deref() {
@@ -147,18 +152,18 @@ struct Counts {
     expired: u64,
 }
 
-/// The flows' records, and the file that they end in.
+/// The records of the flows, and the file to which ended flows are written.
 struct Book {
-    /// By index of their ids.
+    /// The records, by the index of the flow's id.
     records: Vec<Record>,
     written: Form,
-    /// Flows in the file.
+    /// The number of flows that were written to the file.
     rows: u64,
     file: Option<ReportFile>,
 }
 
 impl Book {
-    /// Writes the record of a flow that has ended.
+    /// Ends a flow: clears its record, and writes it to the file if there is one.
     #[inline]
     fn end(&mut self, id: FlowId, key: &flow::FiveTupleKey) {
         let Some(record) = self.records.get_mut(id.index() as usize) else { return };
@@ -172,26 +177,27 @@ impl Book {
 }
 
 struct FlowCounter {
-    /// Zero for never.
+    /// The idle time after which a flow ends; zero for never.
     timeout: Timestamp,
     replies: bool,
     path: Option<String>,
     flows: Flows,
     book: Book,
     counts: Counts,
-    /// What is known of flows that packets are marked with, and of those of the batch's packets.
+    /// The flows by the packets' flow marks, and (in `marked`) the noted flows of the current batch's
+    /// packets.
     notes: Notes<Note>,
     marked: Vec<Option<(FlowId, bool)>>,
 }
 
-/// A flow, and whether its packets go the other way than its key says.
+/// A flow, and true if its packets go in the reverse direction of its key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     flow: Option<(FlowId, bool)>,
 }
 
 impl FlowCounter {
-    /// Finds the flow of a packet, or begins it. `None` where there is no room.
+    /// Returns the flow of a packet; begins the flow if there is none. `None` if the table has no room.
     #[inline]
     fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
         let Known { key, hash, id, turned } = *known;
@@ -205,7 +211,8 @@ impl FlowCounter {
         .into()
     }
 
-    /// A packet of a flow has come: if the flow has ended meanwhile, another one begins.
+    /// Updates the time at which a flow was last seen. If the flow has timed out, ends it and begins a new
+    /// flow.
     #[inline]
     fn see(&mut self, id: FlowId, turned: bool, now: Timestamp) -> FlowId {
         let table = &mut self.flows.table;
@@ -221,7 +228,7 @@ impl FlowCounter {
         id
     }
 
-    /// Looks up the flows of a batch, but for those that are noted under the packets' marks.
+    /// Looks up the flows of a batch's packets, except for packets whose marks have a note.
     #[inline]
     fn look_up(&mut self, batch: &Batch, with_marks: bool) {
         let FlowCounter { flows, marked, notes, book, replies, .. } = self;
@@ -246,8 +253,9 @@ impl FlowCounter {
         });
     }
 
-    /// The flow of the packet at a place of the batch, and whether the packet goes the other way; `None` within where there
-    /// is no room for it, and altogether where it has none.
+    /// Returns the flow of the packet at an index of the batch, and true if the packet goes in the reverse
+    /// direction. The inner `None` means that the table has no room for the flow; the outer `None`, that
+    /// the packet has no flow.
     #[inline]
     fn flow_of(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
         if let Some(&Some((id, turned))) = self.marked.get(place) {
@@ -263,7 +271,7 @@ impl FlowCounter {
         Some((id, known.turned))
     }
 
-    /// Finds a flow, and notes it under the packet's mark.
+    /// Finds the flow of a packet, and notes it under the packet's mark.
     fn remember(&mut self, packet: &Packet, known: &Known, now: Timestamp) -> Option<FlowId> {
         let id = self.find(known, now)?;
         if let Some(mark) = packet.flow_mark() {
@@ -272,7 +280,7 @@ impl FlowCounter {
         Some(id)
     }
 
-    /// Finds room for a flow, where there is none by ending some that are due.
+    /// Inserts a flow. If the table is full, first tries to end flows that have timed out.
     fn insert(&mut self, key: &FiveTupleKey, hash: u32, now: Timestamp) -> Option<Inserted> {
         if let Ok(inserted) = self.flows.table.insert(key, hash, now) {
             return Some(inserted);
@@ -285,7 +293,7 @@ impl FlowCounter {
         let place = id.index() as usize;
         let records = &mut self.book.records;
         if records.len() <= place {
-            // There is room for as many as the table has.
+            // Does not allocate: the capacity of `records` is the table's capacity.
             records.resize(place + 1, Record::NONE);
         }
         records[place] = Record { id: Some(id), number: self.counts.flows, turned, ..Record::NONE };
@@ -293,7 +301,7 @@ impl FlowCounter {
         id
     }
 
-    /// Ends flows that are due, as many as are examined in passing.
+    /// Ends flows that have timed out, among at most `at_most` flows that it examines.
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
         if self.timeout.is_set() {
@@ -303,8 +311,8 @@ impl FlowCounter {
         }
     }
 
-    /// Ends all flows for which `is_over` holds, of the time when they were last seen, in the order in which they began; without
-    /// memory for a list of them, in the order of the table.
+    /// Ends all flows for which `is_over` holds of the time at which they were last seen, in the order in
+    /// which they began. Without memory for a list of the flows, uses the order of the table.
     fn end_where(&mut self, is_over: impl Fn(Timestamp) -> bool) -> u64 {
         let (book, table) = (&mut self.book, &mut self.flows.table);
         let count = table.stats().entries;
@@ -332,7 +340,7 @@ impl FlowCounter {
         ended
     }
 
-    /// Ends all flows that are due.
+    /// Ends all flows that have timed out.
     fn catch_up(&mut self, now: Timestamp) {
         let timeout = self.timeout;
         if timeout.is_set() {
@@ -340,7 +348,7 @@ impl FlowCounter {
         }
     }
 
-    /// The document that a handler shows.
+    /// Returns the document that a handler shows.
     fn document(&self, layout: Layout, wanted: Wanted) -> String {
         let form = Form { layout, replies: self.replies };
         let mut text = form.head().to_string();
@@ -368,7 +376,7 @@ impl Element for FlowCounter {
         let (state, counts) = (vec![state], effects::Counts::Own);
         let pass = Effects { state, counts, marks: Marks::Takes, ..Effects::pass() };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
-        // There is one file.
+        // All workers share the file.
         if self.path.is_some() { effects.sharing("report") } else { effects }
     }
 
@@ -421,7 +429,7 @@ impl Element for FlowCounter {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        // These do not tell how many flows have ended.
+        // These counts do not depend on how many flows have ended.
         if !matches!(name, "count" | "packets" | "bytes" | "overflows" | "overflow_bytes" | "others") {
             self.catch_up(cx.now());
         }

@@ -1,29 +1,34 @@
 //! # IPRateMonitor
-//! Measures rates from and to IP addresses, and looks more closely at networks with much traffic.
+//! Measures packet rates from and to IP addresses, in more detail for networks with much traffic.
 //!
-//! Packets on input 0 count for their source, those on input 1 for their destination; each leaves by the output of the
-//! same number. At first all addresses with the same first byte are measured together. Where either rate reaches THRESH,
-//! addresses are told apart by one byte more, up to all four; they are put together again when there is less. Rates are
-//! exponentially weighted moving averages; as in Click, rounding keeps those that come down from reaching less than about
-//! two per second, so that with a threshold of two or less (multiplied by RATIO) networks stay apart for ever. The network header annotation must be set; packets without it are dropped.
+//! Packets on input 0 count for their source, packets on input 1 for their destination; each leaves by the
+//! output of the same number. At first, all addresses with the same first byte are measured together. When
+//! either rate of such a network reaches THRESH, the network is split by the next byte of the address, down
+//! to single addresses; after its rates have fallen below THRESH, it is merged again. Rates are
+//! exponentially weighted moving averages. As in Click, rounding keeps a falling rate from going below
+//! about two per second, so that networks are never merged again with a threshold of two or less
+//! (multiplied by RATIO). The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
 //!
 //! ## Arguments
-//! - `TYPE`: `PACKETS` or `BYTES`: what is counted; for bytes, the length in the IP header.
-//! - `RATIO`: part of the packets that are counted, between 0 and 1.
+//! - `TYPE`: `PACKETS` or `BYTES`: the unit that is counted; bytes are the length in the IP header.
+//! - `RATIO`: the fraction of packets that are counted, between 0 and 1.
 //! - `THRESH`: packets or bytes per second above which a network is split, as if RATIO were 1.
-//! - `MEMORY`: kilobytes for counters, 100 at least; 0 for no limit. Counted as Click does, 40 bytes for a counter and 2080 for
-//!   a network that is split; up to twice as much is used. Where it is used up, addresses are told apart less closely.
-//! - `ANNO`: whether packets get both rates per second as annotations: FWD_RATE from, REV_RATE to their addresses.
+//! - `MEMORY`: kilobytes for counters, at least 100; 0 for no limit. Memory is counted as Click does, 40
+//!   bytes for a counter and 2080 for a network that is split; the real use is up to twice as much. When
+//!   the limit is reached, networks are no longer split.
+//! - `ANNO`: if true, packets get both rates per second as annotations: the rate from their addresses as
+//!   FWD_RATE, the rate to their addresses as REV_RATE.
 //!
 //! ## Handlers
 //! - `look`: epochs of 8 ms since the last reset; then lines with a network and the rates from and to it.
 //! - `thresh`: the threshold, multiplied by RATIO.
-//! - `mem`: bytes in use, counted so.
+//! - `mem`: bytes in use, counted as for MEMORY.
 //! - `memmax`: the limit in bytes; written in kilobytes.
-//! - `anno_level`: `ADDRESS LEVEL SECONDS`: networks around an address are not split below byte LEVEL (0 to 3) for a time.
+//! - `anno_level`: `ADDRESS LEVEL SECONDS`: networks around an address are not split below byte LEVEL (0 to
+//!   3) for SECONDS.
 //! - `reset`: forgets all rates.
 //!
 //! ## Example
@@ -102,15 +107,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(IpRateMonitor { packets, ratio, marks, tree, reset_at: 0 }))
 }
 
-/// Bytes of a limit in kilobytes.
+/// Converts a limit from kilobytes (0 for none) to bytes.
 fn limit(kilobytes: usize) -> usize {
     if kilobytes == 0 { 0 } else { kilobytes.max(100).saturating_mul(1024) }
 }
 
 struct IpRateMonitor {
-    /// Packets, and not bytes.
+    /// True to count packets, false to count bytes.
     packets: bool,
-    /// Of 65536 packets.
+    /// The number of packets that are counted, of 65536.
     ratio: u64,
     marks: bool,
     tree: RateTree,
@@ -119,7 +124,7 @@ struct IpRateMonitor {
 }
 
 impl IpRateMonitor {
-    /// Measures a packet of an input.
+    /// Measures a packet of an input, and annotates it with the rates.
     #[inline]
     fn measure(
         &mut self,
@@ -144,7 +149,7 @@ impl IpRateMonitor {
     fn measure_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, input: usize) {
         let now = cx.now();
         let (ratio, is_sure) = (self.ratio, self.ratio >= 0xffff);
-        // Both closures need the context, so the numbers come from a generator of the batch's own.
+        // Both closures need the context, so the random numbers come from a generator for this batch.
         let mut random = if is_sure { fastrand::Rng::with_seed(0) } else { cx.random().fork() };
         batch.sift(
             |packet| {

@@ -1,4 +1,4 @@
-//! What flows and networks send.
+//! Elements that measure what flows and networks send.
 
 pub mod flow_counter;
 pub mod ip_rate_monitor;

@@ -1,4 +1,4 @@
-//! Rates of networks, which are looked at more closely where much comes from or goes to.
+//! A tree of the rates of networks, with more detail where there is much traffic.
 
 use std::fmt::Write as _;
 
@@ -6,29 +6,29 @@ use element::Timestamp;
 
 use crate::rate::ewma::Rate;
 
-/// Nanoseconds of an epoch.
+/// The length of an epoch in nanoseconds.
 const EPOCH: i64 = 8_000_000;
-/// Epochs of a second.
+/// The number of epochs per second.
 const FREQUENCY: i64 = 1_000_000_000 / EPOCH;
 
-/// Bytes that a counter and a network are taken to need: those of Click on machines of 64 bits, so that limits mean the
-/// same. A counter needs up to twice as much.
+/// The sizes in bytes that a counter and a network count for in the limit. They are the sizes in Click on
+/// 64-bit machines, so that limits mean the same. A counter really needs up to twice as much.
 const COUNTER: usize = 40;
 const NETWORK: usize = 2080;
 
-/// The epoch of a time.
+/// Returns the epoch of a time.
 pub(super) fn epoch(now: Timestamp) -> i64 {
     now.0.div_euclid(EPOCH)
 }
 
-/// One value of one byte of addresses.
+/// The counter for one value of one byte of the address.
 #[derive(Clone, Copy, Default)]
 struct Counter {
-    /// From the addresses, and to them.
+    /// The rates from the addresses and to the addresses.
     rates: [Rate<10, 5, EPOCH>; 2],
-    /// The network that it is split into.
+    /// The index of the network that this counter is split into.
     split: Option<u32>,
-    /// Until this epoch it is not split.
+    /// The epoch until which this counter is not split.
     whole_until: i64,
 }
 
@@ -44,38 +44,38 @@ impl Counter {
     }
 }
 
-/// No counter.
+/// The index that means no counter.
 const NONE: u32 = u32::MAX;
 
-/// All addresses that start with the same bytes, by their next byte.
+/// A set of addresses that start with the same bytes, with a counter for each value of the next byte.
 struct Network {
-    /// Places of counters; [`NONE`] where there is none.
+    /// The indexes of the counters; [`NONE`] for a value without a counter.
     counters: [u32; 256],
-    /// The network and the byte that it is a part of.
+    /// The parent network, and the byte whose counter was split into this network.
     parent: Option<(u32, u8)>,
 }
 
 /// The tree of networks.
 pub(super) struct RateTree {
     networks: Vec<Option<Network>>,
-    /// Places of networks that are not there any more.
+    /// The indexes of removed networks, for reuse.
     free: Vec<u32>,
     counters: Vec<Counter>,
-    /// Places of counters that are not there any more.
+    /// The indexes of removed counters, for reuse.
     free_counters: Vec<u32>,
-    /// Networks other than the first, the oldest first.
+    /// The indexes of all networks except the first, oldest first.
     ages: Vec<u32>,
     pub(super) threshold: u64,
-    /// Bytes; 0 for no limit.
+    /// The limit in bytes; 0 for none.
     pub(super) limit: usize,
     pub(super) used: usize,
     folded_at: Option<i64>,
 }
 
-/// The network of all addresses.
+/// The index of the network of all addresses.
 const ALL: u32 = 0;
 
-/// One of the four bytes of an address.
+/// Returns byte `level` (0 to 3) of an address.
 fn byte(address: u32, level: usize) -> u8 {
     address.to_be_bytes()[level]
 }
@@ -97,7 +97,7 @@ impl RateTree {
         tree
     }
 
-    /// Forgets everything.
+    /// Removes all networks and counters.
     pub(super) fn clear(&mut self) {
         let all = Network { counters: [NONE; 256], parent: None };
         self.counters.clear();
@@ -117,12 +117,12 @@ impl RateTree {
         self.limit == 0 || self.used + bytes <= self.limit
     }
 
-    /// Adds a counter to a network. `None` where there is no memory for it.
+    /// Adds a counter to a network. Returns `None` if there is no memory for it.
     fn add_counter(&mut self, network: u32, byte: u8, counter: Counter) -> Option<()> {
         if !self.has_room(COUNTER) {
             return None;
         }
-        // Each counter may become free without asking for memory then.
+        // Reserves the free list too, so that removing a counter never allocates.
         self.counters.try_reserve(1).ok()?;
         self.free_counters.try_reserve(self.counters.len() + 1 - self.free_counters.len()).ok()?;
         let place = self.free_counters.pop().unwrap_or(self.counters.len() as u32);
@@ -137,8 +137,9 @@ impl RateTree {
         Some(())
     }
 
-    /// Adds to the rates from (0) or to (1) an address, or only looks; both rates of the smallest network that is looked
-    /// at, per second. `None` where there is no memory for it.
+    /// Adds an amount to the rates from (direction 0) or to (direction 1) an address; without an amount,
+    /// only reads them. Returns both rates per second of the smallest network that is measured, or `None`
+    /// if there is no memory for its counter.
     pub(super) fn update(
         &mut self,
         address: u32,
@@ -176,11 +177,12 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Looks more closely at the addresses of a counter. The part that has made it necessary starts with the rates of all
-    /// of it.
+    /// Splits a counter into a network of 256 counters. The counter for byte `next`, whose packet caused
+    /// the split, starts with the rates of the whole counter.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
-        // Where there is no memory, it stays whole. Each network may become free without asking for memory then.
+        // Without memory, the counter is not split. Reserves the free list too, so that removing a network
+        // never allocates.
         let count = self.networks.len();
         let has_memory = self.networks.try_reserve(1).is_ok()
             && self.ages.try_reserve(1).is_ok()
@@ -202,11 +204,11 @@ impl RateTree {
         if let Some(counter) = self.counter(network, byte) {
             counter.split = Some(place);
         }
-        // Without memory for it, the counter comes with a later packet.
+        // If there is no memory for the counter now, a later packet adds it.
         let _ = self.add_counter(place, next, Counter { split: None, whole_until: 0, ..counter });
     }
 
-    /// Forgets a network and all below it.
+    /// Removes a network and all networks below it.
     fn forget(&mut self, network: u32) {
         let Some(gone) = self.networks.get_mut(network as usize).and_then(Option::take) else { return };
         self.free.push(network);
@@ -227,14 +229,14 @@ impl RateTree {
         }
     }
 
-    /// Forgets networks that little comes from or goes to, the oldest first, until there is memory again; without a
-    /// limit, until a tenth of it is free.
+    /// Removes networks whose rates are below the threshold, oldest first, until memory use is below the
+    /// limit; without a limit, until a tenth of the memory is free.
     fn fold(&mut self, threshold: u64, now: Timestamp) {
         let enough = if self.limit > 0 { self.limit } else { self.used / 10 * 9 };
         let mut at = 0;
         while let Some(&network) = self.ages.get(at) {
             let Some(parent) = self.networks[network as usize].as_ref().map(|network| network.parent) else {
-                // It was below one that has been forgotten.
+                // The network was below a network that has been removed.
                 at += 1;
                 continue;
             };
@@ -258,13 +260,13 @@ impl RateTree {
         self.forget_ages();
     }
 
-    /// Drops networks that are gone from the order of their ages. Before that, no place of theirs may be used again.
+    /// Removes networks that no longer exist from `ages`. Their indexes must not be reused before that.
     fn forget_ages(&mut self) {
         let networks = &self.networks;
         self.ages.retain(|&network| networks[network as usize].is_some());
     }
 
-    /// Sets the limit, and forgets what is too much.
+    /// Sets the limit, and removes networks until memory use is within it.
     pub(super) fn set_limit(&mut self, limit: usize, now: Timestamp) {
         self.limit = limit;
         let mut threshold = self.threshold;
@@ -274,7 +276,7 @@ impl RateTree {
         }
     }
 
-    /// Takes an address together with all that share its first bytes, up to byte `level`, until an epoch.
+    /// Merges the networks below byte `level` of an address, and keeps them merged until an epoch.
     pub(super) fn keep_whole(&mut self, address: u32, level: usize, until: i64) {
         let mut network = ALL;
         for at in 0..=level {
@@ -293,7 +295,7 @@ impl RateTree {
         }
     }
 
-    /// Lines for people.
+    /// Returns the rates as lines of text.
     pub(super) fn show(&mut self, now: Timestamp) -> String {
         let mut text = String::new();
         self.show_network(&mut text, ALL, "", now);
@@ -303,14 +305,13 @@ impl RateTree {
     fn show_network(&mut self, text: &mut String, network: u32, prefix: &str, now: Timestamp) {
         for byte in 0..=u8::MAX {
             let Some(counter) = self.counter(network, byte) else { continue };
-            // What was only looked at is not shown.
+            // A counter that was read but never counted a packet is not shown.
             if counter.rates.iter().all(|rate| rate.average() == 0) {
                 continue;
             }
             let [from, to] = counter.rates.each_mut().map(|rate| rate.show(now, 0));
             let split = counter.split;
             let name = if prefix.is_empty() { byte.to_string() } else { format!("{prefix}.{byte}") };
-            // Writing to a string cannot fail.
             let _ = writeln!(text, "{name}\t{from}\t{to}");
             if let Some(split) = split {
                 self.show_network(text, split, &format!("\t{name}"), now);
@@ -323,7 +324,7 @@ impl RateTree {
 mod tests {
     use std::net::Ipv4Addr;
 
-    // Limits mean nearly what they say.
+    // The real sizes agree with the sizes that limits assume.
     const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Network>() <= NETWORK);
 
     use super::*;
@@ -334,7 +335,8 @@ mod tests {
 
     const START: i64 = 1_000_000_000_000;
 
-    /// A thousand packets per second from `address` for so many milliseconds, starting at another.
+    /// Feeds a thousand packets per second from `address` into the tree, for `milliseconds` from
+    /// millisecond `from` on.
     fn load(tree: &mut RateTree, address: &str, from: i64, milliseconds: i64) -> Option<[u64; 2]> {
         let mut last = None;
         for ms in from..from + milliseconds {

@@ -1,4 +1,4 @@
-//! What is counted of a flow, and how it is written.
+//! The record of a flow's counts, and its output formats.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -13,20 +13,20 @@ use wire::FiveTuple;
 pub(super) struct Record {
     /// The flow's id; `None` once it has ended.
     pub(super) id: Option<FlowId>,
-    /// Flows are numbered in the order of their first packets.
+    /// The number of the flow, in the order of first packets.
     pub(super) number: u64,
-    /// Whether the table's key is that of the reply.
+    /// True if the table's key has the direction of the replies.
     pub(super) turned: bool,
-    /// The earliest time stamp.
+    /// The earliest time stamp of a packet.
     pub(super) first: Timestamp,
-    /// The latest.
+    /// The latest time stamp of a packet.
     pub(super) last: Timestamp,
     pub(super) packets: [u64; 2],
     pub(super) bytes: [u64; 2],
 }
 
 impl Record {
-    /// One without packets, for the place in an array of a flow that has not begun.
+    /// A record without packets, for array elements whose flow has not begun.
     pub(super) const NONE: Record = Record {
         id: None,
         number: 0,
@@ -48,25 +48,24 @@ impl Record {
     }
 }
 
-/// What the largest flows are those with most of.
+/// The count by which the largest flows are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Packets,
     Bytes,
 }
 
-/// Which flows a handler is asked for.
+/// The flows that a handler's reader asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The largest ones; `None` for all, in the order in which they began.
+    /// The number of largest flows; `None` for all flows, in the order in which they began.
     pub(super) largest: Option<(usize, By)>,
 }
 
 impl Wanted {
     /// Reads `[K [packets|bytes]]`.
     ///
-    /// # Errors
-    /// What is expected.
+    /// # Errors If the text has another form; the error names the expected form.
     pub(super) fn parse(text: &str, default: Option<usize>) -> Result<Wanted, String> {
         const EXPECTED: &str = "expected '[K [packets|bytes]]'";
         let mut words = text.split_whitespace();
@@ -85,7 +84,7 @@ impl Wanted {
         }
     }
 
-    /// Chooses and sorts; of flows that are as large as each other, those that began first come first.
+    /// Chooses and sorts records. Records of equal size are in the order in which their flows began.
     pub(super) fn choose<'a>(self, records: impl Iterator<Item = &'a Record>) -> Vec<&'a Record> {
         let mut chosen: Vec<&Record> = records.collect();
         match self.largest {
@@ -104,16 +103,16 @@ impl Wanted {
     }
 }
 
-/// How flows are written.
+/// An output format for flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     Csv,
     Json,
-    /// For people.
+    /// Lines of text for people.
     Lines,
 }
 
-/// A kind of document: how flows are written, and whether replies are counted by themselves.
+/// A kind of document: the layout, and true in `replies` if replies have columns of their own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) layout: Layout,
@@ -121,7 +120,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// What stands before the first flow.
+    /// Returns the text that precedes the first flow.
     pub(super) fn head(self) -> &'static str {
         match (self.layout, self.replies) {
             (Layout::Csv, false) => concat!(
@@ -137,7 +136,7 @@ impl Form {
         }
     }
 
-    /// What stands before a flow, behind the head or another one.
+    /// Returns the text between the head or the previous flow and a flow.
     pub(super) fn before(self, is_first: bool) -> &'static str {
         match self.layout {
             Layout::Json if is_first => "\n",
@@ -146,7 +145,7 @@ impl Form {
         }
     }
 
-    /// What stands behind the last flow.
+    /// Returns the text after the last flow.
     pub(super) fn tail(self, is_empty: bool) -> &'static str {
         match self.layout {
             Layout::Json if is_empty => "]\n",
@@ -156,10 +155,10 @@ impl Form {
     }
 }
 
-/// A flow as it is written.
+/// A flow with the format in which it is written.
 pub(super) struct Row<'a> {
     pub(super) form: Form,
-    /// As the table has it.
+    /// The five-tuple of the table's key, in the key's direction.
     pub(super) tuple: FiveTuple,
     pub(super) record: &'a Record,
 }

@@ -1,15 +1,16 @@
 //! # HashSwitch
-//! Chooses the output by a sum over some bytes of the packet.
+//! Chooses the output by a sum of some bytes of the packet.
 //!
-//! The bytes are added up; with 2, 4 or 8 outputs the lower bits of the sum, folded once, name the output, otherwise
-//! the remainder does. Packets that end before the last of the bytes go to output 0.
+//! With 2, 4 or 8 outputs, the sum is folded once (sum XOR sum / 16), and its low bits are the number of
+//! the output; otherwise it is the remainder of the sum divided by the number of outputs. Packets that end
+//! before the last of the bytes go to output 0.
 //!
 //! ## Usage
 //! `HashSwitch(OFFSET, LENGTH)`
 //!
 //! ## Arguments
-//! - `OFFSET`: the first byte.
-//! - `LENGTH`: how many.
+//! - `OFFSET`: the offset of the first byte.
+//! - `LENGTH`: the number of bytes, more than 0.
 //! - `MAX`: accepted for FastClick's sake, without effect.
 //!
 //! ## Example
@@ -62,7 +63,7 @@ fn add(bytes: &[u8]) -> usize {
     bytes.iter().map(|&byte| usize::from(byte)).sum()
 }
 
-/// Adds up bytes wherever they lie in the packet; `None` if it ends before.
+/// Returns the sum of `length` bytes at an offset of the packet, or `None` if the packet ends before.
 #[inline]
 fn sum(packet: &Packet, offset: usize, length: usize) -> Option<usize> {
     let end = offset.checked_add(length)?;
@@ -83,7 +84,7 @@ fn sum_over_slots(packet: &Packet, offset: usize, end: usize) -> usize {
     total
 }
 
-/// The output for a sum.
+/// Returns the output for a sum.
 fn fold(sum: usize, outputs: usize) -> usize {
     match outputs {
         2 | 4 | 8 => (sum ^ (sum >> 4)) & (outputs - 1),

@@ -1,5 +1,5 @@
 //! # Hub
-//! Sends a copy of each packet to every output but the one of its input's number.
+//! Sends a copy of each packet to every output except the output with the number of the packet's input.
 //!
 //! ## Usage
 //! `Hub`
@@ -32,7 +32,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Declares that packets of an input leave by all of these outputs: copies of them, and by the last one themselves.
+/// Declares that an element floods packets of `input`: the last of `outputs` gets the packet itself, the
+/// others get copies.
 pub(crate) fn declare_flood(
     effects: &mut Effects,
     input: usize,

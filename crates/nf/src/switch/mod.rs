@@ -1,4 +1,4 @@
-//! Which way: elements that choose among outputs, or copy to all of them.
+//! Elements that choose among outputs, or copy packets to all outputs.
 
 pub mod hash_switch;
 pub mod hub;

@@ -1,5 +1,5 @@
 //! # PaintRR
-//! Chooses the output by the remainder of the paint annotation.
+//! Chooses the output as the paint annotation modulo the number of outputs.
 //!
 //! ## Usage
 //! `PaintRR([ANNO])`

@@ -5,7 +5,8 @@
 //! `StaticSwitch(OUTPUT)`
 //!
 //! ## Arguments
-//! - `OUTPUT`: the output; one that does not exist, or a negative one, to drop all packets.
+//! - `OUTPUT`: the number of the output; a negative number, or the number of an output that does not exist,
+//!   drops all packets.
 //!
 //! ## Example
 //! ```click

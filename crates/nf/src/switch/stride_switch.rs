@@ -1,14 +1,14 @@
 //! # StrideSwitch
 //! Sends packets to its outputs in proportion to their tickets.
 //!
-//! Each output has a handler `tickets0`, `tickets1` and so on, which reads or sets its tickets. If no output has
-//! tickets, packets are dropped.
+//! Output N has a handler `ticketsN` (`tickets0`, `tickets1` and so on), which reads or sets its tickets.
+//! If no output has tickets, packets are dropped.
 //!
 //! ## Usage
 //! `StrideSwitch(TICKETS, ...)`
 //!
 //! ## Arguments
-//! - `TICKETS`: one number for each output, at most 32768; 0 for an output that gets nothing.
+//! - `TICKETS`: one number for each output, at most 32768; 0 for an output that gets no packets.
 //!
 //! ## Example
 //! ```click

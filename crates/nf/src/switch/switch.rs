@@ -1,14 +1,14 @@
 //! # Switch
-//! Sends all packets to one output, which a handler chooses.
+//! Sends all packets to one output, which a handler can change.
 //!
 //! ## Usage
 //! `Switch([OUTPUT])`
 //!
 //! ## Arguments
-//! - `OUTPUT`: the output; negative to drop all packets.
+//! - `OUTPUT`: the number of the output; a negative number drops all packets.
 //!
 //! ## Handlers
-//! - `switch`: the output. Writing a number that no output has means -1.
+//! - `switch`: the number of the output. Writing a number that no output has sets -1.
 //!
 //! ## Example
 //! ```click
@@ -44,12 +44,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Both switches of this kind.
+/// The element of Switch and StaticSwitch.
 pub(super) struct Switch {
-    /// Negative for none.
+    /// The number of the output; negative to drop all packets.
     pub(super) chosen: i32,
     pub(super) outputs: usize,
-    /// Whether no handler can turn it.
+    /// True if no handler can change the output (StaticSwitch).
     pub(super) fixed: bool,
 }
 

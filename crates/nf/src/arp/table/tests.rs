@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Packets by number, as an element holds them.
+/// The packets that an element holds, by number.
 #[derive(Default)]
 struct Held {
     queues: BTreeMap<u32, VecDeque<u32>>,
@@ -33,12 +33,12 @@ struct Row {
     packets: Vec<u32>,
 }
 
-/// The same as a plain list, oldest entry first.
+/// A model of the table as a plain list, oldest entry first.
 struct Model {
     limits: Limits,
     rows: Vec<Row>,
     dropped: Vec<u32>,
-    /// When it looks next, if it does.
+    /// The time of the next search for expired entries, if there is a timeout.
     looks: i64,
 }
 
@@ -118,7 +118,7 @@ impl Model {
         let most = self.limits.packets_per_entry;
         let waits = most == 0 || self.rows[place].packets.len() < most;
         if !waits {
-            // Whoever asks drops it.
+            // The caller drops the packet.
         } else if self.limits.packets > 0 && self.waiting() == self.limits.packets {
             self.drop_old(now);
             let most = self.limits.packets;
@@ -197,7 +197,7 @@ proptest! {
             match event {
                 Event::Time(later) => now += later,
                 Event::Clear => {
-                    // In which order they go is nobody's concern.
+                    // The order in which packets are dropped does not matter.
                     table.clear(&mut held);
                     model.rows.drain(..).for_each(|row| model.dropped.extend(row.packets));
                 }

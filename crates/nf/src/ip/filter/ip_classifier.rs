@@ -1,54 +1,57 @@
 //! # IPClassifier
 //! Sends each IP packet to the output of the first pattern that it matches.
 //!
-//! There is one pattern per output; packets that match none are dropped. Patterns are expressions like those of
-//! tcpdump, about the headers that the packet's header annotations point to (CheckIPHeader and MarkIPHeader set
-//! them). They are made of questions:
+//! There is one pattern per output; packets that match no pattern are dropped. Patterns are expressions
+//! like tcpdump's, about the headers that the packet's header annotations point to (CheckIPHeader and
+//! MarkIPHeader set them). A pattern consists of questions:
 //!
 //! - `ip proto PROTO`: the protocol, by name or number.
-//! - `[SRCORDST] host ADDRESS`: an address; SRCORDST is `src`, `dst`, `src and dst` or `src or dst`, which is also
-//!   what is meant without it.
+//! - `[SRCORDST] host ADDRESS`: an address; SRCORDST is `src`, `dst`, `src and dst` or `src or dst`; the
+//!   default is `src or dst`.
 //! - `[SRCORDST] net PREFIX`: `10.0.0.0/8` or `10.0.0.0 mask 255.0.0.0`.
 //! - `[SRCORDST] [tcp | udp] port PORT`: a port, by name or number, of TCP or UDP or either.
-//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip len N`, `ip ttl N`: fields of the header.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip len N`, `ip ttl N`: header fields.
 //! - `ip ect`, `ip ce`: the packet is ECN capable; it has experienced congestion.
 //! - `ip frag`, `ip unfrag`: it is a fragment; it is whole.
 //! - `tcp opt FLAG`: the flag (`syn`, `fin`, `ack`, `rst`, `psh`, `urg`, or bits by number) is set.
 //! - `tcp win N`, `icmp type TYPE`: fields of transport headers.
-//! - `ip[POS:LEN] N`, `tcp[POS:LEN] N`, `transp[POS:LEN] N`: one to four bytes within an aligned word; `[POS]` is
-//!   one byte.
+//! - `ip[POS:LEN] N`, `tcp[POS:LEN] N`, `transp[POS:LEN] N`: one to four bytes within an aligned word;
+//!   `[POS]` is one byte.
 //! - `[SRCORDST] ether host ADDRESS`: an Ethernet address, of the MAC header annotation.
 //! - `true`, `false`; a pattern `-`, `any` or `all` matches everything.
 //!
-//! Values can follow `==`, `!=` and, where they are numbers, `<`, `>`, `<=`, `>=`, and before that `& MASK`.
-//! Questions combine with `and`, `or`, `not` (`&&`, `||`, `!`; two side by side mean `and`), parentheses, and
-//! `CONDITION ? A : B` with spaces around the colon; CONDITION may have such a choice for its own one, up to four deep. Most words can be left out (`tcp`, `www`, `syn`,
-//! `10.0.0.0/24`, `unfrag`), and so can what was said in the question before (`src port 80 or 81`).
+//! Values can follow `==`, `!=` and, for numbers, `<`, `>`, `<=`, `>=`; `& MASK` can precede these.
+//! Questions are combined with `and`, `or`, `not` (`&&`, `||`, `!`; two questions without a word between
+//! them mean `and`), parentheses, and `CONDITION ? A : B` with spaces around the colon; CONDITION may
+//! contain such a choice again, up to four deep. Most words can be omitted (`tcp`, `www`, `syn`,
+//! `10.0.0.0/24`, `unfrag`), and so can words that are repeated from the previous question
+//! (`src port 80 or 81`).
 //!
-//! A question is false if the packet lacks the bytes, also with `!=`; one about ports, flags, `icmp type` or a
-//! transport header is false for other protocols and for all fragments but the first. `not` turns that over:
-//! `not port 80` matches ICMP, `port != 80` does not. Without a direction, `port != 80`, `port < 80` and
-//! `port <= 80` ask it of both ports, being the opposites of `==`, `>=` and `>`.
+//! A question is false if the packet lacks the bytes, also with `!=`; a question about ports, flags,
+//! `icmp type` or a transport header is false for other protocols and for all fragments but the first.
+//! `not` inverts this: `not port 80` matches ICMP, `port != 80` does not. Without a direction,
+//! `port != 80`, `port < 80` and `port <= 80` must hold for both ports, because they are the opposites of
+//! `==`, `>=` and `>`.
 //!
-//! For IPv6, `ip6` stands before `host`, `net`, `proto`, `port`, a transport protocol, `vers` or `[POS:LEN]`:
-//! `ip6 src host 2001:db8::1`, `ip6 tcp port 80`, `ip6[7] 64`. Addresses can go without it. These questions also
-//! ask for version 6, and look for the transport protocol in the first next header field; all others do not look
-//! at the version.
+//! For IPv6, `ip6` precedes `host`, `net`, `proto`, `port`, a transport protocol, `vers` or `[POS:LEN]`:
+//! `ip6 src host 2001:db8::1`, `ip6 tcp port 80`, `ip6[7] 64`. Addresses do not need it. These questions
+//! also check for version 6, and read the transport protocol from the first next header field; all other
+//! questions do not check the version.
 //!
-//! Each pattern can also be read and written while packets flow, by the handlers `pattern0`, `pattern1` and so on.
+//! Each pattern can be read and written at run time, by the handlers `pattern0`, `pattern1` and so on.
 //!
 //! ## Usage
 //! `IPClassifier(PATTERN, ...)`
 //!
 //! ## Arguments
-//! - `PATTERN`: one for each output.
+//! - `PATTERN`: one pattern for each output.
 //!
 //! ## Handlers
-//! - `program`: the patterns as a decision tree over 32-bit words, counted from 256 in the IP header and from 512
-//!   in the transport header.
-//! - `rule_counts`: a line for each pattern that decided about packets, with its number from 0 on and how many they
-//!   were; `-` for packets that matched no pattern.
-//! - `reset_rule_counts`: written, makes them 0.
+//! - `program`: the patterns as a decision tree over 32-bit words, whose offsets count from 256 in the IP
+//!   header and from 512 in the transport header.
+//! - `rule_counts`: a line for each pattern that decided about packets, with its number from 0 on and the
+//!   number of packets; `-` for packets that matched no pattern.
+//! - `reset_rule_counts`: sets these counts to 0 when written.
 //!
 //! ## Example
 //! ```click
@@ -91,7 +94,7 @@ pub static CLASS: Class = Class {
         let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
-        // Click stops here if the number is wrong.
+        // Click reports no further errors if the number is wrong.
         let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let tables = args.setup.common.get_or_make(args.id(), Tables::default);
         let (rules, issues) = compile(&patterns, args.place(), &tables);
@@ -112,7 +115,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Compiles one pattern per output. Complaints come with the number of the pattern, and whether each is only a warning.
+/// Compiles one pattern per output. Each complaint comes with the number of its pattern, and true if it is
+/// only a warning.
 fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Vec<(usize, Complaint, bool)>) {
     let names = PlaceNames(place);
     let mut complaints = Vec::new();
@@ -129,7 +133,7 @@ fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Ve
 }
 
 struct IpClassifier {
-    /// As configured.
+    /// The patterns as configured or written.
     patterns: Vec<String>,
     rules: Rules,
     tables: Arc<Tables>,

@@ -1,36 +1,39 @@
 //! # IPFilter
-//! Lets IP packets pass, drops them or sends them to outputs, by a list of rules.
+//! Passes, drops or sends IP packets to outputs, by a list of rules.
 //!
-//! A rule is an action and a pattern in the language of IPClassifier; the first rule whose pattern matches a packet
-//! decides, and packets that match no rule are dropped. Actions are output numbers, `allow` (output 0), and `drop`
-//! or `deny`. An action alone is for all packets. `file NAME` stands for the rules of a file, one per line.
+//! A rule is an action and a pattern in the language of IPClassifier; the first rule whose pattern matches
+//! a packet decides, and packets that match no rule are dropped. Actions are output numbers, `allow`
+//! (output 0), and `drop` or `deny`. An action alone applies to all packets. `file NAME` inserts the rules
+//! of a file, one per line.
 //!
-//! ClassBench's rules (`@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`) are patterns too; the flags that follow
-//! in some sets do not count, and ports are those of any protocol. Lines of a file that begin with `@` have no action:
-//! theirs stands before `file`, as in `drop file NAME`, and is `allow` if none does.
+//! Rules of ClassBench (`@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`) are patterns too; the flags
+//! at the end of rules in some sets are ignored, and ports mean any protocol. Lines of a file that begin
+//! with `@` have no action: their action precedes `file`, as in `drop file NAME`, and is `allow` by
+//! default.
 //!
-//! The network and transport header annotations must be set, as CheckIPHeader and MarkIPHeader do; questions about
-//! bytes that a packet does not have are false.
+//! The network and transport header annotations must be set, as CheckIPHeader and MarkIPHeader do;
+//! questions about bytes that a packet does not have are false.
 //!
-//! Rules can change while packets flow (`config`); packets wait until the new ones are ready.
+//! Rules can change at run time (`config`); packets wait until the new rules are ready.
 //!
 //! ## Usage
 //! `IPFilter([CACHING,] ACTION PATTERN, ...)`
 //!
 //! ## Arguments
 //! - `RULE`: an action and a pattern.
-//! - `CACHING`: whether a packet of the same flow as the one before (addresses, ports, protocol) is taken to match the
-//!   same rule, which saves the look-up where traffic comes in bursts. It does not change what the rules decide: where
-//!   one of them looks at anything else, packets are looked up all the same, and the flows are only counted.
+//! - `CACHING`: if true, a packet of the same flow (addresses, ports, protocol) as the previous packet
+//!   matches the same rule without a look-up, which saves time if traffic comes in bursts. It does not
+//!   change what the rules decide: if a rule reads any other field, all packets are looked up, and the
+//!   flows are only counted.
 //!
 //! ## Handlers
 //! - `program`: the rules as a decision tree over 32-bit words, as in IPClassifier.
-//! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, packets of the same flow as the one
-//!   before, other packets, and both; -1 without.
-//! - `cache_hits_ratio`, `cache_misses_ratio`: the same in percent of all.
-//! - `rule_counts`: a line for each rule that decided about packets, with its number from 0 on and how many they were;
-//!   `-` for packets that matched no rule.
-//! - `reset_rule_counts`: written, makes them 0.
+//! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, packets of the same flow
+//!   as the previous packet, other packets, and all packets; -1 without.
+//! - `cache_hits_ratio`, `cache_misses_ratio`: hits and misses in percent of all packets.
+//! - `rule_counts`: a line for each rule that decided about packets, with its number from 0 on and the
+//!   number of packets; `-` for packets that matched no rule.
+//! - `reset_rule_counts`: sets these counts to 0 when written.
 //!
 //! ## Example
 //! ```click
@@ -80,7 +83,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let caching = args.or("CACHING", false);
         let texts = args.rest();
-        // Click stops here if anything is wrong with keywords.
+        // Click reports no further errors if a keyword is wrong.
         let goes_on = args.finish().is_ok();
         let outputs = args.outputs();
         let mut reader = Reader {
@@ -108,10 +111,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Rules that a warning names.
+/// The largest number of rules that a warning names.
 const NAMED: usize = 5;
 
-/// Says which rules never decide, because earlier ones always do.
+/// Warns of rules that never decide, because earlier rules always do.
 fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     let conditions: Vec<_> = rules.iter().map(|rule| rule.condition.clone()).collect();
     let Shadows { hidden, compared } = shadows(&conditions);
@@ -128,7 +131,7 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     }
 }
 
-/// Which rules are behind which others, in words.
+/// Returns a text that names hidden rules and the rules that hide them.
 fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String) -> Option<String> {
     let names = |numbers: &[usize]| numbers.iter().map(|&number| name(number)).collect::<Vec<_>>().join(", ");
     let mut named = hidden.iter().take(NAMED);
@@ -145,25 +148,25 @@ fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String
     Some(text)
 }
 
-/// Reads rules and collects what there is to say about them.
+/// A reader of rules, which collects errors and warnings.
 struct Reader<'p> {
     names: PlaceNames<'p>,
     outputs: usize,
     rules: Vec<Rule>,
     issues: Vec<Issue>,
-    /// The files that were read.
+    /// The paths of the files that were read.
     files: Vec<PathBuf>,
 }
 
-/// What there is to say about a rule.
+/// An error or a warning about a rule.
 struct Issue {
-    /// The argument that it stands in.
+    /// The number of the argument that contains the rule.
     argument: usize,
     complaint: Complaint,
     is_warning: bool,
 }
 
-/// What stands before the messages about a rule, and what Click puts there.
+/// The beginning of messages about a rule, and Click's beginning.
 struct Prefix {
     own: String,
     clicks: String,
@@ -190,7 +193,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The rules of a file; `usual` is the action of lines that have none.
+    /// Reads the rules of a file; `usual` is the action of lines without an action.
     fn file(&mut self, argument: usize, prefix: &Prefix, usual: &str, name: &str) {
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
@@ -267,7 +270,7 @@ impl Reader<'_> {
     }
 }
 
-/// The message about a rule that begins with something else than what becomes of packets.
+/// Returns the error about a rule that does not begin with an action.
 fn no_action(word: &str) -> String {
     let near = lang::nearest(word, ["allow", "deny", "drop", "file"].into_iter());
     let guess = near.map(|near| format!(". Did you mean {near}?")).unwrap_or_default();
@@ -292,7 +295,7 @@ impl Element for IpFilter {
             wire_field::DST_PORT,
             wire_field::IP_PROTOCOL,
         ];
-        // Only counts depend on it.
+        // Only the cache's counts depend on the key.
         let mut effects = effects.observing(&key).counting(Counts::Own);
         effects.state.push(State {
             table: "cache",

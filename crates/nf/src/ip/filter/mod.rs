@@ -1,4 +1,5 @@
-//! What IPFilter and IPClassifier share: rules in Click's filter language, with what becomes of packets.
+//! The common part of IPFilter and IPClassifier: rules in Click's filter language, each with the fate of
+//! its packets.
 
 pub mod ip_classifier;
 pub mod ip_filter;
@@ -18,44 +19,47 @@ use packet::BATCH_CAPACITY;
 
 use crate::sorting::{Fate, Sorter};
 
-/// A rule: which packets, and what becomes of them.
+/// A rule: a condition, and the fate of the packets for which it holds.
 #[derive(Clone, PartialEq, Eq)]
 struct Rule {
     condition: Condition,
     fate: Fate,
-    /// Where it is written.
+    /// The place in the configuration where the rule is written.
     written: Written,
 }
 
-/// Rules, the first that holds counts, compiled. The workers' copies of an element have them in common.
+/// Compiled rules, of which the first that holds decides. The workers' copies of an element share the
+/// table.
 struct Table {
     rules: Vec<Rule>,
     matcher: Matcher,
-    /// Whether a rule looks at the link-layer header, which few do.
+    /// True if a rule reads the link-layer header, which few rules do.
     with_mac: bool,
-    /// What rules say, each once, and first what becomes of packets for which none holds.
+    /// The distinct fates; the first is the fate of packets for which no rule holds.
     fates: Vec<Fate>,
-    /// For each rule, the place of its fate: packets are compared by it.
+    /// For each rule, the index of its fate; packets with equal indexes are sent together.
     places: Vec<u32>,
 }
 
-/// Where the copies of an element find it.
+/// The tables that the copies of an element share.
 type Tables = Same<Table>;
 
-/// Rules with what belongs to one copy.
+/// The rules of one copy of an element, with the copy's own state.
 struct Rules {
     table: Arc<Table>,
     sorter: Sorter,
-    /// For each packet of a batch, the place of its fate.
+    /// For each packet of a batch, the index of its fate.
     found: Vec<u32>,
-    /// Packets for which each rule was the first that holds, and last those for which none was.
+    /// For each rule, the number of packets for which it was the first that holds; the last count is for
+    /// packets without such a rule.
     counts: Vec<u64>,
-    /// The first rule for flows that packets are marked with, and the packets of a batch that none is noted for.
+    /// The first rule for each flow mark; and, in `unknown`, the indexes of the batch's packets whose mark
+    /// has no note.
     notes: Notes<u32>,
     unknown: Vec<u8>,
 }
 
-/// Handlers of all that have rules.
+/// The handlers of all elements with rules.
 const RULE_COUNTS: HandlerInfo = HandlerInfo::count("rule_counts");
 const RESET_RULE_COUNTS: HandlerInfo = HandlerInfo::write("reset_rule_counts");
 
@@ -78,7 +82,7 @@ impl Table {
 }
 
 impl Rules {
-    /// Rules that another copy may have compiled already.
+    /// Returns rules, with a table that another copy may already have compiled.
     fn new(rules: Vec<Rule>, outputs: usize, tables: &Tables) -> Rules {
         let counts = vec![0; rules.len() + 1];
         let table = tables.get_or_make(rules, |table, rules| table.rules == *rules, Table::new);
@@ -87,14 +91,16 @@ impl Rules {
         Rules { table, sorter: Sorter::new(outputs), found, counts, notes, unknown }
     }
 
-    /// Whether it may rely on what was found for a packet's flow.
+    /// Returns `Marks::Takes` if the rules depend on a packet's flow only, so that results can be noted by
+    /// flow mark.
     fn marks(&self) -> Marks {
         if self.table.matcher.is_by_flow() { Marks::Takes } else { Marks::None }
     }
 
-    /// Sends packets where the rules say. With `recent`, packets of the same flow as the one before are not looked up.
+    /// Sends packets to their fates. With `recent`, packets of the same flow as the previous packet are not
+    /// looked up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        // It may have got rules about more than flows since it was found that marks can be relied on here.
+        // The rules may have changed since flow marks were enabled, so that they now read more than flows.
         if recent.is_none() && self.table.matcher.is_by_flow() && cx.uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {
@@ -105,7 +111,7 @@ impl Rules {
         sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
     }
 
-    /// Looks all packets up.
+    /// Looks up all packets.
     #[inline]
     fn find(&mut self, batch: &Batch, recent: Option<&mut Recent>) {
         let Rules { table, found, counts, .. } = self;
@@ -118,7 +124,7 @@ impl Rules {
         });
     }
 
-    /// Looks up the packets of flows for which nothing is noted.
+    /// Looks up only packets of flows for which nothing is noted.
     #[inline]
     fn find_by_marks(&mut self, batch: &Batch) {
         let Rules { table, found, counts, notes, unknown, .. } = self;
@@ -147,11 +153,12 @@ impl Rules {
         });
     }
 
-    /// Rules that packets came to and how many did, a line for each; `-` is no rule. Rules count from 0.
+    /// Returns a line with number and count for each rule that decided about packets; the number is `-` for
+    /// no rule. Rules count from 0.
     fn counts(&self) -> String {
         let mut text = String::new();
         for (rule, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = match self.table.rules.get(rule) {
                 Some(_) => writeln!(text, "{rule} {count}"),
                 None => writeln!(text, "- {count}"),
@@ -160,7 +167,7 @@ impl Rules {
         text
     }
 
-    /// Counts packets of a case, which is that of the rule with the same number.
+    /// Counts packets of a case; the rule has the number of its case.
     fn tally(&mut self, tally: &Tally) {
         if let Some(count) = self.counts.get_mut(tally.case) {
             *count += tally.packets;
@@ -179,7 +186,7 @@ impl Rules {
         Listing::new(self.table.rules.iter().map(|rule| (&rule.condition, output(rule.fate))))
     }
 
-    /// One case for each rule, and one for packets of none.
+    /// Declares one case for each rule, and one for packets that match no rule.
     fn effects(&self) -> Effects {
         let mut cases: Vec<Case> = Vec::with_capacity(self.table.rules.len() + 1);
         for rule in &self.table.rules {
@@ -197,8 +204,8 @@ impl Rules {
     }
 }
 
-/// The headers that the annotations point to, as far as the first slot has them; that of the link layer only for
-/// who asks for it, which few rules do.
+/// Returns the headers that the annotations point to, as far as the first slot contains them. The
+/// link-layer header is returned only if `with_mac` is true, because few rules read it.
 #[inline]
 fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
     let of = |base| packet.header(base).unwrap_or_default();
@@ -206,7 +213,7 @@ fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
     Headers { mac, network: of(Base::Network), transport: of(Base::Transport) }
 }
 
-/// A condition as a declaration.
+/// Converts a condition to a declaration.
 fn filter_of(condition: &Condition) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(filter_of).collect();
     let not = |inner| Filter::Not(Box::new(inner));
@@ -255,7 +262,7 @@ mod tests {
         let one = Rules::new(vec![rule(true, 0)], 1, &tables);
         let other = Rules::new(vec![rule(true, 0)], 1, &tables);
         assert!(Arc::ptr_eq(&one.table, &other.table));
-        // Others than before: those who have them keep theirs.
+        // The rules differ from the first rules; elements that use the first table keep it.
         let changed = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);
         assert!(!Arc::ptr_eq(&changed.table, &one.table));
         let again = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);

@@ -1,8 +1,8 @@
 //! # DirectIPLookup
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! Like LinearIPLookup, whose page says more, but packets without a route are dropped without a message, and the
-//! table can be emptied.
+//! Works like LinearIPLookup (see its page for details), except that packets without a route are dropped
+//! without a message, and that the table can be emptied.
 //!
 //! ## Usage
 //! `DirectIPLookup(ROUTE, ...)`
@@ -13,9 +13,9 @@
 //! ## Handlers
 //! - `table`: all routes, one per line.
 //! - `lookup`: for an address: output and gateway of its route; -1 if there is none.
-//! - `add`, `set`: a route; `add` fails if there is one for the prefix.
+//! - `add`, `set`: add a route; `add` fails if there is a route for the prefix, `set` replaces it.
 //! - `remove`: `ADDR/MASK`, or a whole route.
-//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if one of them fails, nothing changes.
+//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if a line fails, nothing changes.
 //! - `flush`: removes all routes.
 //!
 //! ## Example

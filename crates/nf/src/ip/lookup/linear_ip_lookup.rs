@@ -1,29 +1,29 @@
 //! # LinearIPLookup
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! The route's gateway, if it has one, becomes the new destination annotation. Packets without a route are dropped;
-//! a message names the first five destinations.
+//! If the route has a gateway, it becomes the new destination annotation. Packets without a route are
+//! dropped; a message names the first five destinations.
 //!
-//! All the classes of route look-ups share one table, which finds the route of an address in one to three steps
-//! however many routes there are, and is changed while packets flow without being built anew. They differ in their
-//! handlers, and in the order in which `table` shows routes: here, as they were given; a new one takes the first
-//! line that others have left.
+//! All classes of route look-ups share one table implementation. It finds the route of an address in one to
+//! three steps, independently of the number of routes, and is changed at run time without being rebuilt.
+//! The classes differ in their handlers, and in the order in which `table` shows routes: here, the order in
+//! which they were given; a new route takes the first line that a removed route has left free.
 //!
 //! ## Usage
 //! `LinearIPLookup(ROUTE, ...)`
 //!
 //! ## Arguments
-//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`. The mask is a number of bits or an address; without one, the route is
-//!   for that address alone. The gateways `-` and `0.0.0.0` mean none. Of several routes for one prefix the first
-//!   counts, and a warning says so.
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`. The mask is a number of bits or an address; without a mask, the
+//!   route is for the single address. The gateways `-` and `0.0.0.0` mean none. Of several routes for one
+//!   prefix the first counts, and a warning is given.
 //!
 //! ## Handlers
 //! - `table`: all routes, one per line, in columns; `-` for no gateway.
 //! - `lookup`: for an address: output and gateway of its route; -1 if there is none.
-//! - `add`: a route; fails if there is one for the prefix.
-//! - `set`: a route, in the place of another one for the prefix, if there is one.
-//! - `remove`: `ADDR/MASK`, or a whole route, which then must be the one that there is.
-//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if one of them fails, nothing changes.
+//! - `add`: adds a route; fails if there is a route for the prefix.
+//! - `set`: adds a route, or replaces the route for the prefix.
+//! - `remove`: `ADDR/MASK`, or a whole route, which then must be equal to the route in the table.
+//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if a line fails, nothing changes.
 //!
 //! ## Example
 //! ```click

@@ -1,17 +1,19 @@
 //! # LookupIP6Route
 //! Sends IPv6 packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! Where the route has a gateway, it becomes the destination address annotation. Packets without a route are dropped.
+//! If the route has a gateway, it becomes the destination address annotation. Packets without a route are
+//! dropped.
 //!
 //! ## Usage
 //! `LookupIP6Route(ROUTE, ...)`
 //!
 //! ## Arguments
-//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`; the gateway `::` is none. A later route for a prefix replaces an earlier one.
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`; the gateway `::` means none. A later route for a prefix
+//!   replaces an earlier route.
 //!
 //! ## Handlers
 //! - `table`: all routes, one per line.
-//! - `add`: a route, in the place of one for the same prefix.
+//! - `add`: adds a route, or replaces the route for the prefix.
 //! - `remove`: `ADDR/MASK`; if there is no such route, nothing happens.
 //! - `ctrl`: `add ROUTE` or `remove ADDR/MASK`.
 //!
@@ -79,7 +81,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Reads a route.
+/// Parses a route.
 fn parse(words: &[String], place: &Place<'_>) -> Option<Route> {
     let (prefix, gateway, output) = match words {
         [prefix, output] => (prefix, None, output),
@@ -99,7 +101,7 @@ fn parse_prefix(word: &str, place: &Place<'_>) -> Option<Prefix<u128>> {
 struct LookupIp6Route {
     table: Arc<RouteTable<u128, Ipv6Addr>>,
     sorter: Sorter,
-    /// For the packets of a batch: addresses, and the numbers of their hops.
+    /// The destination addresses of a batch's packets; and, in `numbers`, the numbers of their hops.
     addresses: Box<[u128; BATCH_CAPACITY]>,
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
 }
@@ -114,7 +116,7 @@ impl LookupIp6Route {
         }
     }
 
-    /// Adds a route. One for the same prefix goes first, so that its line may be the one that is free.
+    /// Adds a route. A route for the same prefix is removed first, so that its line may be reused.
     fn add(&mut self, route: Route) -> Result<(), String> {
         self.remove(route.prefix);
         Arc::make_mut(&mut self.table).add(route, false).map(drop).map_err(|_| "too many next hops".into())
@@ -157,7 +159,8 @@ impl Element for LookupIp6Route {
                 false => case.with(constant(DST_IP6, &hop.gateway.octets())),
             }
         });
-        // The annotation is looked at in any case, so that nobody leaves it without a value.
+        // The filter reads the annotation even if there are no routes, so that upstream elements never
+        // leave it without a value.
         let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counts::Told);

@@ -1,13 +1,13 @@
 //! # LookupIPRouteMP
 //! Sends IP packets by routes that stay as they are configured, and has no handlers.
 //!
-//! Like StaticIPLookup. Each worker has a table of its own.
+//! Works like StaticIPLookup. Each worker has a table of its own.
 //!
 //! ## Usage
 //! `LookupIPRouteMP(ROUTE, ...)`
 //!
 //! ## Arguments
-//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`; of several for one prefix the first counts.
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`; of several routes for one prefix the first counts.
 //!
 //! ## Example
 //! ```click
@@ -35,12 +35,12 @@ pub static CLASS: Class = Class {
 
 static KIND: Kind = Kind { listing: Listing::FirstFree, complaint: Some(complaint), changes: false };
 
-/// In hexadecimal digits, as the machine reads the four bytes.
+/// Returns Click's message: the address in hexadecimal digits, in the machine's byte order.
 fn complaint(address: Ipv4Addr) -> String {
     format!("LookupIPRouteMP: no gw for {:x}", u32::from_ne_bytes(address.octets()))
 }
 
-/// Its checks of arguments, and what it says about them, are its own.
+/// Builds the element. The checks of arguments and their errors differ from the other classes'.
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut table = RouteTable::new(KIND.listing);
     let outputs = args.outputs();

@@ -1,7 +1,7 @@
-//! Look-ups of routes by destination address: one element behind Click's many names for it.
+//! Look-ups of routes by destination address: one element for Click's many classes.
 //!
-//! The names differ in which handlers they have, in the order in which they show their table, and in what they say
-//! when there is no route. Each class's file is its manual and its kind.
+//! The classes differ in their handlers, in the order in which they show their table, and in their message
+//! about an address without a route. Each class's file contains its manual and its kind.
 
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
@@ -29,7 +29,7 @@ use crate::sorting::{Fate, Sorter};
 use route::{Hop, Route, words};
 use table::{Listing, Refused, RouteTable};
 
-/// What classes have in common; each one adds its name, manual and [`build`].
+/// The common part of the classes; each class adds its name, manual and [`build`].
 const CLASS: Class = Class {
     ports: "1/-",
     processing: "h/h",
@@ -54,20 +54,20 @@ const SAMPLES: &[&str] = &[
     "",
 ];
 
-/// How one class differs from the others.
+/// The differences between the classes.
 struct Kind {
-    /// Where routes stand in the table.
+    /// The order in which the table is shown.
     listing: Listing,
-    /// What is said about an address without a route.
+    /// The message about an address without a route.
     complaint: Option<fn(Ipv4Addr) -> String>,
-    /// Whether handlers can change the table.
+    /// True if handlers can change the table.
     changes: bool,
 }
 
-/// So many packets without a route are worth a message; more would say nothing new.
+/// The largest number of messages about packets without a route.
 const COMPLAINTS: u32 = 5;
 
-/// Reads routes as most classes do.
+/// Builds an element of most classes from its routes.
 fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, Invalid> {
     let mut table = RouteTable::new(kind.listing);
     let outputs = args.outputs();
@@ -94,7 +94,7 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
     Ok(Box::new(RouteLookup::new(kind, table.share(args), outputs)))
 }
 
-/// Sends each packet of a batch by the output of its hop; those without a hop are dropped.
+/// Sends each packet of a batch by the output of its hop; packets without a hop are dropped.
 fn send<A: Address, G: Copy + Eq + Hash>(
     cx: &mut Cx<'_>,
     batch: Batch,
@@ -112,7 +112,8 @@ fn send<A: Address, G: Copy + Eq + Hash>(
     )
 }
 
-/// Ends the reading of routes that need so many outputs, for the classes that count these themselves.
+/// Finishes the reading of routes, for the classes that count the outputs they need; it is an error if
+/// there are fewer than `needed`.
 fn need_outputs(args: &mut Args<'_>, needed: usize, outputs: usize) -> Result<(), Invalid> {
     args.finish()?;
     if needed == 0 {
@@ -132,18 +133,18 @@ fn no_memory(route: &Route) -> String {
     format!("no memory to store route '{route}'")
 }
 
-/// An element of any of the classes.
+/// An element of any of the classes for IPv4.
 struct RouteLookup {
     kind: &'static Kind,
     table: Arc<RouteTable>,
     complaints: u32,
     sorter: Sorter,
-    /// For the packets of a batch: addresses, and the numbers of their hops.
+    /// The destination addresses of a batch's packets; and, in `numbers`, the numbers of their hops.
     addresses: Box<[u32; BATCH_CAPACITY]>,
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
 }
 
-/// What a handler asks for.
+/// A change that a handler requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     Add,
@@ -162,10 +163,10 @@ impl Command {
     }
 }
 
-/// What a command has changed.
+/// A change that a command has made.
 enum Change {
     Added(Route),
-    /// The route that there was before.
+    /// The route that was replaced.
     Replaced(Route),
     Removed(Route),
 }
@@ -205,7 +206,7 @@ impl RouteLookup {
         }
         if removes {
             let removed = Arc::make_mut(&mut self.table).remove(route).map(Change::Removed);
-            // As it was given: what was left out stands for any.
+            // The message repeats the command, because omitted parts mean any value.
             return removed.ok_or_else(|| format!("route '{}' not found", words.join(" ")));
         }
         match Arc::make_mut(&mut self.table).add(route, command == Command::Set) {
@@ -215,7 +216,7 @@ impl RouteLookup {
         }
     }
 
-    /// Commands, one per line: all of them or none.
+    /// Executes commands, one per line. If a command fails, all are undone.
     fn control(&mut self, cx: &Cx<'_>, commands: &str) -> Result<(), String> {
         let mut changes = Vec::new();
         for line in commands.lines() {
@@ -241,7 +242,7 @@ impl RouteLookup {
         for change in changes.into_iter().rev() {
             match change {
                 Change::Added(route) => drop(table.remove(route)),
-                // There was room for it before.
+                // There is room for the route, because it was in the table before.
                 Change::Replaced(route) | Change::Removed(route) => drop(table.add(route, true)),
             }
         }
@@ -259,7 +260,8 @@ impl Element for RouteLookup {
                 false => case.with(constant(DST_IP, &hop.gateway.octets())),
             });
         }
-        // The annotation is looked at in any case, so that nobody leaves it without a value.
+        // The filter reads the annotation even if there are no routes, so that upstream elements never
+        // leave it without a value.
         let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         cases.push(if self.kind.complaint.is_some() { lost.shown() } else { lost });

@@ -1,8 +1,8 @@
 //! # RadixIPLookup
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! Like LinearIPLookup, whose page says more. In its table a new route takes the line that was left last, and one
-//! that is set in the place of another one takes a new line.
+//! Works like LinearIPLookup (see its page for details). In its `table`, a new route takes the line that
+//! was left free last, and a route that replaces another route takes a new line.
 //!
 //! ## Usage
 //! `RadixIPLookup(ROUTE, ...)`
@@ -13,9 +13,9 @@
 //! ## Handlers
 //! - `table`: all routes, one per line.
 //! - `lookup`: for an address: output and gateway of its route; -1 if there is none.
-//! - `add`, `set`: a route; `add` fails if there is one for the prefix.
+//! - `add`, `set`: add a route; `add` fails if there is a route for the prefix, `set` replaces it.
 //! - `remove`: `ADDR/MASK`, or a whole route.
-//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if one of them fails, nothing changes.
+//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if a line fails, nothing changes.
 //!
 //! ## Example
 //! ```click

@@ -1,4 +1,5 @@
-//! Routes, and IPv4 routes as text: `ADDR/MASK [GATEWAY] OUTPUT`, in arguments, handlers and tables.
+//! Routes, and the text form of IPv4 routes in arguments, handlers and tables:
+//! `ADDR/MASK [GATEWAY] OUTPUT`.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -7,34 +8,34 @@ use classify::prefixes::Prefix;
 use element::args::{Arg, Ipv4Prefix, Place};
 use lang::args::split_spaces;
 
-/// Where packets for a prefix of addresses `A`, with gateways `G`, go.
+/// A route for a prefix of addresses of type `A`, with gateways of type `G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route<A = u32, G = Ipv4Addr> {
-    /// For which addresses.
+    /// The destination addresses that take the route.
     pub(super) prefix: Prefix<A>,
     pub(super) hop: Hop<G>,
 }
 
-/// What a packet gets on its way.
+/// The next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hop<G = Ipv4Addr> {
-    /// What becomes the packet's destination annotation; zero for none.
+    /// The address that becomes the packet's destination annotation; zero for none.
     pub(super) gateway: G,
-    /// Where the packet leaves; -1, where a route is named in order to be removed, for any.
+    /// The output by which the packet leaves; `ANY_OUTPUT` in a request to remove a route.
     pub(super) output: i32,
 }
 
 impl<G> Hop<G> {
-    /// Any: what is asked for does not say.
+    /// The output in a request that matches routes with any output.
     pub(super) const ANY_OUTPUT: i32 = -1;
 }
 
-/// The words of a route, or of a command.
+/// Splits a route, or a command, into words.
 pub(super) fn words(text: &str) -> Vec<String> {
     split_spaces(text).into_iter().map(|word| word.text).collect()
 }
 
-/// A prefix; a mask has to be the mask of one.
+/// Parses a prefix; a mask must consist of leading ones only.
 pub(super) fn prefix(word: &str, place: &Place<'_>) -> Option<Prefix> {
     let given = Ipv4Prefix::parse(word, place).ok()?;
     let mask = given.mask.to_bits();
@@ -43,7 +44,8 @@ pub(super) fn prefix(word: &str, place: &Place<'_>) -> Option<Prefix> {
 }
 
 impl Route {
-    /// Reads a route. With `or_any`, the output can be left out behind a gateway, and everything behind the prefix.
+    /// Parses a route. With `or_any`, the output can be omitted after a gateway, and everything after the
+    /// prefix.
     pub(super) fn parse(words: &[String], place: &Place<'_>, or_any: bool) -> Option<Route> {
         let (first, mut rest) = words.split_first()?;
         let prefix = prefix(first, place)?;
@@ -63,10 +65,11 @@ impl Route {
         Some(Route { prefix, hop: Hop { gateway, output } })
     }
 
-    /// As a line of a table, in columns.
+    /// Formats the route as a line of a table, in columns.
     pub(super) fn line(&self) -> String {
         let (prefix, gateway) = (self.prefix_text(), self.gateway_text());
-        // Tabs as wide as eight columns bring the gateway to the third column, the output to the second behind it.
+        // A tab is eight columns wide: the gateway starts in the third such column, the output in the
+        // second after that.
         let pad = |text: &str, width| if text.len() + 1 < width { "\t\t" } else { "\t" };
         let (a, b) = (pad(&prefix, 17), pad(&gateway, 9));
         format!("{prefix}{a}{gateway}{b}{}\n", self.hop.output)
@@ -81,7 +84,7 @@ impl Route {
     }
 }
 
-/// As messages show it.
+/// Formats the route for messages.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.prefix_text(), self.gateway_text(), self.hop.output)
@@ -133,7 +136,7 @@ mod tests {
         let setup = Setup::default();
         let line = |text: &str| Route::parse(&words(text), &Place::new(&setup, 0), false).unwrap().line();
         assert_eq!(line("10/8 0"), "10.0.0.0/8\t\t-\t\t0\n");
-        // 16 characters and a tab reach the third column; 15 and a tab do not.
+        // A text of 16 characters and a tab reach the third column; 15 characters and a tab do not.
         assert_eq!(line("100.100.200.0/24 1.2.3.4 1"), "100.100.200.0/24\t1.2.3.4\t\t1\n");
         assert_eq!(line("10.100.200.0/24 18.26.4.1 12"), "10.100.200.0/24\t\t18.26.4.1\t12\n");
         assert_eq!(line("1/8 1.1.1.10 1"), "1.0.0.0/8\t\t1.1.1.10\t1\n");

@@ -1,7 +1,7 @@
 //! # StaticIPLookup
 //! Sends IP packets by routes that stay as they are configured.
 //!
-//! Like LinearIPLookup, whose page says more, without the handlers that change the table.
+//! Works like LinearIPLookup (see its page for details), without the handlers that change the table.
 //!
 //! ## Usage
 //! `StaticIPLookup(ROUTE, ...)`

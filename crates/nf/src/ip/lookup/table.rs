@@ -1,4 +1,4 @@
-//! A table of routes: the longest prefix, in the order that the class shows.
+//! A table of routes with longest-prefix match, which remembers the order in which its class shows routes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -12,36 +12,38 @@ use element::setup::Same;
 
 use super::route::{Hop, Route};
 
-/// Where a route stands in the table that users see.
+/// The rule for the line of a new route in the table that users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// In the first free line; a route that replaces another one takes its line.
+    /// The first free line; a route that replaces another route takes its line.
     FirstFree,
-    /// In the line that became free last; a route that replaces another one takes a line before that frees its own.
+    /// The line that was freed last; a route that replaces another route takes its line before the other's
+    /// line is freed.
     LastFreed,
 }
 
-/// Why a route was not added.
+/// The reason for which a route was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused<A = u32, G = Ipv4Addr> {
-    /// There is another one for the prefix.
+    /// There is another route for the prefix.
     Exists(Route<A, G>),
     /// There are too many different next hops.
     Full,
 }
 
-/// Routes. The workers' copies of an element have a table in common until it is changed (see [`share`](Self::share)).
+/// A table of routes. The workers' copies of an element share a table until it is changed (see
+/// [`share`](Self::share)).
 #[derive(Clone)]
 pub(super) struct RouteTable<A = u32, G = Ipv4Addr> {
-    /// Prefixes, with the number of a hop and of a line each.
+    /// The prefixes, each with the number of a hop and of a line.
     prefixes: PrefixTable<A>,
-    /// Hops; how many routes use each.
+    /// The hops, each with the number of routes that use it.
     hops: Vec<(Hop<G>, u32)>,
     numbers: HashMap<Hop<G>, u32>,
     unused: Vec<u32>,
     lines: Vec<Option<Prefix<A>>>,
     listing: Listing,
-    /// Lines without a route; the next one to be used comes first.
+    /// The lines without a route, with the next line to be used first.
     free: BTreeSet<(u64, u32)>,
     freed: u64,
 }
@@ -60,8 +62,8 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         }
     }
 
-    /// The table that another copy of the element has, if it has the same routes. Whoever changes it makes one of its own
-    /// before (`Arc::make_mut`).
+    /// Returns the table of another copy of the element, if it has the same routes. An element that changes
+    /// a shared table first makes its own copy (`Arc::make_mut`).
     pub(super) fn share(self, args: &Args<'_>) -> Arc<RouteTable<A, G>>
     where
         A: Send + Sync + 'static,
@@ -71,30 +73,31 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         same.get_or_make(self, |there, own| own.routes().eq(there.routes()), |own| own)
     }
 
-    /// For the hot path: numbers of hops for addresses.
+    /// Looks up the numbers of the hops for a batch of addresses. This is the hot path.
     #[inline]
     pub(super) fn lookup_batch(&self, addresses: &[A], numbers: &mut [Option<u32>]) {
         self.prefixes.lookup_batch(addresses, numbers);
     }
 
-    /// The hop of a number.
+    /// Returns the hop with a number.
     #[inline]
     pub(super) fn hop(&self, number: u32) -> Option<&Hop<G>> {
         self.hops.get(number as usize).map(|(hop, _)| hop)
     }
 
-    /// The hop for an address.
+    /// Returns the hop for an address.
     pub(super) fn lookup(&self, address: A) -> Option<Hop<G>> {
         self.prefixes.lookup(address).and_then(|number| self.hop(number)).copied()
     }
 
-    /// The route for exactly this prefix.
+    /// Returns the route for exactly this prefix.
     fn get(&self, prefix: Prefix<A>) -> Option<Route<A, G>> {
         let hop = *self.hop(self.prefixes.get(prefix)?.value)?;
         Some(Route { prefix, hop })
     }
 
-    /// Adds a route; with `replace` also where there is one for the prefix, which is returned.
+    /// Adds a route. With `replace`, a route for the same prefix is replaced and returned; without it, such
+    /// a route is an error.
     pub(super) fn add(
         &mut self,
         route: Route<A, G>,
@@ -125,7 +128,7 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Ok(before)
     }
 
-    /// Takes the route for a prefix out, if it is the one that is asked for.
+    /// Removes the route for a prefix if it equals the requested route, and returns it.
     pub(super) fn remove(&mut self, asked: Route<A, G>) -> Option<Route<A, G>> {
         let found = self.get(asked.prefix)?;
         if asked.hop.output != Hop::<G>::ANY_OUTPUT && asked.hop != found.hop {
@@ -137,22 +140,22 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Some(found)
     }
 
-    /// The same without routes.
+    /// Returns an empty table with the same listing.
     pub(super) fn cleared(&self) -> RouteTable<A, G> {
         RouteTable::new(self.listing)
     }
 
-    /// Whether there has never been a route.
+    /// True if there has never been a route.
     pub(super) fn is_new(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// All routes, as the table shows them.
+    /// Returns all routes in the order of the table that users see.
     pub(super) fn routes(&self) -> impl Iterator<Item = Route<A, G>> + '_ {
         self.lines.iter().flatten().filter_map(|&prefix| self.get(prefix))
     }
 
-    /// The addresses that take each hop.
+    /// Returns each hop with the set of addresses that take it.
     pub(super) fn sets(&self) -> impl Iterator<Item = (Hop<G>, IntervalSet)> + '_ {
         self.prefixes.sets().into_iter().filter_map(|(number, set)| Some((*self.hop(number)?, set)))
     }
@@ -213,7 +216,8 @@ mod tests {
     fn lines_are_used_again() {
         for (listing, expected) in [
             (Listing::FirstFree, vec![(6, 0), (7, 0), (3, 9), (4, 0)]),
-            // 3 goes to a new line and leaves its own, which is free after those of 1 and 2: 6 gets it, 7 that of 2.
+            // Route 3 takes the line of route 1, and frees its own, which is then the line that was freed
+            // last: route 6 takes it, and route 7 takes the line of route 2.
             (Listing::LastFreed, vec![(3, 9), (7, 0), (6, 0), (4, 0)]),
         ] {
             let mut table = RouteTable::new(listing);
@@ -267,7 +271,8 @@ mod tests {
                     let hop = table.lookup(u32::from(net) << 24 | 77);
                     prop_assert_eq!(hop.map(|hop| hop.output), model.get(&net).copied());
                 }
-                // No more hops than are in use, and no more lines than ever were.
+                // There are no more hops than are in use, and no more lines than were ever in use at a
+                // time.
                 prop_assert_eq!(table.numbers.len() + table.unused.len(), table.hops.len());
                 prop_assert_eq!(table.lines.len(), model.len() + table.free.len());
             }

@@ -1,10 +1,11 @@
-//! Doubly linked lists of table entries by their index, in arrays that never grow beyond what was reserved.
+//! Doubly linked lists of table entries by their index, in arrays that never grow beyond the reserved
+//! capacity.
 
 use std::collections::TryReserveError;
 
 use crate::memory::reserved;
 
-/// The index of no entry.
+/// The index that means no entry.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The ends of a list.
@@ -22,14 +23,14 @@ impl List {
     }
 }
 
-/// The links of entries, each of which is in one list at most.
+/// The links of entries, each of which is in at most one list.
 pub(super) struct Links {
-    /// The entry before and the entry behind.
+    /// The previous and the next entry.
     of: Vec<[u32; 2]>,
 }
 
 impl Links {
-    /// Reserves links for entries with an index below `count`. Each new index is the next one.
+    /// Reserves links for entries with an index below `count`. Indexes are used in ascending order.
     pub(super) fn new(count: usize) -> Result<Links, TryReserveError> {
         Ok(Links { of: reserved(count)? })
     }
@@ -42,12 +43,13 @@ impl Links {
         self.of[entry as usize][1]
     }
 
-    /// Puts an entry that is in no list at the end.
+    /// Adds an entry that is in no list at the end of a list.
     pub(super) fn push(&mut self, list: &mut List, entry: u32) {
         self.insert(list, entry, NONE);
     }
 
-    /// Puts an entry that is in no list in front of another one, or at the end if that is [`NONE`].
+    /// Inserts an entry that is in no list as the predecessor of the entry `behind`, or at the end if
+    /// `behind` is [`NONE`].
     pub(super) fn insert(&mut self, list: &mut List, entry: u32, behind: u32) {
         let before = if behind == NONE { list.last } else { self.before(behind) };
         put(&mut self.of, entry, [before, behind]);
@@ -55,13 +57,13 @@ impl Links {
         self.join(list, entry, behind);
     }
 
-    /// Takes an entry out of its list.
+    /// Removes an entry from its list.
     pub(super) fn remove(&mut self, list: &mut List, entry: u32) {
         let [before, behind] = self.of[entry as usize];
         self.join(list, before, behind);
     }
 
-    /// Links two entries; one of them may be the end, [`NONE`].
+    /// Links two neighbouring entries; [`NONE`] means the end of the list on that side.
     fn join(&mut self, list: &mut List, before: u32, behind: u32) {
         match before {
             NONE => list.first = behind,
@@ -74,7 +76,7 @@ impl Links {
     }
 }
 
-/// Writes the value of an entry. A new index is the next one.
+/// Writes the value of an entry. A new index must be the next index.
 pub(super) fn put<T>(all: &mut Vec<T>, entry: u32, value: T) {
     match all.get_mut(entry as usize) {
         Some(old) => *old = value,

@@ -1,5 +1,5 @@
-//! What a reassembler holds: fragments by the packets that they belong to, these by their sources and by pairs of addresses,
-//! all in memory that is reserved at the start.
+//! The store of a reassembler: fragments by packet, packets by source and by pair of addresses, all in
+//! memory that is reserved at the start.
 
 mod links;
 mod pieces;
@@ -20,20 +20,21 @@ use self::pieces::{Pieces, Row};
 use self::sources::Sources;
 use crate::memory::reserved;
 
-/// Bytes of a flow table per entry, with its share of buckets that are 60 % full.
+/// The number of bytes per entry of a flow table, with its share of buckets that are 60 % full.
 const TABLE_BYTES: usize = 64 + 4 + 10;
-/// Bytes of a packet's slot, with what describes it.
+/// The number of bytes of a packet's slot, with its description.
 const SLOT_BYTES: usize = packet::SLOT_STRIDE + 64 + size_of::<packet::Annotations>();
-/// The most bytes that a fragment of one slot can take: those of the only fragment of its packet, pair and source.
+/// The largest number of bytes that a fragment of one slot can take: if it is the only fragment of its
+/// packet, pair and source.
 const FRAGMENT_BYTES: usize = SLOT_BYTES
     + size_of::<Option<Piece>>()
     + size_of::<[u32; 3]>()
     + (TABLE_BYTES + size_of::<Set>() + 3 * size_of::<[u32; 2]>())
     + (TABLE_BYTES + size_of::<Pair>())
     + sources::BYTES;
-/// The part of the memory that is for sources that hold nothing at the moment.
+/// The divisor for the part of the memory that is for sources that hold nothing at the moment.
 const FOR_IDLE: usize = 8;
-/// The least memory: for a packet of two fragments.
+/// The least number of bytes of a store: for a packet of two fragments.
 pub(crate) const LEAST_BYTES: usize = 3 * FRAGMENT_BYTES;
 
 /// The fields that fragments of one packet have in common.
@@ -43,7 +44,7 @@ pub(crate) struct Key {
     pub(crate) destination: u32,
     pub(crate) id: u16,
     pub(crate) protocol: u8,
-    /// The outer and the inner VLAN, 0 without one.
+    /// The outer and the inner VLAN; 0 for none.
     pub(crate) vlans: [u16; 2],
 }
 
@@ -54,7 +55,7 @@ impl Key {
 
     fn fragment(&self) -> FragmentKey {
         let ([source, destination], [outer, inner]) = (self.ends(), self.vlans);
-        // IPv4 identifications take half of what there is room for.
+        // An IPv4 identification takes only half of the 32 bits.
         let identification = u32::from(self.id) | u32::from(inner) << 16;
         FragmentKey::new(source, destination, self.protocol, identification, outer)
     }
@@ -69,7 +70,7 @@ impl Key {
     }
 }
 
-/// The fragments of one packet that have come.
+/// The set of fragments of one packet that have arrived.
 struct Set {
     id: FlowId,
     key: Key,
@@ -77,19 +78,19 @@ struct Set {
     source: u32,
     pair: u32,
     slots: u32,
-    /// The time at which its first fragment came.
+    /// The time at which the first fragment arrived.
     began: Timestamp,
 }
 
-/// Packets between two addresses, in one direction.
+/// The sets of packets from one address to another, in one direction.
 struct Pair {
     id: FlowId,
-    /// The oldest first.
+    /// The sets, oldest first.
     sets: List,
     count: u32,
 }
 
-/// The system does not give the memory.
+/// The error if memory for the tables cannot be allocated.
 #[derive(Debug)]
 pub(crate) struct Refusal(String);
 
@@ -111,7 +112,7 @@ impl From<TableError> for Refusal {
     }
 }
 
-/// All fragments that are held.
+/// The store of all fragments that are held.
 pub(crate) struct Store {
     hasher: KeyHasher,
     table: FlowTable<FragmentKey>,
@@ -122,12 +123,12 @@ pub(crate) struct Store {
     /// The links of sets in the lists of their pairs.
     of_pair: Links,
     sources: Sources,
-    /// All sets, the oldest first.
+    /// The list of all sets, oldest first.
     ages: List,
     age: Links,
     held: usize,
     slots: usize,
-    /// The most slots that may be held.
+    /// The largest number of slots that may be held.
     limit: usize,
 }
 
@@ -136,7 +137,7 @@ impl Store {
     pub(crate) fn new(bytes: usize, hasher: KeyHasher) -> Result<Store, Refusal> {
         let for_idle = bytes / FOR_IDLE;
         let limit = (bytes.saturating_sub(for_idle) / FRAGMENT_BYTES).max(2);
-        // The fragment that has just come, for which others give way.
+        // One more, for the fragment that has just arrived and for which others are evicted.
         let most = limit + 1;
         Ok(Store {
             hasher,
@@ -155,34 +156,34 @@ impl Store {
         })
     }
 
-    /// Chooses the hash function; only while nothing is held.
+    /// Sets the hash function; only while nothing is held.
     pub(crate) fn seed(&mut self, hasher: KeyHasher) {
         debug_assert_eq!(self.held, 0);
         self.hasher = hasher;
     }
 
-    /// The number of fragments that are held.
+    /// Returns the number of fragments that are held.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// The bytes that held fragments take, tables included.
+    /// Returns the bytes that held fragments take, tables included.
     pub(crate) fn memory(&self) -> usize {
         self.slots * FRAGMENT_BYTES
     }
 
-    /// True if more is held than there is memory for.
+    /// True if more slots are held than the limit.
     pub(crate) fn is_over_full(&self) -> bool {
         self.slots > self.limit
     }
 
-    /// The set of a packet.
+    /// Returns the set of a packet.
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         let key = key.fragment();
         self.table.lookup(&key, self.hasher.hash(&key)).map(FlowId::index)
     }
 
-    /// The number of sets between the packet's addresses, and the oldest one.
+    /// Returns the number of sets between the packet's addresses, and the oldest of these sets.
     pub(crate) fn between(&self, key: &Key) -> Option<(u32, u32)> {
         let key = key.pair();
         let id = self.pairs.lookup(&key, self.hasher.hash(&key))?;
@@ -190,7 +191,7 @@ impl Store {
         Some((pair.count, pair.sets.first))
     }
 
-    /// Makes a set for a packet that has none. `None` if too many hashes collide.
+    /// Makes a set for a packet that has none. Returns `None` if too many hashes collide.
     pub(crate) fn open(&mut self, key: &Key, now: Timestamp) -> Option<u32> {
         let (fragment, of) = (key.fragment(), key.pair());
         let id = self.table.insert(&fragment, self.hasher.hash(&fragment), now).ok()?.id();
@@ -240,22 +241,22 @@ impl Store {
         fit
     }
 
-    /// The number of fragments of a set.
+    /// Returns the number of fragments of a set.
     pub(crate) fn count(&self, set: u32) -> u32 {
         self.sets[set as usize].row.count
     }
 
-    /// True if all of a packet has come.
+    /// True if all fragments of a packet have arrived.
     pub(crate) fn is_complete(&self, set: u32) -> bool {
         self.sets[set as usize].row.is_complete()
     }
 
-    /// The bytes of a packet's payload that have come.
+    /// Returns the number of bytes of a packet's payload that have arrived.
     pub(crate) fn length(&self, set: u32) -> u32 {
         self.sets[set as usize].row.length
     }
 
-    /// Takes the first fragment of a set.
+    /// Removes the first fragment of a set, and returns it.
     pub(crate) fn pop(&mut self, set: u32) -> Option<Piece> {
         let of = &mut self.sets[set as usize];
         let piece = self.pieces.pop(&mut of.row)?;
@@ -263,7 +264,7 @@ impl Store {
         Some(piece)
     }
 
-    /// Forgets a set whose fragments have been taken.
+    /// Removes a set whose fragments have been removed.
     pub(crate) fn close(&mut self, set: u32, is_complete: bool) {
         let Set { id, source, pair, slots, .. } = self.sets[set as usize];
         self.slots -= slots as usize;
@@ -283,18 +284,18 @@ impl Store {
         }
     }
 
-    /// The oldest set, and when it began.
+    /// Returns the oldest set, and the time at which it began.
     pub(crate) fn oldest(&self) -> Option<(u32, Timestamp)> {
         let set = self.ages.first;
         self.sets.get(set as usize).filter(|_| set != NONE).map(|of| (set, of.began))
     }
 
-    /// The set that gives way to others.
+    /// Returns the set to evict next.
     pub(crate) fn victim(&self) -> Option<u32> {
         self.sources.victim()
     }
 
-    /// The packets that are not complete, the oldest first, each with its fragments.
+    /// Returns the incomplete packets, oldest first, each with its fragments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, impl Iterator<Item = &Piece>)> {
         let mut set = self.ages.first;
         std::iter::from_fn(move || {

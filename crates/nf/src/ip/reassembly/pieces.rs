@@ -7,28 +7,28 @@ use element::Packet;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// A fragment, or what later ones have left of it.
+/// A fragment, or the part of it that later fragments have not replaced.
 pub(crate) struct Piece {
     pub(crate) packet: Packet,
-    /// The offset of its bytes in the whole payload.
+    /// The offset of the fragment's bytes in the whole payload; they end at `to`.
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// The offset of its bytes in the packet that holds them.
+    /// The offset of the fragment's bytes in the packet that holds them.
     pub(crate) at: u32,
 }
 
 impl Piece {
-    /// The number of its bytes.
+    /// Returns the number of the fragment's bytes.
     pub(crate) fn length(&self) -> u32 {
         self.to - self.from
     }
 
-    /// Slots that it takes.
+    /// Returns the number of slots that the fragment takes.
     pub(super) fn slots(&self) -> u32 {
         self.packet.chunks().count() as u32
     }
 
-    /// The bytes, slot by slot.
+    /// Returns the bytes, slot by slot.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = &[u8]> {
         let (mut skip, mut left) = (self.at as usize, self.length() as usize);
         self.packet.chunks().map_while(move |chunk| {
@@ -54,11 +54,11 @@ impl Piece {
     }
 }
 
-/// The fragments that are held of one packet.
+/// The fragments of one packet.
 pub(super) struct Row {
     pieces: List,
     pub(super) count: u32,
-    /// Bytes that have come.
+    /// The number of bytes that have arrived.
     pub(super) length: u32,
     /// The end of the payload, once it is known.
     pub(super) end: Option<u32>,
@@ -77,13 +77,13 @@ impl Row {
 pub(crate) enum Fit {
     /// The fragment is held; the number is the change in held slots.
     Held(i64),
-    /// The fragment was there before, byte for byte, or its bytes have gone into others.
+    /// The fragment was there before, byte for byte, or its bytes were written into another fragment.
     Known(Packet),
-    /// The fragment contradicts those that are held.
+    /// The fragment contradicts the fragments that are held.
     Contradiction(Packet),
 }
 
-/// All fragments of a store.
+/// The fragments of all packets in a store.
 pub(super) struct Pieces {
     all: Vec<Option<Piece>>,
     links: Links,
@@ -91,7 +91,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Makes room for `count` fragments.
+    /// Reserves memory for `count` fragments.
     pub(super) fn new(count: usize) -> Result<Pieces, TryReserveError> {
         Ok(Pieces { all: reserved(count)?, links: Links::new(count)?, free: reserved(count)? })
     }
@@ -100,8 +100,9 @@ impl Pieces {
         self.all.get(piece as usize).and_then(Option::as_ref).map_or((0, 0), |piece| (piece.from, piece.to))
     }
 
-    /// Adds a fragment to its row. Without `overlaps`, one that has bytes in common with others contradicts them, unless
-    /// it is the same as another one; with it, its bytes count, and those that have none left are `covered`.
+    /// Adds a fragment to its row. Without `overlaps`, a fragment that has bytes in common with others
+    /// contradicts them, unless it equals one of them. With `overlaps`, the new bytes replace the old;
+    /// fragments that have no bytes left are passed to `covered`.
     pub(super) fn add(
         &mut self,
         row: &mut Row,
@@ -115,7 +116,7 @@ impl Pieces {
         if beyond || is_last && extent > new.to {
             return Fit::Contradiction(new.packet);
         }
-        // Fragments come in order for the most part: the search begins at the end.
+        // Fragments mostly arrive in order, so the search begins at the end.
         let mut before = row.pieces.last;
         while before != NONE && self.ends(before).0 > new.from {
             before = self.links.before(before);
@@ -165,8 +166,8 @@ impl Pieces {
         Fit::Held(slots)
     }
 
-    /// The result for a fragment that has bytes in common with others, where that is not allowed: the same fragment may come
-    /// twice (RFC 8200, section 4.5).
+    /// Returns the result for a fragment that overlaps others, if this is not allowed: only an equal
+    /// fragment may arrive twice (RFC 8200, section 4.5).
     fn compare(&self, row: &Row, before: u32, new: Piece, is_last: bool) -> Fit {
         let same = self.all.get(before as usize).and_then(Option::as_ref).is_some_and(|old| {
             (old.from, old.to) == (new.from, new.to)
@@ -176,7 +177,7 @@ impl Pieces {
         if same { Fit::Known(new.packet) } else { Fit::Contradiction(new.packet) }
     }
 
-    /// Writes the bytes of a fragment into one that has all of their places.
+    /// Writes the bytes of a fragment into a fragment that covers all of them.
     fn overwrite(&mut self, into: u32, new: Piece) -> Packet {
         if let Some(old) = &mut self.all[into as usize] {
             let mut at = (old.at + new.from - old.from) as usize;
@@ -187,7 +188,7 @@ impl Pieces {
         new.packet
     }
 
-    /// Takes out a fragment that has no bytes left; how many slots it has held.
+    /// Removes a fragment that has no bytes left, and returns the number of slots that it held.
     fn uncover(&mut self, row: &mut Row, place: u32, covered: &mut impl FnMut(Packet)) -> i64 {
         let Some(piece) = self.take(row, place) else { return 0 };
         let slots = piece.slots();
@@ -204,12 +205,12 @@ impl Pieces {
         Some(piece)
     }
 
-    /// Takes out the first fragment.
+    /// Removes the first fragment of a row, and returns it.
     pub(super) fn pop(&mut self, row: &mut Row) -> Option<Piece> {
         self.take(row, row.pieces.first)
     }
 
-    /// The fragments of a row in the order of their bytes.
+    /// Returns the fragments of a row in the order of their bytes.
     pub(super) fn of(&self, row: &Row) -> impl Iterator<Item = &Piece> {
         let mut place = row.pieces.first;
         std::iter::from_fn(move || {

@@ -1,9 +1,11 @@
-//! Who holds how much, and who gives way when there is no room.
+//! The memory that each source holds, and the choice of the packet to evict when there is no room.
 //!
-//! Sources are ranked by the slots that they hold, in powers of two, and each completed packet ranks its source one lower,
-//! down to [`TRUST`] ranks; each one that is given up takes that back. Whoever ranks highest gives way, of several who do
-//! the one that has come to this rank first. So a source that floods gives way to all others, among as many sources as one
-//! likes those whose packets are completed stay, and finding who gives way takes a constant number of steps.
+//! Sources are ranked by the slots that they hold, in powers of two. Each completed packet lowers the rank
+//! of its source by one, by at most [`TRUST`] ranks in total; each evicted packet raises it again. The
+//! victim is the source of the highest rank; of several, the source that reached this rank first. So a
+//! source that floods loses its packets before all others; a flood from any number of sources does not
+//! evict packets of sources whose packets are completed; and finding the victim takes a constant number of
+//! steps.
 
 use element::Timestamp;
 use flow::{AddressKey, FlowId, FlowTable, Inserted, KeyHasher};
@@ -12,18 +14,19 @@ use super::Refusal;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// The most ranks by which completed packets can lower a source's rank: such a source may hold 64 times what others hold.
+/// The largest number of ranks by which completed packets lower a source's rank: such a source may hold 64
+/// times as much as others.
 const TRUST: u8 = 6;
-/// Ranks that there are.
+/// The number of ranks.
 const RANKS: usize = 32 + TRUST as usize;
 
 struct Source {
     id: FlowId,
-    /// Sets of this source that are not complete, the oldest first.
+    /// The sets of this source that are not complete, oldest first.
     sets: List,
     slots: u32,
     trust: u8,
-    /// The list that it is in; `None` among those that hold nothing.
+    /// The rank, whose list contains the source; `None` for sources that hold nothing.
     rank: Option<u8>,
 }
 
@@ -34,7 +37,7 @@ impl Source {
     }
 }
 
-/// All sources that hold something, and those that have completed packets lately.
+/// All sources that hold something, and sources that have completed packets recently.
 pub(super) struct Sources {
     table: FlowTable<AddressKey>,
     all: Vec<Source>,
@@ -50,11 +53,11 @@ pub(super) struct Sources {
     of_source: Links,
 }
 
-/// Bytes that a source takes beside what it holds.
+/// The number of bytes that a source takes in addition to its fragments.
 pub(super) const BYTES: usize = super::TABLE_BYTES + size_of::<Source>() + size_of::<[u32; 2]>();
 
 impl Sources {
-    /// Makes room for `sets` sets and `most_idle` sources that hold nothing.
+    /// Reserves memory for `sets` sets and `most_idle` sources that hold nothing.
     pub(super) fn new(sets: usize, most_idle: usize) -> Result<Sources, Refusal> {
         let most = sets + most_idle + 1;
         Ok(Sources {
@@ -70,7 +73,7 @@ impl Sources {
         })
     }
 
-    /// The number of a source, which gets another set.
+    /// Adds a set to its source, and returns the number of the source.
     pub(super) fn open(&mut self, hasher: &KeyHasher, key: &AddressKey, set: u32) -> Option<u32> {
         let source = match self.table.insert(key, hasher.hash(key), Timestamp::ZERO).ok()? {
             Inserted::Present(id) => id.index(),
@@ -86,12 +89,12 @@ impl Sources {
         Some(source)
     }
 
-    /// Takes a set from its source. Whether it was completed decides how soon the source gives way in future.
+    /// Removes a set from its source. A complete set lowers the source's rank, an incomplete set raises it.
     pub(super) fn close(&mut self, source: u32, set: u32, is_complete: bool) {
         let of = &mut self.all[source as usize];
         self.of_source.remove(&mut of.sets, set);
         of.trust = if is_complete { (of.trust + 1).min(TRUST) } else { of.trust.saturating_sub(1) };
-        // Who completes packets goes behind others of the same rank.
+        // A source that completes a packet moves to the end of its rank's list.
         self.place(source, is_complete);
         if self.all[source as usize].sets.is_empty() && self.all[source as usize].trust == 0 {
             self.forget(source);
@@ -101,14 +104,14 @@ impl Sources {
         }
     }
 
-    /// Notes that a source holds more slots than before, or fewer.
+    /// Changes the number of slots that a source holds.
     pub(super) fn hold(&mut self, source: u32, slots: i64) {
         let of = &mut self.all[source as usize];
         of.slots = of.slots.saturating_add_signed(slots as i32);
         self.place(source, false);
     }
 
-    /// Puts a source where it belongs, at the end there if it moves.
+    /// Moves a source to the end of its rank's list, if the rank has changed or `always` is true.
     fn place(&mut self, source: u32, always: bool) {
         let of = &mut self.all[source as usize];
         let (was, due) = (of.rank, of.due_rank());
@@ -141,13 +144,13 @@ impl Sources {
         }
     }
 
-    /// Forgets a source that holds nothing.
+    /// Removes a source that holds nothing.
     fn forget(&mut self, source: u32) {
         self.unlink(source, None);
         self.table.remove(self.all[source as usize].id);
     }
 
-    /// The set that gives way: the oldest one of the source that ranks highest.
+    /// Returns the set to evict: the oldest set of the source with the highest rank.
     pub(super) fn victim(&self) -> Option<u32> {
         let rank = self.taken.checked_ilog2()?;
         let source = self.ranks[rank as usize].first;

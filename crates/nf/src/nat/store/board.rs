@@ -1,5 +1,5 @@
-//! What a store shows to translators on other workers, where packets of one flow are spread: all its keys, and what packets
-//! that have them are to become.
+//! The board on which a store shows its mappings to other workers, where packets of one flow reach several
+//! workers: all its keys, with the changes of their packets.
 
 use element::Timestamp;
 use flow::{EndsKey, FlowId};
@@ -9,7 +9,7 @@ use crate::boards;
 use crate::nat::change::{Change, set_state};
 use crate::nat::state::State;
 
-/// A board of keys and their values, as a table has them.
+/// A board of keys and their values, as in the table.
 pub(in crate::nat) type Board = boards::Board<EndsKey, [u32; 6]>;
 
 impl Store {
@@ -21,14 +21,15 @@ impl Store {
         }
     }
 
-    /// Takes a key away from there.
+    /// Removes a key from the board.
     pub(super) fn hide(&mut self, ends: &EndsKey) {
         if let Some(board) = &mut self.board {
             board.hide(ends);
         }
     }
 
-    /// When another worker has last seen packets of a mapping; no time if it is shown to nobody.
+    /// Returns the time of the last packet of a mapping at another worker; the minimum if mappings are not
+    /// shown.
     pub(super) fn seen_elsewhere(&self, session: &Session) -> i64 {
         let Some(board) = &self.board else { return i64::MIN };
         let table = self.table_of(session);
@@ -36,7 +37,7 @@ impl Store {
         keys.filter_map(|key| board.last_seen(&key.ends())).max().map_or(i64::MIN, |time| time.0)
     }
 
-    /// Notes another state of a key.
+    /// Changes the state of a key.
     pub(super) fn change_state(&mut self, era: u8, id: FlowId, change: impl FnOnce(State) -> State) {
         self.end_lease(id);
         let Some(value) = self.table_mut(era).value_mut(id) else { return };

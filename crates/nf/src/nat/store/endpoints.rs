@@ -1,30 +1,30 @@
-//! What all flows of one end inside have in common: the port that it is known by outside, and how many there may be.
+//! The state that all flows of one endpoint inside share: its port outside, and the limit on mappings.
 //!
-//! With endpoint-independent mapping (RFC 4787, section 4.1), an address and port inside has one address and port outside,
-//! wherever its packets go. It keeps them for as long as it has any mapping.
+//! With endpoint-independent mapping (RFC 4787, section 4.1), an address and port inside has one address
+//! and port outside, for packets to any destination. The endpoint keeps these as long as it has a mapping.
 
 use std::collections::hash_map::{Entry, HashMap};
 
 use super::{Claim, Store, tuple};
 use crate::nat::tuple::Tuple;
 
-/// Mappings that are looked at for one that is over, to make room for another one of the same address.
+/// The number of mappings of an address that are examined for expired mappings, to make room for another.
 const LOOKS: usize = 64;
 
 /// An address and a port, in a space.
 type End = (u32, u32, u16);
 
-/// An end inside.
+/// An endpoint inside.
 #[derive(Clone, Copy, Debug)]
 struct Endpoint {
     outside: (u32, u16),
     mappings: u32,
-    /// As of the first mapping.
+    /// The outputs of the endpoint's first mapping.
     outputs: [u16; 2],
     annotation: u8,
 }
 
-/// The translation of packets from outside for an end that is known.
+/// The data for translating packets from outside to a known endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Known {
     pub(in crate::nat) inside: (u32, u16),
@@ -32,11 +32,11 @@ pub(in crate::nat) struct Known {
     pub(in crate::nat) annotation: u8,
 }
 
-/// What an end inside that is known has outside.
+/// The address and port outside of a known endpoint inside.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Bound {
     pub(in crate::nat) outside: (u32, u16),
-    /// Where its packets go, and those of replies.
+    /// The outputs of the endpoint's packets, and of the replies.
     pub(in crate::nat) outputs: [u16; 2],
 }
 
@@ -44,7 +44,7 @@ pub(in crate::nat) struct Bound {
 pub(super) struct Endpoints {
     inside: HashMap<End, Endpoint>,
     outside: HashMap<End, (u32, u16)>,
-    /// By owner and address, where mappings are limited.
+    /// The subscribers by owner and address, if their mappings are limited.
     subscribers: HashMap<(u16, u32), Subscriber>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Endpoints {
 #[derive(Default)]
 struct Subscriber {
     sessions: Vec<u32>,
-    /// Where those that are over are looked for next.
+    /// The index at which the next search for expired mappings starts.
     next: usize,
 }
 
@@ -62,7 +62,7 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
-    /// Makes room for what another mapping needs, if there is memory for it.
+    /// Reserves memory for another mapping; returns false if there is none.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.inside.try_reserve(1).is_ok()
             && self.outside.try_reserve(1).is_ok()
@@ -77,13 +77,13 @@ impl Endpoints {
 }
 
 impl Store {
-    /// What the sender of a flow has outside already.
+    /// Returns what the sender of a flow already has outside.
     pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<Bound> {
         let end = (space, flow.source, flow.source_port);
         self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
     }
 
-    /// Whether a flow may become this: whoever has the reply so far is its sender too.
+    /// True if a flow may become `to`: a mapping that already has the reply must belong to the same sender.
     pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         let other = self.find(Store::reply(to, space), space);
         other.is_none_or(|other| {
@@ -92,8 +92,8 @@ impl Store {
         })
     }
 
-    /// Whether the sender of a flow that has become this may have that port for all its flows: neither has it another one,
-    /// nor anybody else this one.
+    /// True if the sender of a flow that becomes `to` may have this port for all its flows: the sender has
+    /// no other port, and no other endpoint has this port.
     pub(super) fn may_bind(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         match self.outside_of(space, flow) {
             Some(Bound { outside, .. }) => outside == (to.source, to.source_port),
@@ -101,7 +101,7 @@ impl Store {
         }
     }
 
-    /// Who inside a packet from outside is for, if its receiver is known there.
+    /// Returns the endpoint inside for a packet from outside, if the packet's destination belongs to one.
     pub(in crate::nat) fn inside_of(&self, space: u32, packet: Tuple) -> Option<Known> {
         let end = (space, packet.destination, packet.destination_port);
         let &(address, port) = self.endpoints.outside.get(&end)?;
@@ -109,7 +109,7 @@ impl Store {
         Some(Known { inside: (address, port), outputs, annotation })
     }
 
-    /// A mapping of an end has come.
+    /// Counts a new mapping of an endpoint.
     pub(super) fn bind(&mut self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) {
         let outside = (to.source, to.source_port);
         let end = (space, from.source, from.source_port);
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// A mapping of an end is gone.
+    /// Counts the end of a mapping of an endpoint.
     pub(super) fn unbind(&mut self, space: u32, from: Tuple) {
         let end = (space, from.source, from.source_port);
         let Some(endpoint) = self.endpoints.inside.get_mut(&end) else { return };
@@ -136,22 +136,22 @@ impl Store {
         }
     }
 
-    /// Keeps a byte for packets to an end.
+    /// Stores an annotation byte for packets to an endpoint.
     pub(super) fn annotate(&mut self, space: u32, from: Tuple, value: u8) {
         if let Some(endpoint) = self.endpoints.inside.get_mut(&(space, from.source, from.source_port)) {
             endpoint.annotation = value;
         }
     }
 
-    /// An owner is to have no more than so many mappings for one address inside; zero for as many as it likes.
+    /// Sets an owner's limit on the mappings for one address inside; zero for no limit.
     pub(in crate::nat) fn limit_subscribers(&mut self, owner: u16, most: u32) {
         if let Some(owner) = self.owners.get_mut(usize::from(owner)) {
             owner.most_of_one = most;
         }
     }
 
-    /// Whether an address has as many mappings as it may have. Those of it that are over make room first, as far as a few are
-    /// looked at.
+    /// True if an address has as many mappings as it may have. Some of its mappings are examined first, and
+    /// removed if they have expired.
     pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
         let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one as usize);
         if most == 0 || self.mappings_of(owner, address) < most {
@@ -164,7 +164,7 @@ impl Store {
             }
             let Some(&place) = subscriber.sessions.get(subscriber.next) else { break };
             if self.is_over(place, now) {
-                // Another one takes its seat.
+                // The last session of the list takes this index.
                 self.remove(place);
             } else if let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) {
                 subscriber.next += 1;
@@ -178,7 +178,8 @@ impl Store {
         subscriber.map_or(0, |subscriber| subscriber.sessions.len())
     }
 
-    /// Makes room for a mapping in the list of an address, if there is memory for it and there are such lists.
+    /// Reserves memory for a mapping in the list of its address, if there are such lists; returns false if
+    /// there is none.
     pub(super) fn reserve_seat(&mut self, owner: u16, address: u32) -> bool {
         if self.owners.get(usize::from(owner)).is_none_or(|owner| owner.most_of_one == 0) {
             return true;
@@ -196,7 +197,7 @@ impl Store {
         }
     }
 
-    /// An address has one mapping more.
+    /// Adds a mapping to the list of its address.
     pub(super) fn charge(&mut self, place: u32, address: u32) {
         let Some(session) = self.sessions.get_mut(place as usize) else { return };
         if self.owners.get(usize::from(session.owner)).is_some_and(|owner| owner.most_of_one > 0) {
@@ -206,7 +207,7 @@ impl Store {
         }
     }
 
-    /// It has one less.
+    /// Removes a mapping from the list of its address.
     pub(super) fn discharge(&mut self, owner: u16, address: u32, seat: u32) {
         let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) else { return };
         if (seat as usize) < subscriber.sessions.len() {
@@ -221,7 +222,7 @@ impl Store {
         }
     }
 
-    /// All sessions have other numbers.
+    /// Rebuilds all lists, after sessions have been renumbered.
     pub(super) fn charge_all(&mut self) {
         if self.endpoints.subscribers.is_empty() {
             return;
@@ -234,7 +235,7 @@ impl Store {
         }
     }
 
-    /// The source address of a mapping's flow.
+    /// Returns the source address of a mapping's flow.
     fn sender_of(&self, place: u32) -> Option<u32> {
         let session = self.sessions.get(place as usize)?;
         let [forward, reply] = session.keys;

@@ -1,4 +1,4 @@
-//! Who is over, who gives way to others, and looking for them a few at a time.
+//! The expiry and the eviction of mappings, and the search for them in small steps.
 
 use element::Timestamp;
 use flow::{EndsKey, FlowId};
@@ -8,35 +8,37 @@ use super::{FIRST_CAPACITY, Session, Store};
 use crate::nat::change::Change;
 use crate::nat::state::{Policy, State};
 
-/// Mappings that one batch looks at when mappings are looked for that are over: less than a millisecond's work.
+/// The number of mappings that one batch examines for expiry: less than a millisecond's work.
 const STEP: usize = 1024;
 
-/// Mappings that are looked at for one that gives way to a new one.
+/// The number of mappings that are examined to evict one for a new mapping.
 const LOOKS: usize = 64;
 
-/// Keys that are moved at once when memory is given back; of more, sessions keep theirs.
+/// The largest number of keys that are moved at once when memory is released; with more keys, sessions keep
+/// their memory.
 const FEW: usize = 1 << 14;
 
-/// What was found at the front of the queues.
+/// The result of examining the front of the queues.
 enum Front {
-    /// The mapping that is over first, among those that do not hold by guarantee.
+    /// The mapping that expires first, among those without a guarantee at present.
     First(u32),
-    /// There was no more time to look: of those looked at, the one that is over first, if they do not all hold by
-    /// guarantee.
+    /// The search was cut off: the mapping that expires first of those that were examined and have no
+    /// guarantee at present.
     Unsure(Option<u32>),
-    /// All hold by guarantee.
+    /// All mappings are guaranteed at present.
     Nobody,
 }
 
 impl Store {
-    /// Ends mappings that are over at a time, and then as many as there are above the capacity.
+    /// Ends expired mappings, and then mappings in excess of the capacity.
     pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
         self.sweep(now.0, usize::MAX);
         self.shrink_to_capacity(now);
         self.give_memory_back();
     }
 
-    /// Ends mappings that are over at a time, looking at no more than so many. True if all were found.
+    /// Ends mappings that have expired by the time `at`, examining at most `looks` mappings. Returns true
+    /// if all were found.
     fn sweep(&mut self, at: i64, looks: usize) -> bool {
         let mut left = looks;
         for queue in [Queue::Guaranteed, Queue::Open] {
@@ -49,7 +51,8 @@ impl Store {
                 let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
                 match guaranteed.filter(|&end| end > at) {
                     _ if expiry > at => {
-                        // Who has packets is not looked at again before that, although it holds by guarantee for now.
+                        // A mapping with packets is not examined again before its expiry, although it is
+                        // guaranteed at present.
                         self.turns.pop(queue);
                         self.queue_again(place, Queue::Open, expiry);
                     }
@@ -64,7 +67,7 @@ impl Store {
         true
     }
 
-    /// True if a mapping holds no longer: its time is over, and so is its guarantee.
+    /// True if a mapping has expired and is no longer guaranteed.
     pub(super) fn is_over(&self, place: u32, now: i64) -> bool {
         self.sessions.get(place as usize).is_some_and(|session| {
             let (_, guaranteed, expiry) = self.times(session);
@@ -72,7 +75,7 @@ impl Store {
         })
     }
 
-    /// Ends the mapping of a packet that has come now, if it is over. True if it was.
+    /// Ends the mapping of a packet that has arrived now, if it has expired. Returns true if it had.
     pub(super) fn ends_with(&mut self, id: FlowId, now: Timestamp) -> bool {
         let Some(key) = self.table.key(id) else { return false };
         let (ends, place) = (key.ends(), Change::unpacked(key.value()).session);
@@ -86,13 +89,13 @@ impl Store {
         false
     }
 
-    /// True if a mapping is over, and ends for that.
+    /// True if a mapping has expired and must end for that reason.
     pub(super) fn has_ended(&self, place: u32, now: Timestamp) -> bool {
         self.reaps && self.is_over(place, now.0)
     }
 
-    /// Ends mappings that are over, so that a new one finds what they have had. True if there were any. What is a lot
-    /// takes several calls.
+    /// Ends expired mappings, so that a new mapping finds their numbers free. Returns true if there were
+    /// any. A large number takes several calls.
     #[cold]
     pub(in crate::nat) fn make_room(&mut self, now: Timestamp) -> bool {
         let size = self.size;
@@ -100,8 +103,8 @@ impl Store {
         self.size < size
     }
 
-    /// The mapping of a connection that is to begin now, as if its first packet had come. One that is over, or whose connection
-    /// is closed, ends.
+    /// Returns the change for a connection that begins now, and notes its time as if its first packet had
+    /// arrived. A mapping that has expired, or whose connection is closed, ends.
     pub(in crate::nat) fn begin_again(&mut self, key: &EndsKey, now: Timestamp) -> Option<Change> {
         let id = self.find_key(key)?;
         let place = Change::unpacked(self.table.key(id)?.value()).session;
@@ -114,7 +117,7 @@ impl Store {
         self.see(id, now)
     }
 
-    /// Ends as many mappings as there are above the capacity.
+    /// Ends mappings in excess of the capacity.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.size as i64 > i64::from(self.capacity).max(0) {
             let first = match self.look(now.0, &mut { usize::MAX }) {
@@ -126,7 +129,8 @@ impl Store {
         }
     }
 
-    /// Who gives way to a new mapping: who is over first, or nearly so where it would take long to find out.
+    /// Returns the mapping to evict for a new mapping: the mapping that expires first, or a mapping that
+    /// expires soon if the search would take long.
     pub(super) fn who_gives_way(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),
@@ -135,14 +139,14 @@ impl Store {
         }
     }
 
-    /// Makes the table small again when hardly anything is left of it.
+    /// Shrinks the table when few mappings are left.
     fn give_memory_back(&mut self) {
         let (capacity, entries) = (self.table.stats().capacity, self.entries());
         if capacity > FIRST_CAPACITY && entries < capacity / 16 {
-            // Twice what there is, so that it does not grow again at once.
+            // Twice the need, so that the table does not grow again at once.
             let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
             if entries > FEW {
-                // While they move already, that has to wait.
+                // If keys are already being moved, this waits until they have moved.
                 if self.old.is_none() {
                     self.begin_move(capacity);
                 }
@@ -154,7 +158,7 @@ impl Store {
         }
     }
 
-    /// Ends what is over. What is a lot takes several calls.
+    /// Ends expired mappings. A large number takes several calls.
     #[inline]
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
@@ -168,21 +172,21 @@ impl Store {
         }
     }
 
-    /// The same for who sees packets that do not come here; before which time that does nothing, if no packet comes
-    /// here.
+    /// Does the work of [`catch_up`](Self::catch_up) for an element that handles packets in place of this
+    /// translator. Returns the time until which further calls do nothing, if no packet arrives here.
     pub(in crate::nat) fn catch_up_elsewhere(&mut self, now: Timestamp) -> Timestamp {
         self.catch_up(now);
         Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
     }
 
-    /// The same at once, for those who ask what there is.
+    /// Ends all expired mappings at once, for handlers.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
             self.search(now.0, usize::MAX);
         }
     }
 
-    /// True if there may be mappings that are over, which a batch had no time for.
+    /// True if there may be expired mappings that the last batch did not examine.
     pub(super) fn is_behind(&self) -> bool {
         self.next_search == i64::MIN
     }
@@ -199,7 +203,7 @@ impl Store {
             let due = fronts.into_iter().flatten().map(|place| self.sessions[place as usize].due);
             self.next_search = due.min().unwrap_or(i64::MAX);
         } else {
-            // Whoever has flows on lease does not ask whether their mappings are over.
+            // Elements with leased flows do not check whether the mappings have expired.
             self.end_leases();
             self.next_search = i64::MIN;
         }
@@ -210,7 +214,8 @@ impl Store {
         owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
     }
 
-    /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
+    /// Returns the time of a mapping's last packet, the end of its guarantee if there is one, and the time
+    /// when it expires.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
         let (last, states) = self.told(session);
         let policy = self.policy(session);
@@ -218,7 +223,7 @@ impl Store {
         (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
     }
 
-    /// When a mapping had its last packet, and what its directions have told.
+    /// Returns the time of a mapping's last packet, and the states of its directions.
     fn told(&self, session: &Session) -> (i64, [State; 2]) {
         let table = self.table_of(session);
         let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);
@@ -230,18 +235,18 @@ impl Store {
         (last, states)
     }
 
-    /// When a mapping is over.
+    /// Returns the time when a mapping expires.
     pub(super) fn expiry(&self, place: u32) -> i64 {
         self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
     }
 
-    /// Gives a session a turn, in place of the one that it has.
+    /// Gives a session a turn, instead of the turn that it has.
     pub(super) fn queue(&mut self, place: u32, queue: Queue, due: i64) {
         self.forget_turn(place);
         self.queue_again(place, queue, due);
     }
 
-    /// The same where it has none.
+    /// Gives a session without a turn that counts a turn.
     pub(super) fn queue_again(&mut self, place: u32, queue: Queue, due: i64) {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             (session.queue, session.due) = (queue, due);
@@ -259,7 +264,7 @@ impl Store {
         }
     }
 
-    /// The turn of a session no longer counts.
+    /// Invalidates the turn of a session.
     pub(super) fn forget_turn(&mut self, place: u32) {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             session.ticket = session.ticket.wrapping_add(1);
@@ -271,7 +276,7 @@ impl Store {
         self.turns.first(queue, |turn| counts(&self.sessions, turn)).map(|turn| turn.place)
     }
 
-    /// Looks who is first, at no more mappings than there are looks left.
+    /// Finds the mapping that expires first, examining at most `left` mappings.
     fn look(&mut self, now: i64, left: &mut usize) -> Front {
         let mut seen: Option<(i64, u32)> = None;
         for queue in [Queue::Guaranteed, Queue::Open] {
@@ -292,7 +297,7 @@ impl Store {
                     return Front::Unsure(seen.map(|(_, place)| place));
                 }
                 *left -= 1;
-                // There were packets, or the guarantee is over.
+                // The mapping has had packets, or its guarantee is over.
                 self.turns.pop(queue);
                 self.queue_again(place, belongs, due);
                 if belongs == Queue::Open && seen.is_none_or(|(first, _)| due < first) {
@@ -304,7 +309,7 @@ impl Store {
     }
 }
 
-/// Whether a turn is the one that its session has.
+/// True if a turn is the current turn of its session.
 fn counts(sessions: &[Session], turn: &Turn) -> bool {
     let session = sessions.get(turn.place as usize);
     session.is_some_and(|session| session.is_in_use() && session.ticket == turn.ticket)

@@ -1,4 +1,4 @@
-//! Mappings as they are written down, for people and for another element to go on with.
+//! Mappings in a form for people, and for another element that continues with them.
 
 use element::Timestamp;
 
@@ -8,17 +8,18 @@ use crate::nat::shift::Shifts;
 use crate::nat::state::{Kind, State};
 use crate::nat::tuple::Tuple;
 
-/// One of them.
+/// A mapping in this form.
 #[derive(Clone, Debug)]
 pub(in crate::nat) struct Written {
     serial: u64,
     pub(in crate::nat) which: u32,
-    /// The tuples that packets come with, in both directions; a mapping onto itself has only the reply's.
+    /// The original tuples of packets in both directions; a mapping that is its own reply has only the
+    /// reply's.
     pub(in crate::nat) tuples: [Tuple; 2],
     pub(in crate::nat) is_own_reply: bool,
     pub(in crate::nat) outputs: [u16; 2],
     pub(in crate::nat) input: u16,
-    /// When it ends if nothing comes.
+    /// The time when the mapping expires without further packets.
     pub(in crate::nat) expiry: i64,
     kind: Kind,
     policy: u8,
@@ -31,7 +32,7 @@ pub(in crate::nat) struct Written {
 }
 
 impl Store {
-    /// All mappings of an owner, or those of one of its spaces, in the order of their age.
+    /// Returns all mappings of an owner, or of one of its spaces, in the order of their age.
     pub(in crate::nat) fn written(&self, owner: u16, which: Option<u32>) -> Vec<Written> {
         let is_in = |session: &Session| {
             let key =
@@ -71,7 +72,7 @@ impl Store {
         })
     }
 
-    /// Takes all mappings of an owner out, in the order in which they were used last.
+    /// Removes and returns all mappings of an owner, in the order of their last packets.
     pub(in crate::nat) fn take(&mut self, owner: u16) -> Vec<Written> {
         let mut all = self.written(owner, None);
         self.remove_where(|session| session.owner == owner);
@@ -79,8 +80,9 @@ impl Store {
         all
     }
 
-    /// Makes mappings again; how many there is no room for is up to whoever shrinks the store then. Where all flows of an end
-    /// are to have one port, a mapping that has another one, or one that is somebody else's, keeps it for itself.
+    /// Restores a mapping; the caller shrinks the store to its capacity afterwards. If all flows of an
+    /// endpoint must have one port, a mapping that has another port, or a port of another endpoint, keeps
+    /// it for itself.
     pub(in crate::nat) fn put(&mut self, owner: u16, written: &Written, is_independent: bool) {
         let (space, from, to) =
             (space(owner, written.which), written.tuples[0], written.tuples[1].reversed());
@@ -112,7 +114,7 @@ impl Store {
         if let Some(shifts) = &written.shifts {
             self.put_shifts(change.session, shifts.clone());
         }
-        // By its state it may be over sooner than a fresh one.
+        // By its state, the mapping may expire sooner than a new mapping.
         self.forget_turn(change.session);
         self.queue_first(change.session);
     }

@@ -1,7 +1,7 @@
-//! Mappings whose packets another element deals with ([`element::lease`]).
+//! Mappings whose packets are handled by another element ([`element::lease`]).
 //!
-//! A mapping can be leased by direction: each key is a flow of its own. It can be while packets that neither open nor close a
-//! connection tell nothing more about it.
+//! Each direction of a mapping can be leased by itself, because each key is a flow of its own. A flow can
+//! be leased while packets that neither open nor close a connection tell nothing new about the mapping.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::Store;
 use crate::nat::change::Change;
 
 impl Store {
-    /// Leases the flow of a key; what it is known by, and what its packets become.
+    /// Leases the flow of a key. Returns its id, and the change of its packets.
     pub(in crate::nat) fn lease(&mut self, key: &EndsKey, lease: Lease) -> Option<(FlowId, Change)> {
-        // Keys that move have other ids soon, and those shown to others are theirs, too. Who may be over must come
-        // here.
+        // Keys that are being moved get other ids soon; keys on a board are used by other workers, too.
+        // Packets of mappings that may have expired must be checked here.
         if self.old.is_some() || self.board.is_some() || self.is_behind() {
             return None;
         }
@@ -32,9 +32,9 @@ impl Store {
         Some((id, change))
     }
 
-    /// A flow comes by again that was on lease at that place.
+    /// Ends the lease of a flow at a place in a table of leases, because its packets arrive here again.
     pub(in crate::nat) fn give_back(&mut self, id: FlowId, leases: &Arc<Leases>, place: u32) {
-        // By now it may be on lease elsewhere.
+        // The flow may have been leased elsewhere since.
         if self.leases.get(&id).is_some_and(|lease| lease.is_at(leases, place))
             && let Some(lease) = self.leases.remove(&id)
         {
@@ -42,16 +42,16 @@ impl Store {
         }
     }
 
-    /// When a flow that is on lease was last seen; no time for others.
+    /// Returns the time of a leased flow's last packet; the minimum for other flows.
     pub(super) fn seen_on_lease(&self, id: FlowId) -> i64 {
-        // Most stores lease nothing.
+        // Most stores lease no flows.
         if self.leases.is_empty() {
             return i64::MIN;
         }
         self.leases.get(&id).map_or(i64::MIN, |lease| lease.last_seen().0)
     }
 
-    /// Packets of a flow are to come here again.
+    /// Ends the lease of a flow, so that its packets arrive here again.
     pub(super) fn end_lease(&mut self, id: FlowId) {
         if !self.leases.is_empty()
             && let Some(lease) = self.leases.remove(&id)
@@ -61,7 +61,7 @@ impl Store {
         }
     }
 
-    /// The same for all.
+    /// Ends all leases.
     pub(super) fn end_leases(&mut self) {
         for (id, lease) in std::mem::take(&mut self.leases) {
             self.note_time(id, lease.last_seen());

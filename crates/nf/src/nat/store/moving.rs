@@ -1,7 +1,9 @@
-//! Moving to a larger or smaller table, a few mappings at a time, so that no packet waits for all of them.
+//! The move to a larger or smaller table, a few mappings at a time, so that no packet waits for all of
+//! them.
 //!
-//! While there are two tables, new mappings come to the new one, and so do those that a packet is found by and, with each
-//! batch and each new mapping, a few of the others. Whoever looks in vain in the new table looks in the old one.
+//! While there are two tables, new mappings are added to the new table. A mapping moves when a packet is
+//! found by it; each batch and each new mapping move a few others. A key that is not in the new table is
+//! looked up in the old one.
 
 use element::Timestamp;
 use flow::{EndsKey, FlowId, FlowTable, MappedKey};
@@ -9,26 +11,27 @@ use flow::{EndsKey, FlowId, FlowTable, MappedKey};
 use super::{Session, Store, WINDOW};
 use crate::nat::change::Change;
 
-/// Sessions that are looked at with each new mapping: enough that all have moved before the new table is full.
+/// The number of sessions that are examined with each new mapping: enough for all to have moved before the
+/// new table is full.
 pub(super) const PER_MAPPING: usize = 4;
 
-/// Sessions that are looked at with each batch.
+/// The number of sessions that are examined with each batch.
 const PER_BATCH: usize = 64;
 
-/// The table that is moved from.
+/// The table from which mappings are moved.
 pub(super) struct Old {
     table: FlowTable<MappedKey>,
-    /// The session to look at next.
+    /// The session to examine next.
     next: usize,
 }
 
 impl Store {
-    /// Keys in all tables.
+    /// Returns the number of keys in all tables.
     pub(super) fn entries(&self) -> usize {
         self.table.stats().entries + self.old.as_ref().map_or(0, |old| old.table.stats().entries)
     }
 
-    /// The table that a session's keys are in.
+    /// Returns the table that has a session's keys.
     pub(super) fn table_of(&self, session: &Session) -> &FlowTable<MappedKey> {
         match &self.old {
             Some(old) if session.era != self.era => &old.table,
@@ -36,7 +39,7 @@ impl Store {
         }
     }
 
-    /// The same, by the session's number of its table, to be changed.
+    /// Returns the table with the keys of sessions of an era, to be changed.
     pub(super) fn table_mut(&mut self, era: u8) -> &mut FlowTable<MappedKey> {
         match &mut self.old {
             Some(old) if era != self.era => &mut old.table,
@@ -44,10 +47,10 @@ impl Store {
         }
     }
 
-    /// Starts to move to a table for so many keys; whether there is memory for it.
+    /// Starts to move to a table of a capacity. Returns false if there is no memory for it.
     #[cold]
     pub(super) fn begin_move(&mut self, capacity: usize) -> bool {
-        // Once may not be enough: it stops where a session had to go.
+        // A single call may not be enough, because it stops if a session had to be removed.
         while self.old.is_some() {
             self.move_some(usize::MAX);
         }
@@ -56,7 +59,7 @@ impl Store {
         let table = std::mem::replace(&mut self.table, table);
         self.old = Some(Old { table, next: 0 });
         self.era = self.era.wrapping_add(1);
-        // Ids are those of the new table from now on.
+        // Ids belong to the new table from now on.
         self.epoch += 1;
         true
     }
@@ -67,7 +70,7 @@ impl Store {
         self.move_some(PER_BATCH);
     }
 
-    /// Looks at so many sessions, and moves those that have not moved yet.
+    /// Examines a number of sessions, and moves those that have not moved yet.
     pub(super) fn move_some(&mut self, looks: usize) {
         for _ in 0..looks {
             let Some(old) = &mut self.old else { return };
@@ -83,20 +86,20 @@ impl Store {
         }
     }
 
-    /// Sees to it that a session is in the new table. False where all sessions have got other numbers for that, or this one
-    /// had to go.
+    /// Moves a session to the new table, if it is not there. Returns false if this has renumbered all
+    /// sessions or removed this session.
     fn bring(&mut self, place: u32) -> bool {
         if self.try_to_bring(place).is_some() {
             return true;
         }
-        // Its keys are too many for one bucket: another hash function is needed.
+        // Too many keys fall into one bucket: another hash function is needed.
         if !self.rebuild(self.table.stats().capacity) {
             self.remove(place);
         }
         false
     }
 
-    /// The same; `None`, and nothing done, where it finds no room.
+    /// Moves a session; returns `None`, and changes nothing, if there is no room.
     fn try_to_bring(&mut self, place: u32) -> Option<()> {
         let session = self.sessions.get_mut(place as usize)?;
         if !session.is_in_use() || session.era == self.era {
@@ -119,14 +122,14 @@ impl Store {
         Some(())
     }
 
-    /// What a packet is to become, by the old table.
+    /// Returns the change of a packet by the old table.
     pub(super) fn find_in_old(&self, key: &EndsKey) -> Option<Change> {
         let old = self.old.as_ref()?;
         let id = old.table.lookup(key, self.hasher.hash(key))?;
         old.table.key(id).map(|key| Change::unpacked(key.value()))
     }
 
-    /// The key that a packet is found by, which moves for that.
+    /// Moves the key of a packet to the new table, and returns its id.
     #[cold]
     pub(super) fn bring_key(&mut self, key: &EndsKey) -> Option<FlowId> {
         let session = self.find_in_old(key)?.session;
@@ -134,7 +137,7 @@ impl Store {
         self.table.lookup(key, self.hasher.hash(key))
     }
 
-    /// The same for those of a batch that were not found.
+    /// Moves the keys of a batch that were not found.
     #[cold]
     pub(super) fn bring_all(&mut self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
         let epoch = self.epoch;
@@ -144,14 +147,14 @@ impl Store {
             }
         }
         if self.epoch != epoch {
-            // All have other ids, and are in one table again.
+            // All keys have other ids, and are in one table again.
             for (key, found) in keys.iter().zip(found) {
                 *found = self.find_key(key);
             }
         }
     }
 
-    /// Keys that have not moved yet.
+    /// Returns the number of keys that have not moved yet, if a move is going on.
     #[cfg(test)]
     pub(super) fn left_behind(&self) -> Option<usize> {
         self.old.as_ref().map(|old| old.table.stats().entries)

@@ -1,4 +1,4 @@
-//! Connections whose sequence numbers move: see [`Shifts`].
+//! Connections whose sequence numbers are shifted: see [`Shifts`].
 
 use flow::FlowId;
 
@@ -8,12 +8,12 @@ use crate::nat::shift::{Numbers, Shifts};
 use crate::nat::state::State;
 
 impl Store {
-    /// The shifts of a mapping that has some.
+    /// Returns the shifts of a mapping, if it has any.
     pub(in crate::nat) fn shifts(&self, session: u32) -> Option<&Shifts> {
         self.shifts.get(&session).map(|shifts| &**shifts)
     }
 
-    /// Gives a segment of a mapping with shifts other numbers. Forgets the shifts where another connection begins.
+    /// Shifts the sequence numbers of a segment. Removes the shifts if another connection begins.
     #[cold]
     pub(in crate::nat) fn shift(&mut self, change: &Change, segment: &mut [u8]) {
         let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
@@ -23,8 +23,8 @@ impl Store {
         }
     }
 
-    /// Puts other bytes in the place of some that a direction of a connection sends. False, and nothing done, where that is
-    /// not possible.
+    /// Replaces bytes that a direction of a connection sends. Returns false, and changes nothing, if this
+    /// is not possible.
     pub(in crate::nat) fn edit(&mut self, change: &Change, start: u32, length: usize, new: &[u8]) -> bool {
         if self.shifts.try_reserve(1).is_err() {
             return false;
@@ -35,7 +35,7 @@ impl Store {
         is_done
     }
 
-    /// Goes on with those of an earlier element.
+    /// Continues with the shifts of an earlier element.
     pub(super) fn put_shifts(&mut self, session: u32, shifts: Box<Shifts>) {
         self.shifts.insert(session, shifts);
         self.mark_shifted(session);

@@ -29,14 +29,14 @@ fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) 
     store.add(&fresh, Timestamp(at)).ok().map(|_| port)
 }
 
-/// A packet of a known mapping.
+/// Handles a packet of a known mapping.
 fn packet(store: &mut Store, owner: u16, tuple: Tuple, told: Told, at: i64) {
     let id = store.find_key(&Store::key(tuple, space(owner, ONLY))).unwrap();
     let change = store.see(id, Timestamp(at)).unwrap();
     store.note(id, &change, told);
 }
 
-/// Keeps a flow as it is.
+/// Makes a mapping that does not change the flow.
 fn keep(store: &mut Store, owner: u16, from: Tuple, kind: Kind, at: i64) -> Result<u32, DropReason> {
     let chosen = Chosen { to: from, claim: Claim::Nothing };
     let (space, outputs) = (space(owner, ONLY), [0, 1]);
@@ -62,7 +62,7 @@ fn nothing_leaks_when_sessions_come_and_go() {
         assert_eq!(store.size(), 40_000);
         store.shrink(Timestamp(at + 10 * SECOND));
         assert_eq!((store.size(), store.tallies(owner)[0].mappings), (0, 0));
-        // As small as when it was new, and no port is still taken.
+        // The store is as small as at first, and no port is still in use.
         assert_eq!(store.memory(), (FIRST_CAPACITY, 0, 0));
     }
 }
@@ -130,7 +130,7 @@ fn mappings_go_on_in_another_store() {
     assert_eq!(new.written(owner, None).iter().map(|w| w.expiry).max(), Some(21 * SECOND));
 }
 
-/// Opens a flow with the port that its sender has outside, or the first free one.
+/// Opens a flow with the port that its sender has outside, or the first free port.
 fn open_bound(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32)) -> Option<u16> {
     let space = space(owner, ONLY);
     let to = Tuple { source: 0xc000_0201, ..from };
@@ -181,11 +181,11 @@ fn two_mappings_never_have_one_key() {
         let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
         store.add(&fresh, Timestamp(0)).map(|_| ())
     };
-    // A port that is forwarded to the end, with another number.
+    // A port with another number is forwarded to the endpoint.
     let there = Tuple { destination: client, destination_port: 99, ..inside };
     let call = there.reversed_to(0xc000_0201, 6000);
     add(&mut store, call, there.reversed(), Claim::Nothing).unwrap();
-    // The same client to the end's own port.
+    // The same client now sends to the endpoint's own port.
     let own = Tuple { source: 0xc000_0201, source_port: 5060, ..there };
     assert_eq!(add(&mut store, there, own, Claim::Endpoint), Err(DropReason::NoMapping));
     assert_eq!((store.size(), store.tallies(owner)[0].failures), (2, 1));
@@ -219,7 +219,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
         [(1, 2000), (2, 2000), (3, 2005)].map(|(s, p)| receiver(&new, s, p)),
         [Some(1), Some(2), Some(1)]
     );
-    // Who has it may not have what would be the other's answers.
+    // A host with this port may not get the replies of the other host.
     let may_call = |server: u32| {
         let wanted = Tuple { source: 0xc000_0201, source_port: 2000, ..to(1, server) };
         new.may_become(space, to(1, server), wanted)
@@ -227,7 +227,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     assert!(!may_call(2) && may_call(3));
     let taken = new.take(owner);
     assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
-    // And back: ends are nobody's any more, ports are taken towards their servers.
+    // In the third store, endpoints have no ports, and ports are in use towards their servers only.
     let (mut last, owner) = store();
     taken.iter().for_each(|written| last.put(owner, written, false));
     assert!(last.endpoints.is_empty());
@@ -237,13 +237,14 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
 }
 
 impl Tuple {
-    /// The other direction, to this address and port.
+    /// Returns the opposite direction, to this address and port.
     fn reversed_to(self, destination: u32, destination_port: u16) -> Tuple {
         Tuple { destination, destination_port, ..self.reversed() }
     }
 }
 
-/// Flows that fall into the same bucket of a table of a capacity, or into given ones: by whoever knows the seed.
+/// Returns flows whose hashes satisfy `hits`, for example by falling into the same bucket of a table; this
+/// requires the seed.
 fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
     let hasher = KeyHasher::new(0);
     let all = (0..u32::MAX).map(|n| flow(0x10_0000 + (n >> 15), n as u16 & 0x7fff));
@@ -252,7 +253,7 @@ fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
 
 #[test]
 fn keys_that_crowd_a_larger_table_are_not_lost() {
-    // Where twice the places make twice the buckets but one, a new bucket takes from two old ones.
+    // If twice the places make twice the buckets less one, a new bucket takes keys from two old buckets.
     let buckets = |capacity: usize| (capacity * 100).div_ceil(12 * 60) as u64;
     let capacity = (FIRST_CAPACITY..).step_by(2).find(|&n| buckets(n) % 2 == 0 && buckets(2 * n) % 2 == 1);
     let capacity = capacity.unwrap();
@@ -260,7 +261,8 @@ fn keys_that_crowd_a_larger_table_are_not_lost() {
     assert_eq!(new, 2 * old - 1);
     let (mut store, owner) = store();
     assert!(store.rebuild(capacity));
-    // The one in the middle has halves of two old ones, each of which has room for so many keys, but it has not for all.
+    // The middle bucket takes half of the keys of two old buckets. Each of these has room for its half, but
+    // the new bucket has no room for both.
     let bucket = |hash: u32, buckets: u64| (u64::from(hash) * buckets) >> 32;
     let middle = new / 2;
     let part = |half: u64| colliding(30, |hash| bucket(hash, new) == middle && bucket(hash, old) % 2 == half);
@@ -317,7 +319,7 @@ fn mappings_of_all_owners_end_when_one_of_them_looks() {
 fn turns_that_no_longer_count_do_not_pile_up() {
     let (mut store, owner) = store();
     for n in 0..100_000u32 {
-        // Each takes the reply of the one before over.
+        // Each flow takes over the reply of the previous flow.
         open_fixed(&mut store, owner, flow(n >> 8, n as u16));
         assert_eq!(store.size(), 1);
     }
@@ -333,7 +335,7 @@ fn open_fixed(store: &mut Store, owner: u16, from: Tuple) {
 }
 
 proptest! {
-    /// Against a list that is searched.
+    /// Compares the store with a list that is searched.
     #[test]
     fn whoever_is_over_first_goes_first(
         steps in proptest::collection::vec((0i64..4000, 0u16..9, any::<bool>(), 0u8..32, 0u8..12), 1..400),
@@ -384,7 +386,8 @@ proptest! {
     }
 }
 
-/// However many are over at once, or had packets: one batch, or one new mapping, does only some of the work.
+/// The work of one batch, or of one new mapping, is bounded, however many mappings have expired or had
+/// packets.
 #[test]
 fn the_work_of_a_batch_is_bounded() {
     let (mut store, owner) = (Store::new().unwrap(), 0);
@@ -402,7 +405,7 @@ fn the_work_of_a_batch_is_bounded() {
         assert!(batches < 25, "each is looked at twice, when its guarantee is over and when it is");
     }
     assert!(batches >= 9, "{batches}");
-    // Who asks gets to know what there is.
+    // Handlers see the current state.
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 30 * SECOND).unwrap();
     }
@@ -426,13 +429,13 @@ fn a_table_that_grows_moves_a_few_mappings_at_a_time() {
         }
         moves += usize::from(left.is_none() && now.is_some());
         left = now;
-        // Those that have not moved are found as well.
+        // Mappings that have not moved are found, too.
         if n % 7 == 0 {
             assert!(store.find(flow(n / 2, 1), space(owner, ONLY)).is_some());
         }
     }
     assert_eq!((moves, store.size()), (5, 100_000), "2^13 keys, and so on up to 2^18");
-    // With every packet they may move too, each at most once, and are all found.
+    // With packets, each mapping moves at most once, and all are found.
     store.begin_move(1 << 19);
     for n in (0..100_000u32).rev().step_by(3) {
         packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND);
@@ -502,7 +505,7 @@ fn at_capacity_somebody_gives_way_without_a_search_through_all() {
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
     }
-    // All had packets since, the later ones later, and none holds by guarantee any more.
+    // All mappings have had packets since, in the order of their numbers, and none is guaranteed any more.
     for n in 0..10_000u32 {
         packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND + i64::from(n));
     }

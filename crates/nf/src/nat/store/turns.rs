@@ -1,39 +1,40 @@
-//! Who is next to go.
+//! The order in which sessions are examined.
 //!
-//! A turn names a session and a time before which it need not be looked at. A session has one turn that counts; those of
-//! before are out of date, are passed over, and are thrown away once they are as many as the others.
+//! A turn names a session and a time before which the session need not be examined. Each session has one
+//! turn that counts; its earlier turns are stale. Stale turns are skipped, and are removed once there are
+//! as many of them as of the others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A place in one of the queues.
+/// An entry of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
     pub(super) due: i64,
     pub(super) place: u32,
-    /// Goes up with each turn that a session takes.
+    /// A number that increases with each turn of a session.
     pub(super) ticket: u32,
 }
 
-/// Which queue.
+/// A queue of turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// Sessions that hold by guarantee, by when that ends.
+    /// Sessions that are guaranteed, by the end of the guarantee.
     Guaranteed,
-    /// The others, by when they are over.
+    /// All other sessions, by the time when they expire.
     Open,
 }
 
-/// Out-of-date turns that are borne where there is room for them.
+/// The number of stale turns that are tolerated if there is room for them.
 const FEW: usize = 1024;
-/// The number of them that there is always room for.
+/// The number of stale turns for which there is always room.
 const BESIDE: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Turns {
     guaranteed: BinaryHeap<Reverse<Turn>>,
     open: BinaryHeap<Reverse<Turn>>,
-    /// Turns that are out of date.
+    /// The number of stale turns.
     stale: usize,
 }
 
@@ -45,8 +46,8 @@ impl Turns {
         }
     }
 
-    /// Makes room in each queue for a turn of each of so many sessions, and for some that are out of date beside them, if there
-    /// is memory for it. Sessions can take turns without asking for memory then.
+    /// Reserves room in each queue for a turn of each session, and for some stale turns. Returns false if
+    /// there is no memory for it. Sessions can then take turns without allocating.
     pub(super) fn try_reserve(&mut self, sessions: usize) -> bool {
         let most = sessions + sessions / 8 + BESIDE;
         let reserve =
@@ -58,7 +59,7 @@ impl Turns {
         self.queue(queue).push(Reverse(turn));
     }
 
-    /// The first turn in a queue that counts.
+    /// Returns the first turn of a queue that counts.
     pub(super) fn first(&mut self, queue: Queue, counts: impl Fn(&Turn) -> bool) -> Option<Turn> {
         loop {
             let Reverse(turn) = *self.queue(queue).peek()?;
@@ -70,12 +71,12 @@ impl Turns {
         }
     }
 
-    /// Takes the first turn out: it was looked at.
+    /// Removes the first turn of a queue, whose session has been examined.
     pub(super) fn pop(&mut self, queue: Queue) {
         self.queue(queue).pop();
     }
 
-    /// A turn somewhere no longer counts.
+    /// Notes that a turn no longer counts.
     pub(super) fn forget(&mut self, counts: impl Fn(&Turn) -> bool) {
         self.stale += 1;
         let is_full = |queue: &BinaryHeap<_>| queue.len() >= queue.capacity();
@@ -87,7 +88,7 @@ impl Turns {
         }
     }
 
-    /// All of them.
+    /// Returns the number of turns, including stale turns.
     pub(super) fn len(&self) -> usize {
         self.guaranteed.len() + self.open.len()
     }
