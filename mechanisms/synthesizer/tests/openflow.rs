@@ -292,6 +292,34 @@ fn a_port_for_each_class() {
     }
 }
 
+/// A list whose outcomes are too many classes leaves nothing in the switch, and lists after it are asked as if it were not
+/// there.
+#[test]
+fn lists_that_are_given_up_leave_nothing() {
+    let rules = |kind: &str| {
+        (0..20).map(|n| format!("drop {kind} host 203.0.113.{n} && udp dst port {n}, ")).collect::<String>()
+    };
+    let text = format!(
+        "FromDump(in.pcap) -> Strip(14) -> MarkIPHeader
+            -> f :: IPFilter({} 0 dst net 10.0.0.0/8, 1 dst net 172.16.0.0/12, 2 dst net 192.168.0.0/16, 3 all);
+        f[0] -> g :: IPFilter({} allow tcp && dst port 80, allow src net 10.0.0.0/8, drop all) -> a :: ToDump(a.pcap);
+        f[1] -> b :: ToDump(b.pcap); f[2] -> c :: ToDump(c.pcap); f[3] -> d :: ToDump(d.pcap);",
+        rules("dst"),
+        rules("src")
+    );
+    let program = program(&text);
+    let mut given_up = 0;
+    for ports in 3..8 {
+        let to: Vec<String> = (1..=ports).map(|port| port.to_string()).collect();
+        let Ok(division) = Division::new(&program, &Options { to, ..Options::default() }) else { continue };
+        let flows = division.flows();
+        given_up += usize::from(flows.contains("too many classes"));
+        differs(&program, &division, &flows, 3)
+            .unwrap_or_else(|frame| panic!("{ports}: {frame:02x?}\n{flows}"));
+    }
+    assert!(given_up > 0);
+}
+
 /// Ensures that the checks above are strict: a wrong priority of flows and a wrong range are detected.
 #[test]
 fn faults_are_found() {

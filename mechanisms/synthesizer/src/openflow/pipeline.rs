@@ -24,6 +24,9 @@ use crate::program::{Class, Exit, List, Next, Passed, Program};
 
 /// The maximum number of flows of a question.
 const MOST_FLOWS: usize = 1 << 18;
+
+/// The largest number of states: a state has 16 bits of the metadata.
+const MOST_STATES: usize = u16::MAX as usize;
 /// The offsets of headers in packets of the layout that the switch assumes.
 const NETWORK: i32 = ethernet::Header::LEN as i32;
 const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
@@ -134,6 +137,14 @@ fn usual(diagram: &mut Diagram, whole: Next) -> Next {
         }
     }
     next
+}
+
+/// The size of the pipeline before a question.
+#[derive(Clone, Copy)]
+struct Built {
+    flows: usize,
+    table: u8,
+    states: u64,
 }
 
 /// A rule in the form of a switch.
@@ -248,20 +259,32 @@ impl Build<'_> {
         (*self.states.entry(next).or_insert(new)).into()
     }
 
-    /// Removes the flows of a question, and leaves it to the software.
-    fn give_up(&mut self, question: &Question, flows: usize, why: &str) -> bool {
-        self.flows.truncate(flows);
+    /// Returns what has been built so far, to return to if a question is given up.
+    fn built(&self) -> Built {
+        Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
+    }
+
+    /// Removes what was built for a question, and leaves the question to the software.
+    fn give_up(&mut self, question: &Question, before: Built, why: &str) -> bool {
+        self.flows.truncate(before.flows);
+        self.table = before.table;
+        self.states.retain(|_, number| u64::from(*number) < before.states);
         self.notes.push(format!("{question} is left to the software: {why}"));
         false
     }
 
     /// Continues with the states that have been reached, unless there are too many.
-    fn reach(&mut self, question: &Question, flows: usize, reached: BTreeSet<Next>) -> Result<bool, Refusal> {
+    fn reach(
+        &mut self,
+        question: &Question,
+        before: Built,
+        reached: BTreeSet<Next>,
+    ) -> Result<bool, Refusal> {
         if reached.len() >= self.most_classes {
-            return Ok(self.give_up(question, flows, "too many classes"));
+            return Ok(self.give_up(question, before, "too many classes"));
         }
-        if self.flows.len() - flows > MOST_FLOWS {
-            return Ok(self.give_up(question, flows, "too many flows"));
+        if self.flows.len() - before.flows > MOST_FLOWS {
+            return Ok(self.give_up(question, before, "too many flows"));
         }
         self.add(0, String::new(), self.further());
         self.current = reached;
@@ -298,7 +321,7 @@ impl Build<'_> {
         if values(header, offset, length.into(), u128::MAX, &question.all()).is_none() || length > 4 {
             return Ok(false);
         }
-        let before = self.flows.len();
+        let before = self.built();
         let mut reached = BTreeSet::new();
         for state in self.current.clone() {
             if !self.diagram.questions(state).contains(question) {
@@ -343,7 +366,7 @@ impl Build<'_> {
                     matched.into_iter().for_each(|matched| self.add(priority, matched, instructions.clone()));
                 }
             }
-            if self.states.len() > usize::from(u16::MAX) {
+            if self.states.len() > MOST_STATES {
                 return Ok(self.give_up(question, before, "too many states"));
             }
         }
@@ -352,7 +375,7 @@ impl Build<'_> {
 
     fn ask_list(&mut self, list: u32, rules: &[Ruled]) -> Result<bool, Refusal> {
         let question = Question::List(list);
-        let before = self.flows.len();
+        let before = self.built();
         let current = self.current.clone();
         let asking: Vec<Next> = current
             .iter()
@@ -387,7 +410,7 @@ impl Build<'_> {
             priority -= 2;
         }
         self.notes.push(format!("table {table}: {} rules of {element}", rules.len()));
-        if self.flows.len() - before > MOST_FLOWS {
+        if self.flows.len() - before.flows > MOST_FLOWS {
             return Ok(self.give_up(&question, before, "too many flows"));
         }
         // One of the rules always holds.
@@ -419,6 +442,9 @@ impl Build<'_> {
                     }
                 };
                 matched.into_iter().for_each(|matched| self.add(1, matched, instructions.clone()));
+            }
+            if self.states.len() > MOST_STATES {
+                return Ok(self.give_up(&question, before, "too many states"));
             }
         }
         self.reach(&question, before, reached)
