@@ -26,8 +26,7 @@ struct TenRouters;
 const LINK: [u8; 14] = [2, 0, 0, 0, 9, 2, 2, 0, 0, 0, 9, 1, 8, 0];
 /// The largest packet, in bytes, that none of the routers fragments.
 const LONGEST: usize = 9014;
-/// The first address after the routers' own addresses; this address and all higher ones belong to no
-/// router.
+/// The first address after the routers' own addresses. It and all higher addresses belong to no router.
 const OTHERS: u32 = u32::from_be_bytes([10, 11, 1, 0]);
 
 impl Element for TenRouters {

@@ -182,8 +182,8 @@ impl Line {
 }
 
 /// Makes the receiver's interface merge packets that arrive in order. With `micros` above 0, the interface
-/// looks for more packets for that many microseconds before it passes on the merged ones, like an interface
-/// with interrupt moderation (the kernel's documentation of NAPI).
+/// looks for more packets for that many microseconds before it passes on the merged packets, like an
+/// interface with interrupt moderation (the kernel's documentation of NAPI).
 fn merge(line: &Line, micros: u64) -> Result<()> {
     // A virtual cable uses GRO only if its peer cannot send large segments unchanged.
     line.between.ethtool("-K right tso off")?;

@@ -9,7 +9,7 @@ use super::program::{EAL, Program};
 use super::{Bench, FLOWS, Line};
 use crate::serde_params::Param;
 
-/// One device, with a row for each kind of traffic.
+/// A device, with a row for each kind of traffic.
 pub(super) struct Device {
     /// The element, driver or datapath.
     name: &'static str,

@@ -16,7 +16,7 @@ pub(crate) const READY: &str = "Script(set state ready, print \"is $state\")";
 /// quotes the configuration is not taken for it.
 const SAID: &str = "is ready";
 
-/// This program.
+/// The tidegate program itself.
 pub(super) struct Program {
     path: PathBuf,
     /// True if sockets for AF_XDP can be opened.

@@ -260,7 +260,7 @@ impl Counts {
 
     fn since(&self, before: &Counts, all: &[Received]) -> Receiving {
         let again = self.again - before.again;
-        // The count of sent segments excludes retransmitted ones.
+        // The count of sent segments excludes retransmissions.
         let sent = (self.sent - before.sent).max(1) as f64;
         let per_thousand = |count: u64| count as f64 * 1000.0 / sent;
         let gigabytes = sent * SEGMENT / 1e9;
