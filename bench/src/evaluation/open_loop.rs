@@ -1,8 +1,8 @@
 //! Packets that arrive at a given rate, independent of the receiver, and the latency of each packet.
 //!
 //! A configuration that is driven at full rate has no latency, because packets come when it asks for them.
-//! Here, packet n arrives n / rate after the start and waits in a ring, like that of an interface, until it
-//! is taken. The latency is the time from the arrival to the end of the chain, waiting included (an open
+//! Here, packet n arrives n / rate after the start and waits in a ring, as in an interface, until it is
+//! taken. The latency is the time from the arrival to the end of the chain, waiting included (an open
 //! loop).
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(of(50).iter().collect::<HashSet<_>>().len(), 50);
         let marks: HashSet<Option<usize>> = of(MARKS.len()).iter().map(|look| look.mark).collect();
         assert!(marks.len() >= 8 && marks.len() == MARKS.len());
-        // The paper's series have marks that differ from those of measured series, and never use their
+        // The paper's series have marks that differ from the marks of measured series, and never use their
         // colours.
         let all = [
             Series::of_paper("a", []),
