@@ -27,7 +27,7 @@ pub struct Origin {
     pub seconds: f64,
     /// The machine.
     pub machine: Machine,
-    /// Other work of the machine in this time.
+    /// The other work of the machine in this time.
     pub load: Load,
     /// The files that were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -65,7 +65,7 @@ pub struct Machine {
     pub is_virtual: bool,
 }
 
-/// Other work of a machine during a measurement.
+/// The other work of a machine during a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The load average over a minute when the program began.
