@@ -1,4 +1,4 @@
-//! Text that users write: configurations, their arguments, and the languages inside these.
+//! Fuzz targets for text that users write: configurations, their arguments, and the languages inside these.
 
 use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,8 @@ use lang::args::{join, quote, split, split_spaces, unquote, unquote_bytes};
 use lang::{Diagnostic, Graph, Severity, Sources};
 use wire::MacAddr;
 
-/// Parses any text as a configuration. A text without faults flattens to one that means the same.
+/// Parses any text as a configuration. Checks that a text without faults flattens to a text with the same
+/// meaning.
 pub fn language(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (graph, diagnostics, sources) = parse(&text);
@@ -57,7 +58,7 @@ fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     (graph, diagnostics, sources)
 }
 
-/// Splits any text into arguments and words, and takes away and adds quotes.
+/// Splits any text into arguments and words, and removes and adds quotes.
 pub fn arguments(data: &[u8]) {
     assert_eq!(unquote_bytes(&quote(data)), data);
     let text = String::from_utf8_lossy(data);
@@ -79,7 +80,7 @@ pub fn arguments(data: &[u8]) {
     assert_eq!(again, quoted);
 }
 
-/// Reads any text as each of the types that an argument can have. What can be shown reads back.
+/// Parses any text as each type of argument. Checks that printed values read back.
 pub fn argument_types(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let mut setup = Setup::new(None);
@@ -115,7 +116,7 @@ pub fn argument_types(data: &[u8]) {
     within::<4>(text, place);
     within::<8>(text, place);
     within::<16>(text, place);
-    // These only have to give an answer.
+    // These calls only have to return.
     let _ = String::parse(text, place);
     let _ = Raw::parse(text, place);
     let _ = Bytes::parse(text, place);
