@@ -33,7 +33,7 @@ pub struct Figure {
     pub about: &'static str,
     /// The requirements of the figure.
     pub needs: &'static [Need],
-    /// Measures it.
+    /// Measures the figure.
     pub run: fn(&Run<'_>) -> Result<Outcome, String>,
 }
 
@@ -44,7 +44,7 @@ pub enum Need {
     Namespaces,
     /// TCP with the congestion control of all experiments. Figures that depend on it name it.
     Tcp,
-    /// A program.
+    /// A program with this name, which can be executed.
     Program(&'static str),
     /// Open vSwitch.
     OpenVSwitch,

@@ -141,9 +141,9 @@ fn within<const SIZE: usize>(text: &str, place: &Place<'_>) {
     }
 }
 
-/// Compiles byte patterns, separated by commas, and runs them on the bytes behind the first zero byte. The
-/// compiled list has to agree with its patterns compiled one by one, which leaves nothing to optimise across
-/// them.
+/// Compiles byte patterns, separated by commas, and runs them on the bytes after the first zero byte. The
+/// compiled list has to agree with its patterns compiled one by one, which leaves nothing to optimise
+/// across them.
 pub fn patterns(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let (text, frame) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -171,9 +171,10 @@ pub fn patterns(data: &[u8]) {
     }
 }
 
-/// Reads filter expressions, separated by commas, and asks them about the bytes behind the first zero byte: the
-/// first of these says how many more belong to the link layer, and the rest is an IP packet. Expressions, their
-/// conditions and the compiled list have to agree, for the packet cut to every length.
+/// Parses filter expressions, separated by commas, and evaluates them on the bytes after the first zero
+/// byte. The first of these bytes is the number of bytes of the link layer that follow; the rest is an IP
+/// packet. Expressions, their conditions and the compiled list have to agree, for the packet truncated to
+/// every length.
 pub fn filters(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let text = String::from_utf8_lossy(&data[..end]);
@@ -205,10 +206,10 @@ pub fn filters(data: &[u8]) {
     }
 }
 
-/// Every class of the product, and of tests.
+/// All classes of the product, and of tests.
 static REGISTRY: LazyLock<Registry> = LazyLock::new(testkit::registry);
 
-/// Makes a plan of any text and configures its elements, as far as `tidegate check` goes: no file is opened.
+/// Makes a plan of any text and configures its elements, like `tidegate check`: no file is opened.
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut sources = Sources::new();

@@ -65,7 +65,7 @@ pub enum Kind {
     /// A measurement, or a simulation, of this program.
     #[default]
     Measured,
-    /// A paper.
+    /// A result of a paper.
     Paper,
     /// The floor of the same run.
     Floor,

@@ -22,7 +22,7 @@ pub(super) struct Given {
     pub(super) time: Timestamp,
     /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// The type.
+    /// The packet type.
     pub(super) kind: PacketKind,
     /// The annotation bytes that are not zero, with their offsets.
     pub(super) annotations: Vec<(u8, u8)>,

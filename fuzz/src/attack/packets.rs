@@ -418,7 +418,7 @@ fn fix_header(packet: &mut [u8]) {
     }
 }
 
-/// A packet of IPv4.
+/// An IPv4 packet.
 struct Ip {
     tos: u8,
     id: u16,

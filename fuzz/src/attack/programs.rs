@@ -102,7 +102,7 @@ pub(super) struct Synthesized {
 /// The limits of a proof.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// The time.
+    /// The time limit.
     pub(super) time: Duration,
     /// The nodes of decision diagrams; `None` for the default limit.
     pub(super) nodes: Option<usize>,
