@@ -244,8 +244,8 @@ pub(crate) fn write_capture(
 }
 
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
-    /// The number of attempts for a condition whose parts contradict one another. A header that matches too
-    /// rarely is not found.
+    /// The number of attempts to satisfy a condition whose parts contradict one another. After the last
+    /// attempt, the header is used even if it does not match.
     const TRIES: usize = 40;
     let mut bytes = [0; 24];
     for _ in 0..TRIES {

@@ -3,9 +3,9 @@
 use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, Effects, Element};
 
-/// A sink that drops all packets. Nothing downstream of Discard reads what was written to a packet, so a
-/// synthesized chain may omit these writes. Downstream of this element everything counts as read, as with
-/// an interface.
+/// A sink that counts all packets as sent and frees them. Nothing downstream of Discard reads what was
+/// written to a packet, so a synthesized chain may omit these writes. This element observes the whole
+/// packet, as an interface does.
 pub(crate) static EXIT: Class = Class {
     name: "BenchmarkExit",
     ports: "1/0",

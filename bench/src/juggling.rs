@@ -286,7 +286,7 @@ mod tests {
             let count = traffic.order.len();
             assert!(next.iter().all(|&next| next as usize == count / flows), "{flows} {late}");
             assert!(traffic.order.iter().collect::<std::collections::HashSet<_>>().len() == count);
-            // A late packet is not reordered if it overtakes no packet of its flow.
+            // A late packet is not reordered if no later packet of its flow overtakes it.
             let most = count * late / 100;
             assert!(
                 behind <= most * 11 / 10 && behind >= most * 7 / 10,

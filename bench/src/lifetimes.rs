@@ -1,7 +1,7 @@
 //! Synthesized chains with short-lived flows: a number of packets per flow, and a number of flows at the
 //! same time, from the first packet on.
 //!
-//! Long-lived flows are the best case of a program with programs per flow, but most flows of the Internet
+//! Long-lived flows are the best case of a program that remembers flows, but most flows of the Internet
 //! have few packets. Each run begins with a worker that has seen no flow. A first round, which does not
 //! reach the chain, loads the packets into memory and warms the caches.
 

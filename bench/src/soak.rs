@@ -32,7 +32,7 @@ const ROUND: u64 = 8;
 const MOST_ROUND: u64 = 600_000;
 /// The least number of frames before the measurement, so that batches and queues have reached their size.
 const WARM_UP: u64 = 20_000;
-/// The least bytes of some entries, for bounds in bytes.
+/// The bytes of a small entry, which convert between entries and bounds in bytes.
 const SMALL_ENTRY: u64 = 64;
 /// The smallest bound in bytes that elements accept.
 const LEAST: u64 = 128 << 10;

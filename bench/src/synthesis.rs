@@ -150,7 +150,7 @@ pub(crate) struct Case {
     /// The elements between the source of packets and the exit.
     pub(crate) chain: String,
     /// The number of flows. If there are patterns, the flows are spread evenly over them, and packets come
-    /// in random order; otherwise flows follow one another.
+    /// in random order; otherwise neighbouring packets are of different flows.
     flows: usize,
     patterns: Vec<String>,
     pub(crate) frame: usize,

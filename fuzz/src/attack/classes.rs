@@ -195,7 +195,7 @@ fn annotation(r: &mut Rng) -> &'static str {
     pick(r, &["16", "17", "18", "20", "22", "24", "40"])
 }
 
-/// Returns the first element of a chain, mostly a check of the header.
+/// Returns the first element of a chain, which forwards most packets.
 pub(super) fn first(r: &mut Rng, c: &mut Context) -> Element {
     let element = match r.u8(..20) {
         0..=8 => check_header(r, c),

@@ -143,7 +143,8 @@ fn reordered(all: &[Series]) -> [f64; 2] {
     [places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max)]
 }
 
-/// Returns the segments after a gap in the paper's network, whose paths do not differ by a fixed time.
+/// Returns the segments after a gap, 400 per thousand, in the paper's network, whose paths do not differ by
+/// a fixed time.
 fn behind_gap_of_paper(all: &[Series]) -> Series {
     Series::of_paper("Juggler paper, the kernel alone", reordered(all).map(|x| (x, 400.0)))
 }
