@@ -1,5 +1,6 @@
-//! Measures any chain behind a replay from memory:
-//! `cargo run --release --example chain -- 'Counter -> Discard'`. `PACKETS` sets how many packets lie in memory.
+//! Measures any chain downstream of a replay from memory:
+//! `cargo run --release --example chain -- 'Counter -> Discard'`. The environment variable `PACKETS` sets
+//! the number of packets in memory.
 
 use tidegate_bench::{Settings, measure_chain, table};
 

@@ -1,5 +1,8 @@
-//! Drives packets through a benchmark's chain without measuring time; `bench/instructions` counts what the
-//! processor executes meanwhile. Usage: `drive NAME PACKETS [PACKETS IN MEMORY]`, where NAME may also be a chain: `Null -> Discard`.
+//! Drives packets through a benchmark's chain without measuring time; `bench/instructions` counts the
+//! instructions that the processor executes during the run.
+//!
+//! Usage: `drive NAME PACKETS [PACKETS IN MEMORY]`, where NAME is a benchmark or a chain such as
+//! `Null -> Discard`.
 
 fn main() -> Result<(), String> {
     let usage = "usage: drive NAME PACKETS [PACKETS IN MEMORY]";

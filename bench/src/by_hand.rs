@@ -1,5 +1,5 @@
-//! The ten routers of the synthesizer's benchmark, written by hand for the packets that it has: what specialised machine code
-//! in the place of a program's tables could come to at best.
+//! The ten routers of the synthesizer's benchmark, written by hand for the packets of that benchmark. The
+//! element is a bound: the best that specialised machine code in place of a program's tables could reach.
 
 use element::effects::{Case, Filter, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet};
@@ -7,7 +7,8 @@ use packet::PacketKind;
 use wire::LinkType;
 use wire::checksum::Delta;
 
-/// Asks and writes what the program of ten routers asks and writes of packets that all of them forward. Others are dropped.
+/// An element that tests and writes the same fields as the program of ten routers does for packets that all
+/// of them forward. All other packets are dropped.
 pub(crate) static TEN_ROUTERS: Class = Class {
     name: "BenchmarkTenRouters",
     ports: "1/1",
@@ -21,11 +22,11 @@ pub(crate) static TEN_ROUTERS: Class = Class {
 
 struct TenRouters;
 
-/// The last router's link header.
+/// The link header that the last router writes.
 const LINK: [u8; 14] = [2, 0, 0, 0, 9, 2, 2, 0, 0, 0, 9, 1, 8, 0];
-/// Bytes of the longest packet that none of them fragments.
+/// The largest packet, in bytes, that none of the routers fragments.
 const LONGEST: usize = 9014;
-/// From here on, addresses are no router's own.
+/// The first address after the routers' own addresses. It and all higher addresses belong to no router.
 const OTHERS: u32 = u32::from_be_bytes([10, 11, 1, 0]);
 
 impl Element for TenRouters {
@@ -93,7 +94,7 @@ mod tests {
         worker.finish().unwrap();
     }
 
-    /// It does what the routers do.
+    /// Checks that the element writes the same packets as the routers.
     #[test]
     fn packets_become_what_routers_make_of_them() {
         let folder = tempfile::tempdir().unwrap();
@@ -110,7 +111,7 @@ mod tests {
         let (by_hand, routers) = (written("by-hand", "BenchmarkTenRouters"), written("routers", &routers));
         assert_eq!(by_hand.len(), routers.len());
         assert!(by_hand.len() > 100 * 64);
-        // Records: times differ.
+        // The comparison skips record headers, because their times differ.
         let frames =
             |capture: &[u8]| capture[24..].chunks(16 + 64).map(|r| r[16..].to_vec()).collect::<Vec<_>>();
         assert_eq!(frames(&by_hand), frames(&routers));

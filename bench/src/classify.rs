@@ -1,7 +1,8 @@
 //! Look-ups in rule sets.
 //!
-//! Headers are made to match a rule that is drawn for each of them, evenly, as ClassBench's own generator does without
-//! locality: its free bits and ports are drawn too. (So a rule before it may match as well.)
+//! For each header, a rule is drawn uniformly; the header is then made to match this rule, with its free
+//! bits and ports drawn at random. ClassBench's own generator does the same when it generates no locality.
+//! An earlier rule may match such a header as well.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -19,18 +20,18 @@ use crate::graph::{Start, give, measure_worker, worker_of};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, source};
 
-/// Elements of this benchmark.
+/// The elements of this benchmark.
 pub(crate) static CLASSES: &[&Class] = &[&HEADERS];
 
-/// Headers that are looked up in turn.
+/// The number of headers that are looked up in turn.
 const COUNT: usize = 1 << 16;
-/// The sets that are made where none is given.
+/// The sizes of the generated rule sets, for runs without `--rules`.
 const MADE: [usize; 2] = [1_000, 10_000];
 
-/// The first 24 bytes of an IPv4 packet: the header, and ports.
+/// The first 24 bytes of an IPv4 packet: the header and the ports.
 type Start24 = [u8; 24];
 
-/// Look-ups alone.
+/// Measures look-ups alone.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     each_set(settings, |rules| {
         let conditions = conditions(rules)?;
@@ -75,7 +76,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     })
 }
 
-/// A firewall in a configuration, in which rules permit and deny in turns.
+/// Measures a firewall in a configuration whose rules alternately permit and deny.
 pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for frame in [64, 1024] {
@@ -84,7 +85,7 @@ pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The same with frames of one length.
+/// Measures the firewall with frames of one length.
 fn firewall(settings: &Settings, frame: usize) -> Result<Vec<Row>, String> {
     each_set(settings, |rules| {
         let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
@@ -94,14 +95,14 @@ fn firewall(settings: &Settings, frame: usize) -> Result<Vec<Row>, String> {
         let frames = format!("BenchmarkHeaders({}, {}, {frame})", settings.packets, file.display());
         let chain = format!("CheckIPHeader(14) -> IPFilter({texts} deny all) -> Discard");
         let worker = worker_of(&frames, Start::Frame, &chain);
-        // The element has read it.
+        // The element has read the file by now.
         let _ = std::fs::remove_file(&file);
         let params = [("frame", Param::Number(frame as u64)), ("rules", Param::Number(rules.len() as u64))];
         measure_worker("firewall", settings, frame, worker?, &params)
     })
 }
 
-/// A row for each set: the one that is given, else those that are made.
+/// Measures a row for each rule set: the given set, or else each generated set.
 fn each_set(
     settings: &Settings,
     measure: impl Fn(&[String]) -> Result<Row, String>,
@@ -112,7 +113,7 @@ fn each_set(
     }
 }
 
-/// The rules of a file.
+/// Reads the rules of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with('@'));
@@ -124,7 +125,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, String> {
     Ok(rules)
 }
 
-/// The rules of the largest IPFilter of a configuration, with their actions.
+/// Returns the rules of the largest IPFilter of a configuration, with their actions.
 pub(crate) fn largest_filter(path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut sources = lang::Sources::new();
@@ -140,28 +141,29 @@ pub(crate) fn largest_filter(path: &Path) -> Result<Vec<String>, String> {
     Ok(largest.iter().map(|arg| one_line(&arg.text)).collect())
 }
 
-/// Rules for an IPFilter, every other one a permission: if all came to the same, they could be one.
+/// Returns rules for an IPFilter that alternately permit and deny. If all rules had the same action, the
+/// compiler could merge them into one.
 pub(crate) fn alternating(rules: &[String]) -> String {
     let actions = ["allow", "deny"].into_iter().cycle();
     rules.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}, ")).collect()
 }
 
-/// Made rules for the IPFilter of a chain, most packets of which come to what is behind it: those for everybody permit, of the
-/// others every other one does.
+/// Returns generated rules for the IPFilter of a chain, such that most packets reach the elements
+/// downstream. Rules with `0.0.0.0/0` permit; of the other rules, every second one does.
 pub(crate) fn mostly_permitting(rules: &[String]) -> String {
     let actions = ["allow", "deny"].into_iter().cycle();
     let action = |rule: &str, action| if rule.contains("0.0.0.0/0") { "allow" } else { action };
     rules.iter().zip(actions).map(|(rule, other)| format!("{} {rule}, ", action(rule, other))).collect()
 }
 
-/// Rules of no particular network: pairs of prefixes of which many say little, and services.
+/// Generates rules of no particular network: pairs of prefixes, many of them short, and services.
 pub(crate) fn made(count: usize) -> Vec<String> {
     let mut random = Rng::with_seed(1);
     let prefix = |random: &mut Rng| match random.u8(..8) {
         0 => "0.0.0.0/0".to_string(),
         kind => {
             let length = [8, 16, 20, 24, 24, 28, 32][usize::from(kind - 1)];
-            // Networks are neighbours of each other.
+            // Networks share the first octets 0 to 31, so that they are close to each other.
             let address = random.u32(..32) << 24 | random.u32(..) & 0x00ff_ffff & u32::MAX << (32 - length);
             format!("{}/{length}", std::net::Ipv4Addr::from_bits(address))
         }
@@ -189,13 +191,13 @@ fn conditions(rules: &[String]) -> Result<Vec<Condition>, String> {
     rules.iter().zip(1..).map(read).collect()
 }
 
-/// Headers, each of which matches a rule.
+/// Generates headers, each of which matches a rule.
 fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
     let mut random = Rng::with_seed(2);
     (0..count).map(|_| header(&conditions[random.usize(..conditions.len())], &mut random)).collect()
 }
 
-/// Headers of so many flows in no order; of each rule as many.
+/// Generates headers of `flows` flows in random order, with the flows spread evenly over the rules.
 fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec<Start24> {
     let mut random = Rng::with_seed(2);
     let flows: Vec<Start24> =
@@ -203,7 +205,8 @@ fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec
     (0..count).map(|_| flows[random.usize(..flows.len())]).collect()
 }
 
-/// Headers of flows that come and go: so many flows at a time, in turns, each with so many packets; of each rule as many flows.
+/// Generates headers of short-lived flows: `at_a_time` flows at the same time, each with `per_flow`
+/// packets, then the next flows. The flows are spread evenly over the rules.
 fn headers_of_passing_flows(
     conditions: &[Condition],
     count: usize,
@@ -226,7 +229,8 @@ fn headers_of_passing_flows(
     all
 }
 
-/// Writes a capture of frames of so many bytes, each of which matches a rule; of each rule as many, in no order.
+/// Writes a capture of frames of `frame` bytes in random order, each of which matches a rule. The flows are
+/// spread evenly over the rules.
 pub(crate) fn write_capture(
     file: &Path,
     rules: &[String],
@@ -240,7 +244,8 @@ pub(crate) fn write_capture(
 }
 
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
-    /// For conditions of which parts undo one another. What matches too seldom is not found.
+    /// The number of attempts to satisfy a condition whose parts contradict one another. After the last
+    /// attempt, the header is used even if it does not match.
     const TRIES: usize = 40;
     let mut bytes = [0; 24];
     for _ in 0..TRIES {
@@ -256,7 +261,7 @@ fn header(condition: &Condition, random: &mut Rng) -> Start24 {
     bytes
 }
 
-/// Writes what a condition asks for. What it does not want is left to chance.
+/// Writes the values that a condition requires. Values that a condition excludes are left to chance.
 fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
     match condition {
         Tree::All(parts) => parts.iter().for_each(|part| satisfy(part, bytes, random)),
@@ -272,7 +277,8 @@ fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
     }
 }
 
-/// Headers as numbers, and the rule that was found for each, from 1 on: source, destination, ports, protocol, rule.
+/// Writes each header as numbers, with the index of the rule that was found for it, counted from 1; 0 if no
+/// rule matches. The columns are source, destination, source port, destination port, protocol and rule.
 fn write_asked(
     path: &Path,
     headers: &[Start24],
@@ -288,13 +294,14 @@ fn write_asked(
         let rule = rule.map_or(0, |rule| rule + 1);
         let [source, destination] = [number(12, 4), number(16, 4)];
         let [source_port, destination_port] = [number(20, 2), number(22, 2)];
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{source} {destination} {source_port} {destination_port} {} {rule}", bytes[9]);
     });
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Gives frames whose headers match the rules of a file, each in ClassBench's form or a pattern of IPFilter.
+/// A source of frames whose headers match the rules of a file. Each rule is in ClassBench's form or a
+/// pattern of IPFilter.
 static HEADERS: Class = Class {
     name: "BenchmarkHeaders",
     ports: "0/1",
@@ -304,7 +311,8 @@ static HEADERS: Class = Class {
         ArgInfo::required("RULES", "filename"),
         ArgInfo::required("FRAME", "unsigned"),
         ArgInfo::positional("FLOWS", "unsigned", ""),
-        // How many packets each flow has, so many flows at a time; or as many as come, of any flow.
+        // The number of packets of each flow, with FLOWS flows at a time. Without it, packets of all flows
+        // come in random order.
         ArgInfo::positional("PER_FLOW", "unsigned", ""),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },

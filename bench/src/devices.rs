@@ -1,8 +1,10 @@
-//! Packets per second, and one TCP flow, through each device beside the kernel's bridge, Open vSwitch and testpmd.
+//! Packets per second and one TCP flow through each device, compared to the kernel's bridge, Open vSwitch
+//! and testpmd.
 //!
-//! Two machines, which are network namespaces, with a third one between them that forwards. Generator, forwarder and
-//! receiver share the cores of one real machine, so what matters is how the rows compare; the floor is a cable in the
-//! place of the third machine. Devices take turns, and figures are medians over the rounds.
+//! Two machines, which are network namespaces, are connected by a third namespace that forwards. Generator,
+//! forwarder and receiver share the cores of one real machine, so that only the comparison of rows has a
+//! meaning. The floor is a cable in place of the third machine. Devices are measured in turns, and figures
+//! are medians over the rounds.
 
 mod between;
 mod boundary;
@@ -33,20 +35,20 @@ use crate::{Pair, Row, Settings, median, source};
 use between::Device;
 use program::Program;
 
-/// Addresses of the two machines.
+/// The addresses of the two machines.
 const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PORT: u16 = 7000;
 
-/// Bytes of the frames that are counted.
+/// The size in bytes of the frames that are counted.
 const FRAME: usize = 64;
 
-/// Flows where several workers share them.
+/// The number of flows for devices with several workers.
 const FLOWS: usize = 64;
 
-/// Bytes of data in an ordinary segment, with time stamps.
+/// The bytes of data in a full segment with TCP timestamps.
 const SEGMENT: f64 = 1448.0;
-/// How much longer a round may take where others are busy.
+/// The additional time that a round may take on a busy machine.
 const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
@@ -61,8 +63,8 @@ pub(crate) use reordering::{Front, Reordering, run as run_reordering};
 pub(crate) use switching::{Passed, Switching};
 pub(crate) use turns::{Taken, Turns};
 
-/// One row for TCP and one for packets of each device. None, with a message, where the machine or the user does not allow
-/// network namespaces.
+/// Measures one row for TCP and one for packets of each device. Prints a message and returns no rows if the
+/// machine or the user does not allow network namespaces.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -98,7 +100,7 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
         for i in failed.into_iter().rev() {
             devices.remove(i);
         }
-        // Another round as long as those before has to fit in.
+        // Stops if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -106,17 +108,17 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
     Ok(rows(&devices))
 }
 
-/// What the left one has offered to send.
+/// Returns the number of packets that the left machine has offered to send.
 fn offered([left, _]: [Counts; 2]) -> u64 {
     left.sent + left.refused
 }
 
-/// What one round says of a device.
+/// The figures of one round for a device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Bits of TCP data per second, there and back.
+    /// Bits of TCP data per second, from left to right and from right to left.
     tcp: Option<[f64; 2]>,
-    /// Packets per second: forwarded, and offered where that is known.
+    /// Packets per second: forwarded, and offered if the number is known.
     packets: Option<(f64, Option<f64>)>,
 }
 
@@ -155,7 +157,7 @@ fn rows(devices: &[(Device, Vec<Sample>)]) -> Vec<Row> {
     tcp_rows
 }
 
-/// The two machines and what is between them.
+/// The two machines and the namespace between them.
 struct Line {
     left: Space,
     between: Space,
@@ -164,8 +166,8 @@ struct Line {
 }
 
 impl Line {
-    /// With cables between, whose ends in the middle are `left` and `right`, and frames of ordinary size, with their checksums, as on
-    /// a wire.
+    /// Connects the machines to the middle with cables, whose ends in the middle are `left` and `right`.
+    /// Frames have ordinary sizes and complete checksums, as on a wire.
     fn of_ordinary_frames() -> Result<Line> {
         let mut net = Net::new()?;
         let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
@@ -179,10 +181,11 @@ impl Line {
     }
 }
 
-/// Lets an interface merge what comes in order, and look for more packets for so many microseconds before it passes on what it has
-/// merged, as one that interrupts rarely would (the kernel's documentation of NAPI).
+/// Makes the receiver's interface merge packets that arrive in order. With `micros` above 0, the interface
+/// looks for more packets for that many microseconds before it passes on the merged packets, like an
+/// interface with interrupt moderation (the kernel's documentation of NAPI).
 fn merge(line: &Line, micros: u64) -> Result<()> {
-    // A virtual cable asks for GRO only where large segments cannot come as they are.
+    // A virtual cable uses GRO only if its peer cannot send large segments unchanged.
     line.between.ethtool("-K right tso off")?;
     line.right.ethtool("-K eth0 gro on")?;
     if micros == 0 {
@@ -197,22 +200,22 @@ fn merge(line: &Line, micros: u64) -> Result<()> {
     }
 }
 
-/// The numbers of a line behind a word.
+/// Returns the numbers that follow a word in a line.
 fn numbers(line: &str, word: &str) -> Result<Vec<f64>> {
     let words = line.split_whitespace().skip_while(|other| !other.ends_with(word)).skip(1);
     let numbers: std::result::Result<Vec<f64>, _> = words.map(str::parse).collect();
     numbers.map_err(|_| Error::other(format!("no figures: {line}")))
 }
 
-/// What all measurements need.
+/// The resources that all measurements share.
 struct Bench {
     program: Program,
-    /// Captures of what is sent: one flow, and several.
+    /// Captures of the packets to send: one flow, and [`FLOWS`] flows.
     frames: [PathBuf; 2],
     folder: tempfile::TempDir,
     window: Duration,
     interrupt: Interrupt,
-    /// Numbers folders.
+    /// The number of folders created so far.
     count: Cell<u32>,
 }
 
@@ -226,7 +229,7 @@ impl Bench {
         Ok(Bench { program: Program::new()?, frames, folder, window, interrupt, count: Cell::new(0) })
     }
 
-    /// Sets a device up, measures, and takes it away again.
+    /// Sets up a device, measures it, and removes it again.
     fn measure(&self, device: &Device) -> Result<Sample> {
         if let Some(packets) = device.measure_alone(self)? {
             return Ok(Sample { tcp: None, packets: Some((packets, None)) });
@@ -234,7 +237,7 @@ impl Bench {
         let mut net = Net::new()?;
         let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
         let line = Line { left: left?, between: between?, right: right?, net };
-        // It ends before the line does.
+        // The programs end before the line is removed.
         let _running = device.set_up(self, &line)?;
         self.wait_until_it_forwards(&line)?;
         let there = self.flow(&line.left, &line.right, RIGHT)?;
@@ -258,16 +261,17 @@ impl Bench {
         lab::flow(from, to, SocketAddr::from((address, PORT)), self.window)
     }
 
-    /// Packets per second that come out at the right, and that were offered at the left.
+    /// Measures packets per second: the packets that arrive on the right and the packets offered on the
+    /// left.
     fn packets(&self, device: &Device, line: &Line) -> Result<(f64, Option<f64>)> {
-        // The way to this address is known to switches by now; when it is nobody's any more, the kernel at the end of it
-        // looks no further into what arrives.
+        // Switches have learnt the path to this address by now. After the change no machine has the
+        // address, so that the receiving kernel drops the packets at once.
         line.right.ip("link set eth0 address 2:0:0:0:0:3")?;
         let frames = &self.frames[usize::from(device.flows() > 1)];
         let _generator = self.program.generate(&line.left, frames)?;
         let counts =
             || -> Result<[Counts; 2]> { Ok([line.left.counts("eth0")?, line.right.counts("eth0")?]) };
-        // On a busy machine nobody may have a turn for long: neither the generator before its first packet, nor the device.
+        // On a busy machine, the generator and the device may wait long before they are scheduled.
         let (launch, first) = (Instant::now(), counts()?);
         let is_too_late = || launch.elapsed() > 3 * self.window + SLOW;
         while offered(counts()?) == offered(first) {
@@ -292,7 +296,7 @@ impl Bench {
         }
     }
 
-    /// An empty folder of its own.
+    /// Creates an empty folder.
     fn folder(&self) -> Result<PathBuf> {
         self.count.set(self.count.get() + 1);
         let folder = self.folder.path().join(self.count.get().to_string());
@@ -301,13 +305,14 @@ impl Bench {
     }
 }
 
-/// An interrupt (Ctrl-C) or a request to end: everything is taken away before the program ends.
+/// A handler of interrupts (Ctrl-C) and termination signals, so that everything is removed before the
+/// program ends.
 struct Interrupt {
     flags: &'static Flags,
 }
 
-/// What signals set, and whether they end the program as usual. One measurement comes behind the other, and signals have the
-/// same handlers for all of them.
+/// The flags that signals set, and the flag that makes signals end the program as usual. Signal handlers
+/// are registered once and serve all measurements, which run one after the other.
 struct Flags {
     asked: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
@@ -361,7 +366,7 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        // From now on such a signal ends the program as usual.
+        // From now on, such a signal ends the program as usual.
         self.flags.over.store(true, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Each element alone between a replay and a Discard, one row per class, so that an outlier shows.
+//! Each element alone between a replay and a Discard, with a row for each class, so that outliers show.
 
 use element::{Class, Sample};
 use engine::Worker;
@@ -8,12 +8,12 @@ use crate::graph::{self, Start};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// Length of the frames.
+/// The length of the frames in bytes.
 const FRAME: usize = 64;
-/// Packets that show whether an element gets what it is made for.
+/// The number of packets that show if an element accepts a kind of packets.
 const PROBE: usize = 1_000;
-/// There are many classes, so fewer packets in memory (still several times what the second cache level holds) and
-/// fewer runs than elsewhere.
+/// The number of packets in memory. As there are many classes, it is lower than elsewhere, but still
+/// several times the size of the second cache level; there are also fewer runs than elsewhere.
 const PACKETS: usize = 40_000;
 const REPEATS: usize = 5;
 const PER_RUN: usize = 400_000;
@@ -28,7 +28,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|error| error.to_string())?;
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for class in nf::CLASSES {
-        // Sources and information get no packets.
+        // Sources and information elements receive no packets.
         let mut samples = Sample::all(class);
         samples.retain(|sample| sample.shape.0 > 0 && !sample.config.contains('$'));
         if samples.is_empty() {
@@ -39,13 +39,13 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             Err(_) => missing.push(class.name),
         }
     }
-    // Those that end the run, or need others beside them.
+    // Classes are missing if they end the run or need other elements.
     eprintln!("not measured alone: {}", missing.join(", "));
     Ok(rows)
 }
 
-/// One class, with the first configuration and the kind of packets of which it lets most pass: what an element
-/// costs that rejects everything is of no interest.
+/// Measures one class, with the first configuration and the kind of packets that pass most. The cost of an
+/// element that rejects all packets is of no interest.
 fn measure(
     class: &'static Class,
     samples: &[Sample],
@@ -58,9 +58,10 @@ fn measure(
         samples.iter().map(chain).flat_map(|chain| starts.map(|start| (chain.clone(), start)))
     {
         let mut worker = graph::worker(PROBE, FRAME, start, &chain)?;
-        // An element that ends the run or takes no packets is not measured.
+        // Elements that end the run or take no packets are not measured.
         if graph::drive(&mut worker, 4 * PROBE).is_ok() {
-            // A few packets more or less, which wait somewhere, do not tell configurations apart.
+            // The quotient ignores a few packets that are still held, which say nothing about the
+            // configuration.
             let passed = passed(&worker) / PROBE;
             if best.as_ref().is_none_or(|(most, ..)| passed > *most) {
                 best = Some((passed, start, chain));
@@ -82,12 +83,12 @@ fn measure(
     Ok(Row::new("elements", &[class], &pairs))
 }
 
-/// Packets that came out of the first output.
+/// Returns the number of packets that left by the first output.
 fn passed(worker: &Worker) -> usize {
     worker.plan().graph.find("first").map_or(0, |id| worker.core().counters[id].arrived as usize)
 }
 
-/// The element between what gives it packets and what takes them.
+/// Returns the element with its sources and sinks.
 fn chain(sample: &Sample) -> String {
     let mut text = format!("[0] e :: {}({})", sample.class.name, sample.config);
     if sample.pulls(false, 0) {

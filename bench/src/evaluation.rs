@@ -1,7 +1,8 @@
 //! The papers' evaluations: for each figure a run of our own, its table, its plot and a sentence.
 //!
-//! Cost is measured as in all benchmarks, beside the floor of the same run, and what is compared takes turns. A
-//! figure of the paper is told in the paper's units; where machines differ, ratios are what can be compared.
+//! Cost is measured as in all benchmarks, with the floor of the same run, and compared variants are
+//! measured in turns. A figure is given in the paper's units; if machines differ, only ratios can be
+//! compared.
 
 mod figures;
 pub(crate) mod open_loop;
@@ -22,28 +23,28 @@ pub(crate) use open_loop::CLASSES;
 use plot::{Panel, Point};
 use table::Table;
 
-/// One figure of a paper, or several that come of one run.
+/// A figure of a paper, or several figures of a single run.
 pub struct Figure {
     /// The name on the command line and of files.
     pub name: &'static str,
-    /// Paper and number.
+    /// The paper and the number of the figure.
     pub paper: &'static str,
-    /// What is measured.
+    /// The measured quantity.
     pub about: &'static str,
-    /// What has to be there.
+    /// The requirements of the figure.
     pub needs: &'static [Need],
-    /// Measures it.
+    /// Measures the figure.
     pub run: fn(&Run<'_>) -> Result<Outcome, String>,
 }
 
-/// Something that a figure cannot do without.
+/// A requirement of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Network namespaces, which only root can make.
+    /// Network namespaces, which only root can create.
     Namespaces,
-    /// TCP with the congestion control of all experiments: figures that depend on it say so.
+    /// TCP with the congestion control of all experiments. Figures that depend on it name it.
     Tcp,
-    /// A program.
+    /// A program with this name, which can be executed.
     Program(&'static str),
     /// Open vSwitch.
     OpenVSwitch,
@@ -61,7 +62,7 @@ impl std::fmt::Display for Need {
 }
 
 impl Need {
-    /// Why it cannot be had.
+    /// Returns the reason why the requirement is not met; None if it is met.
     fn lack(self) -> Option<String> {
         match self {
             Need::Namespaces => match crate::devices::is_possible() {
@@ -86,19 +87,19 @@ impl Figure {
         number.is_some_and(|number| (11..=18).contains(&number))
     }
 
-    /// What has to be there for the figure, in words; empty for nothing.
+    /// Returns the requirements of the figure as text; empty if there are none.
     pub fn needs(&self) -> String {
         self.needs.iter().map(Need::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// What a figure lacks here, if it lacks anything.
+    /// Returns the requirements that this machine does not meet, as text; None if it meets all of them.
     pub fn lacks(&self) -> Option<String> {
         let lacks: Vec<String> = self.needs.iter().filter_map(|need| need.lack()).collect();
         (!lacks.is_empty()).then(|| format!("needs {}", lacks.join(" and ")))
     }
 }
 
-/// Figures of the papers that are not there, and why.
+/// The figures of the papers that are not reproduced, with the reasons.
 pub const MISSING: &[(&str, &str)] = &[
     ("Reframer, Figures 17 and 21", "a SmartNIC on which Reframer runs; there is none"),
     ("NFSlicer, Figure 9", "a model of a switch's memory, not a measurement"),
@@ -108,19 +109,19 @@ pub const MISSING: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a figure is measured with.
+/// The settings and the progress of a run of figures.
 pub struct Run<'r> {
-    /// How much.
+    /// The amount of measurement.
     pub settings: Settings,
-    /// A capture to take in the place of traffic that is made, where a figure has any.
+    /// A capture to use in place of generated traffic, for figures that use any.
     pub trace: Option<PathBuf>,
-    /// Hears what is measured next, and says whether to go on.
+    /// A callback that receives the name of the next measurement and returns true to continue.
     progress: &'r dyn Fn(&str) -> bool,
-    /// What the floor has cost before each step.
+    /// The costs of the floor before each step.
     floors: RefCell<Floors>,
 }
 
-/// The floor, measured now and then beside a figure that may have none of its own.
+/// Measurements of the floor at intervals, for figures that may have no floor of their own.
 #[derive(Default)]
 struct Floors {
     floor: Option<Floor>,
@@ -128,11 +129,11 @@ struct Floors {
 }
 
 impl Floors {
-    /// More packets than caches hold.
+    /// The number of packets in memory; more than the caches hold.
     const PACKETS: usize = 20_000;
-    /// Packets of one measurement: a millisecond.
+    /// The packets of one measurement, which takes a millisecond.
     const PER_RUN: usize = 100_000;
-    /// Measurements at a time.
+    /// The number of measurements at a time.
     const REPEATS: usize = 5;
 
     fn measure(&mut self) -> Result<(), String> {
@@ -140,7 +141,7 @@ impl Floors {
             Some(floor) => floor,
             none => {
                 let mut floor = Floor::new(Floors::PACKETS, 64).map_err(|error| error.to_string())?;
-                // Touches all memory.
+                // The first run touches all memory.
                 floor.measure(Floors::PER_RUN);
                 none.insert(floor)
             }
@@ -150,19 +151,20 @@ impl Floors {
     }
 }
 
-/// What [`Run::step`] says where somebody has asked to stop.
+/// The error of [`Run::step`] if the user has asked to stop.
 pub const INTERRUPTED: &str = "interrupted";
 
 impl<'r> Run<'r> {
-    /// With a capture, if there is one, and somebody who hears what is measured next and says whether to go on.
+    /// Creates a run with an optional capture. `progress` receives the name of the next measurement and
+    /// returns true to continue.
     pub fn new(settings: Settings, trace: Option<PathBuf>, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
         Run { settings, trace, progress, floors: RefCell::default() }
     }
 
-    /// Says what is measured next, and measures the floor.
+    /// Announces the next measurement, and measures the floor.
     ///
     /// # Errors
-    /// [`INTERRUPTED`] if it is not to be measured any more.
+    /// [`INTERRUPTED`] if `progress` returns false.
     pub fn step(&self, what: &str) -> Result<(), String> {
         if !(self.progress)(what) {
             return Err(INTERRUPTED.into());
@@ -170,11 +172,11 @@ impl<'r> Run<'r> {
         if self.is_small() { Ok(()) } else { self.floors.borrow_mut().measure() }
     }
 
-    /// The quartiles of what the floor has cost before each step and at the end, in nanoseconds; None where it is only to see
-    /// that the figure comes about.
+    /// Measures the floor again and returns the quartiles of all its costs in nanoseconds; None in a small
+    /// run, which only shows that the figure can be made.
     ///
     /// # Errors
-    /// There is no memory for the floor.
+    /// If the floor's memory cannot be allocated.
     pub fn floor_quartiles(&self) -> Result<Option<[f64; 2]>, String> {
         if self.is_small() {
             return Ok(None);
@@ -184,12 +186,12 @@ impl<'r> Run<'r> {
         Ok(Some(quartiles(floors.ns.clone())))
     }
 
-    /// Whether this is only to see that it works.
+    /// True if the run only shows that everything works.
     pub fn is_small(&self) -> bool {
         self.settings.repeats == 1
     }
 
-    /// All of these, or the first and the last where it is only to see that it works.
+    /// Returns all of the values; in a small run, only the first and the last.
     pub fn some<T: Clone>(&self, all: &[T]) -> Vec<T> {
         match (self.is_small(), all) {
             (true, [first, .., last]) => vec![first.clone(), last.clone()],
@@ -198,40 +200,40 @@ impl<'r> Run<'r> {
     }
 }
 
-/// How much is measured for an evaluation.
+/// The amounts of measurement for an evaluation.
 impl Settings {
     /// All figures in less than two hours.
     pub const EVALUATION: Settings =
         Settings { repeats: 7, per_run: 1_000_000, window: Duration::from_secs(1), ..Settings::USUAL };
-    /// Just enough to see that each figure comes about.
+    /// The least amount that produces each figure.
     pub const GLANCE: Settings =
         Settings { repeats: 1, packets: 2_000, per_run: 4_000, rounds: 1, ..Settings::SMALL };
 }
 
-/// What came of a figure.
+/// The results of a figure.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// All that was measured.
+    /// All measured values.
     pub table: Table,
-    /// What is to be seen.
+    /// The plots.
     pub panels: Vec<Panel>,
-    /// What is to be said.
+    /// The conclusion.
     pub finding: Finding,
 }
 
-/// One sentence about both.
+/// A sentence about the table and the plots.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Finding {
-    /// What the paper reports,
+    /// The result that the paper reports.
     pub paper: String,
-    /// what was measured here,
+    /// The result that was measured here.
     pub here: String,
-    /// and where that is less, what bounds it.
+    /// The reason why the result is lower here, if it is.
     pub bound: String,
 }
 
 impl Row {
-    /// As a point of a plot: nanoseconds per packet, with quartiles.
+    /// Returns the row as a point of a plot: nanoseconds per packet, with quartiles.
     fn point(&self, x: f64) -> Point {
         Point { x, y: self.ns_per_packet, quartiles: Some(self.quartiles_ns) }
     }

@@ -1,10 +1,11 @@
-//! Where packets leave a benchmark's chain.
+//! The sink of a benchmark's chain.
 
 use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, Effects, Element};
 
-/// Sends packets to nowhere. Behind Discard nobody sees what was written to a packet, so that a chain that is composed need
-/// not write it; behind this one all of it is seen, as by an interface.
+/// A sink that counts all packets as sent and frees them. Nothing downstream of Discard reads what was
+/// written to a packet, so a synthesized chain may omit these writes. This element observes the whole
+/// packet, as an interface does.
 pub(crate) static EXIT: Class = Class {
     name: "BenchmarkExit",
     ports: "1/0",

@@ -1,9 +1,10 @@
-//! The floor: the least that a packet costs, without an engine.
+//! The floor: the least cost of a packet, without an engine.
 //!
-//! A batch of 32 packets is taken from 100,000 in memory, prefetched 16 ahead; their first 64 bytes are put
-//! back as they were; addresses and ports are read; the slots are given back. The code shares nothing with the
-//! engine's pool (but the one processor instruction that asks for a cache line), so that a slow layout of the
-//! pool shows. It does get huge pages, as the pool does: a floor that pays for address translation is no floor.
+//! A batch of 32 packets is taken from 100,000 packets in memory, prefetched 16 packets ahead. The first 64
+//! bytes of each packet are restored, addresses and ports are read, and the slots are returned. The code
+//! shares nothing with the engine's pool (except a processor instruction that prefetches a cache line), so
+//! that a slow layout of the pool becomes visible. Like the pool, it uses huge pages: a floor that includes
+//! the cost of address translation would be too high.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,35 +18,35 @@ const BATCH: usize = 32;
 const AHEAD: usize = 16;
 const LINE: usize = 64;
 const HEADROOM: usize = 256;
-/// Lines of the longest packet that is copied.
+/// The cache lines of the longest packet that is copied.
 const LINES: usize = 16;
 const COPIED_AHEAD: usize = 2;
 
-/// Where packets and their metadata lie.
+/// The position of packets and their metadata in memory.
 #[derive(Clone, Copy)]
 struct Layout {
     name: &'static str,
-    /// Bytes from slot to slot.
+    /// The bytes from slot to slot.
     stride: usize,
-    /// Whether metadata stand in an array of their own, or at the start of each slot.
+    /// True if metadata is in an array of its own; false if it is at the start of each slot.
     dense: bool,
 }
 
 impl Layout {
-    /// The line where the data of a packet start.
+    /// Returns the line in which the data of a packet starts.
     #[inline]
     fn line(self, number: usize) -> usize {
         (number * self.stride + HEADROOM) / LINE
     }
 
-    /// The line of its metadata, if they are not dense.
+    /// Returns the line of a packet's metadata in its slot, if metadata is not dense.
     #[inline]
     fn metadata(self, number: usize) -> usize {
         number * self.stride / LINE
     }
 }
 
-/// As the pool has it.
+/// The layout of the pool.
 const POOLS: Layout = Layout { name: "floor", stride: 2368, dense: true };
 
 const OTHERS: &[Layout] = &[
@@ -65,7 +66,7 @@ const OTHERS: &[Layout] = &[
 struct Line([u8; LINE]);
 
 impl Line {
-    /// As metadata: where the packet starts, and how long it is.
+    /// Writes the line as metadata: the start and the length of the packet.
     #[inline]
     fn set_metadata(&mut self, start: u32, length: u32) {
         self.0[..4].copy_from_slice(&start.to_ne_bytes());
@@ -78,7 +79,7 @@ impl Line {
     }
 }
 
-/// Lines on huge pages, where the kernel has any to give.
+/// Cache lines on huge pages, if the kernel has any.
 struct Lines(memmap2::MmapMut);
 
 impl Lines {
@@ -98,7 +99,7 @@ pub(crate) struct Floor {
     layout: Layout,
     slots: Lines,
     metadata: Lines,
-    /// The first line of each packet, as it was.
+    /// A copy of the first line of each packet.
     kept: Lines,
     free: Vec<u32>,
     lengths: Vec<u16>,
@@ -132,7 +133,8 @@ impl Floor {
         Ok(floor)
     }
 
-    /// One batch; something computed from the headers, so that they have to be read.
+    /// Takes one batch. Returns a value computed from the headers, so that the compiler cannot omit reading
+    /// them.
     #[inline]
     fn batch(&mut self) -> u32 {
         let layout = self.layout;
@@ -160,24 +162,26 @@ impl Floor {
                 sum = sum.wrapping_add(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
             }
         }
-        // Giving back and taking again is a stack of numbers, as in any pool.
+        // Returned slots are pushed to a stack of numbers, as in any pool.
         self.free.extend_from_slice(&handles);
         let left = self.free.len() - BATCH;
         self.free.truncate(left);
         sum
     }
 
-    /// Nanoseconds per packet over about `packets` packets.
+    /// Returns the nanoseconds per packet over about `packets` packets.
     pub(crate) fn measure(&mut self, packets: usize) -> f64 {
         self.measure_with(packets, |_| ())
     }
 
-    /// The same with a copy of each packet, to places that stay in the cache, as slots do that are used again.
+    /// Like [`measure`](Self::measure), with a copy of each packet. The copies go to memory that stays in
+    /// the cache, like slots that are reused.
     fn measure_copies(&mut self, packets: usize, to: &mut [[Line; LINES]; BATCH]) -> f64 {
         self.measure_with(packets, |floor| floor.copy_batch(to))
     }
 
-    /// Copies the packets of the last batch; while one is copied, all lines of another are on their way.
+    /// Copies the packets of the last batch. While a packet is copied, all lines of a later packet are
+    /// prefetched.
     fn copy_batch(&mut self, to: &mut [[Line; LINES]; BATCH]) {
         let packets = self.lengths.len();
         let first = self.next + packets - BATCH;
@@ -211,7 +215,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     [64, 1024].into_iter().map(|frame| rows(settings, frame, POOLS)).collect()
 }
 
-/// What `tee` cannot fall below: the floor, and a copy of each packet.
+/// Measures the lower bound of `tee`: the floor and a copy of each packet.
 pub(crate) fn run_copies(settings: &Settings) -> Result<Vec<Row>, String> {
     [64, 1024].into_iter().map(|frame| copies(settings, frame)).collect()
 }
@@ -231,7 +235,7 @@ pub(crate) fn run_layouts(settings: &Settings) -> Result<Vec<Row>, String> {
     OTHERS.iter().map(|&layout| rows(settings, 64, layout)).collect()
 }
 
-/// A layout beside the pool's.
+/// Measures a layout, compared to the pool's.
 fn rows(settings: &Settings, frame: usize, layout: Layout) -> Result<Row, String> {
     let new = |layout| Floor::with_layout(settings.packets, frame, layout).map_err(|e| e.to_string());
     let mut floor = new(POOLS)?;

@@ -36,7 +36,7 @@ pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("queue", settings, QUEUE)
 }
 
-/// A router with four interfaces, and routes for parts of the network that the packets go to.
+/// Measures a router with four interfaces, and routes for parts of the network that the packets go to.
 pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
     [200, 100_000]
         .into_iter()
@@ -56,7 +56,7 @@ fn router_of(count: u32) -> String {
     )
 }
 
-/// A router with 200 routes, over so many flows.
+/// Measures a router with 200 routes, over several numbers of flows.
 pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
     [1, 100, 10_000, 1_000_000]
         .into_iter()
@@ -68,7 +68,7 @@ pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// Meters that let everything through, and colour packets.
+/// Measures meters that let all packets pass, and meters that colour packets.
 pub(crate) fn meter(settings: &Settings) -> Result<Vec<Row>, String> {
     let meters = [
         ("Meter", "m :: Meter(4000000); m[0], m[1] => Discard, Discard"),
@@ -79,8 +79,8 @@ pub(crate) fn meter(settings: &Settings) -> Result<Vec<Row>, String> {
     meters.into_iter().map(|(class, chain)| of_class("meter", settings, class, chain)).collect()
 }
 
-/// Forwarders that look at Ethernet addresses. Packets go through the switch there and back, as hosts on both sides have to
-/// have sent for it to know them.
+/// Measures forwarders that read Ethernet addresses. Packets pass the switch in both directions, because it
+/// learns hosts only from packets that they send.
 pub(crate) fn ethernet(settings: &Settings) -> Result<Vec<Row>, String> {
     let forwarders = [
         ("EtherMirror", "EtherMirror -> Discard"),
@@ -99,7 +99,8 @@ fn of_class(
     measure_worker(name, settings, 64, worker, &[("class", Param::Word(class))])
 }
 
-/// Routes to some outputs in turn, spread like the flows, 16 to 28 bits long; a few of them are the same.
+/// Returns routes to several outputs in turn, distributed like the flows, 16 to 28 bits long. A few of them
+/// are equal.
 fn routes(count: u32, outputs: u32) -> String {
     let route = |number: u32| {
         let address = 0x0b00_0000 | number.wrapping_mul(0x9e37_79b1) >> 8;
@@ -109,7 +110,7 @@ fn routes(count: u32, outputs: u32) -> String {
     (0..count).map(route).collect()
 }
 
-/// A translator with so many flows, none of which ends.
+/// Measures a translator over several numbers of flows, none of which ends.
 pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000, 1_000_000]
         .into_iter()
@@ -122,8 +123,9 @@ pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// The Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of flows, first as far as each of
-/// them; with packets of one flow in longer and longer runs, and with a Reframer that makes runs of what comes one by one.
+/// Measures the Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of
+/// flows. The first rows end after each of the first three functions. Further rows vary the SLF, and add a
+/// Reframer that makes runs.
 pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut measure = |front: &str, slf, functions: &[String], params: &[(&'static str, Param)]| {
@@ -145,15 +147,15 @@ pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Flows that the chain of functions is measured with.
+/// The number of flows for the chain of functions.
 pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
 
-/// Router, translator, firewall with 10,000 rules, statistics of flows.
+/// Returns the chain of router, translator, firewall with 10,000 rules, and statistics of flows.
 pub(crate) fn functions() -> String {
     connected(&each_function())
 }
 
-/// The same one by one.
+/// Returns the functions of the chain one by one.
 fn each_function() -> [String; 4] {
     [
         format!(
@@ -171,7 +173,7 @@ fn connected(functions: &[String]) -> String {
     format!("{} -> Discard", functions.join(" -> "))
 }
 
-/// A load balancer over flows that it knows.
+/// Measures a load balancer over flows that it knows.
 pub(crate) fn balancer(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000]
         .into_iter()
@@ -184,12 +186,12 @@ pub(crate) fn balancer(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// Reframer alone, over flows that come one packet at a time and in short runs.
+/// Measures Reframer alone, over flows with SLF 1, 2 and 4.
 pub(crate) fn reframer(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         for slf in [1, 2, 4] {
-            // Each flow has to come at least once in a round.
+            // Each flow has to occur at least once in a round.
             let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
             let chain = format!("Reframer(64us, BYPASS none, CAPACITY {}) -> Discard", flows + flows / 4);
             let worker = worker_with(packets, (flows, slf), 64, Start::Frame, &chain)?;
@@ -212,7 +214,7 @@ fn both_frames(name: &'static str, settings: &Settings, chain: &str) -> Result<V
     [64, 1024].into_iter().map(|frame| measure_chain(name, settings, frame, chain)).collect()
 }
 
-/// Gives frames to be replayed, once.
+/// A source of frames to be replayed, each of them once.
 static FRAMES: Class = Class {
     name: "BenchmarkFrames",
     ports: "0/1",
@@ -248,7 +250,7 @@ struct Frames {
     flows: usize,
     frame: usize,
     start: Start,
-    /// Packets in a row that belong to one flow.
+    /// The packets in a row that belong to one flow.
     slf: usize,
 }
 
@@ -270,7 +272,7 @@ impl Element for Frames {
     }
 }
 
-/// Packets of what comes next, until there is nothing any more.
+/// Returns packets of the frames that `next` supplies, until it returns None.
 pub(crate) fn give(cx: &mut Cx<'_>, max: usize, mut next: impl FnMut() -> Option<Vec<u8>>) -> Batch {
     let mut batch = cx.batch();
     while batch.len() < max {
@@ -287,7 +289,7 @@ pub(crate) fn give(cx: &mut Cx<'_>, max: usize, mut next: impl FnMut() -> Option
     batch
 }
 
-/// What replayed packets start with.
+/// The start of replayed packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The Ethernet header, with nothing else marked.
@@ -298,12 +300,12 @@ pub(crate) enum Start {
     Ip,
     /// The Ethernet header; the IP header is marked, and TCP follows.
     Tcp,
-    /// The Ethernet header of IPv6, which is marked.
+    /// The Ethernet header of IPv6; the IPv6 header is marked.
     Ip6,
 }
 
 impl Start {
-    /// The elements that mark it, each behind its arrow.
+    /// Returns the elements that mark the header, each after its arrow.
     pub(crate) fn marks(self) -> &'static str {
         match self {
             Start::Frame => "",
@@ -314,7 +316,7 @@ impl Start {
     }
 }
 
-/// Text that nobody reads.
+/// A sink that discards all text.
 pub(crate) struct Silence;
 
 impl engine::Sink for Silence {
@@ -323,12 +325,12 @@ impl engine::Sink for Silence {
     fn flush(&mut self) {}
 }
 
-/// A configuration behind a replay that never ends, ready to be driven.
+/// Creates a worker for a chain downstream of an endless replay, ready to be driven.
 pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) -> Result<Worker, String> {
     worker_with(packets, (packets, 1), frame, start, chain)
 }
 
-/// The same with packets of so many flows, in runs of so many packets.
+/// Like [`worker`], with packets of `flows` flows, in runs of `slf` packets.
 pub(crate) fn worker_with(
     packets: usize,
     (flows, slf): (usize, usize),
@@ -344,26 +346,26 @@ pub(crate) fn worker_with(
     worker_of(&format!("BenchmarkFrames({packets}, {flows}, {frame}, {kind}, {slf})"), start, chain)
 }
 
-/// The same with packets of any source, which is pulled until it has no more.
+/// Like [`worker`], with packets of any source, which is pulled until it is empty.
 pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worker, String> {
     running(text_of(frames, start, chain), Options::default())
 }
 
-/// The configuration of such a worker.
+/// Returns the configuration of [`worker_of`].
 pub(crate) fn text_of(frames: &str, start: Start, chain: &str) -> String {
     text_in_bursts(frames, start, BURST, chain)
 }
 
-/// Packets that are taken together where nothing else is said.
+/// The default number of packets that are taken together.
 pub(crate) const BURST: usize = 32;
 
-/// The same with so many packets at a time.
+/// Like [`text_of`], with `burst` packets at a time.
 pub(crate) fn text_in_bursts(frames: &str, start: Start, burst: usize, chain: &str) -> String {
     let marks = start.marks();
     format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST {burst}) -> {chain}")
 }
 
-/// A configuration, ready to be driven.
+/// Creates a worker for a configuration, ready to be driven.
 pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> {
     let (plan, mut copies) = configured(text, 1)?;
     let only = copies.pop().ok_or("no worker")?;
@@ -372,12 +374,12 @@ pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> 
     Ok(worker)
 }
 
-/// A configuration with elements for each of so many workers.
+/// Returns a configuration with elements for each worker.
 pub(crate) fn configured(text: String, workers: usize) -> Result<(Arc<Plan>, Vec<Configured>), String> {
     configured_spread(text, workers, None)
 }
 
-/// The same with packets of one flow spread over them.
+/// Like [`configured`], with packets of one flow spread over the workers.
 pub(crate) fn configured_spread(
     text: String,
     workers: usize,
@@ -386,7 +388,7 @@ pub(crate) fn configured_spread(
     configured_of(text, workers, spreading, &registry())
 }
 
-/// The same of these classes.
+/// Like [`configured_spread`], with the classes of `registry`.
 pub(crate) fn configured_of(
     text: String,
     workers: usize,
@@ -407,7 +409,7 @@ pub(crate) fn configured_of(
     Ok((plan, copies))
 }
 
-/// All classes of the product, and those of benchmarks.
+/// Returns all classes of the product and of the benchmarks.
 pub(crate) fn registry() -> Registry {
     Registry::new()
         .with(nf::CLASSES)
@@ -425,12 +427,13 @@ pub(crate) fn registry() -> Registry {
         .with(evaluation::CLASSES)
 }
 
-/// Drives the worker until at least `packets` more packets have been replayed; nanoseconds per packet.
+/// Drives the worker until at least `packets` more packets have been replayed. Returns nanoseconds per
+/// packet.
 pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     drive_by(worker, packets, 256)
 }
 
-/// Drives the worker by so many tasks at a time: it may go beyond `packets` by what these replay.
+/// Like [`drive`], by `tasks` tasks at a time. The last of them may replay more than `packets` packets.
 pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Result<f64, String> {
     let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
     let sent = |worker: &Worker| worker.core().counters[replay].emitted;
@@ -444,8 +447,9 @@ pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Res
     Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
 }
 
-/// Drives `packets` packets through a benchmark's chain, another chain, or the floor, without measuring time: for counting
-/// instructions, and to see where time goes. So many of them are in memory, or few.
+/// Drives `packets` packets through a benchmark's chain, another chain, or the floor, without measuring
+/// time: for counting instructions and for profiling. `in_memory` sets the number of packets in memory; by
+/// default it is small.
 ///
 /// # Errors
 /// If there is no such benchmark, or it fails.
@@ -466,7 +470,7 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
             start = Start::Ethernet;
             NAT
         }
-        // Any chain, for a look at one element.
+        // Any chain, to examine a single element.
         chain if chain.contains("->") => chain,
         other => {
             let form = synthesis::form_of(other)
@@ -480,7 +484,8 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
     drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
 }
 
-/// Drives a worker through all of its flows, or, for no packets, only through the first round, which does not come to the chain.
+/// Drives a worker through all of its flows. If `packets` is 0, it drives only the first round, which does
+/// not reach the chain.
 fn drive_passing((mut worker, traffic): (Worker, Traffic), packets: usize) -> Result<(), String> {
     traffic.skip(&mut worker)?;
     if packets > 0 {
@@ -495,10 +500,11 @@ fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {
     worker.finish().map_err(|errors| errors.join("; "))
 }
 
-/// Cost per packet of a chain of elements behind a replay of `frame`-byte packets from memory.
+/// Measures the cost per packet of a chain of elements downstream of a replay of `frame`-byte packets from
+/// memory.
 ///
 /// # Errors
-/// What is wrong with the chain.
+/// If the chain is invalid.
 pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
     measure(name, settings, frame, chain, &[("frame", Param::Number(frame as u64))])
 }
@@ -525,7 +531,7 @@ pub(crate) fn measure_worker(
     Ok(row)
 }
 
-/// The same where more is asked of the worker afterwards.
+/// Like `measure_worker`, for a worker that is still in use afterwards.
 pub(crate) fn measure_of(
     name: &str,
     settings: &Settings,
@@ -545,10 +551,10 @@ pub(crate) fn measure_of(
     Ok(Row::new(name, params, &pairs))
 }
 
-/// A worker to be measured, and what its row says of it.
+/// A worker to be measured, with the parameters of its row.
 pub(crate) type Contender = (Vec<(&'static str, Param)>, Worker);
 
-/// Rows of several workers that take turns, so that what else happens on the machine happens to all of them.
+/// Measures rows of several workers in turns, so that disturbances on the machine affect all of them.
 pub(crate) fn measure_in_turns(
     name: &str,
     settings: &Settings,

@@ -1,9 +1,9 @@
-//! TCP in order and reordered, from memory, through what puts it in order and merges it.
+//! TCP in order and reordered, from memory, through elements that restore the order and merge.
 //!
-//! Traffic is what senders of large segments put on a wire: a flow sends 44 packets, 64 KiB with full frames, and the last
-//! one has PSH; with many flows, eight of them send at a time, packets in turns. Of reordered traffic a part of the packets
-//! comes up to 64 places late. Sequence numbers go on from one round of the replay to the next, so that nothing looks like
-//! sent again.
+//! The traffic imitates senders of large segments: a flow sends 44 packets, 64 KiB in full frames, and the
+//! last packet has PSH. With many flows, eight of them send at the same time, with packets in turns. In
+//! reordered traffic, a fraction of the packets comes up to 64 positions late. Sequence numbers continue
+//! from one round of the replay to the next, so that no packet looks like a retransmission.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -23,10 +23,10 @@ use crate::graph::{Start, give, measure_of, worker_of};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Elements of this benchmark.
+/// The elements of this benchmark.
 pub(crate) static CLASSES: &[&Class] = &[&SEGMENTS, &ADVANCE];
 
-/// What packets go through, by its name in rows.
+/// The elements under test, by the name in rows.
 const WAYS: &[(&str, &str)] = &[
     ("none", ""),
     ("juggler", "Juggler(FLOWS 512) ->"),
@@ -34,7 +34,7 @@ const WAYS: &[(&str, &str)] = &[
     ("order alone", "Juggler(FLOWS 512, MERGE false, CHECKSUM false) ->"),
 ];
 
-/// Flows, percent of packets that come late, bytes of frames.
+/// The number of flows, the percentage of late packets, and the bytes of frames.
 const CASES: [(usize, usize, usize); 10] = [
     (1, 0, 1514),
     (1, 5, 1514),
@@ -48,19 +48,20 @@ const CASES: [(usize, usize, usize); 10] = [
     (256, 0, 64),
 ];
 
-/// Packets that a flow sends at once.
+/// The packets that a flow sends at once.
 const SEND: usize = 44;
-/// Flows that send at a time.
+/// The flows that send at the same time.
 const TOGETHER: usize = 8;
-/// Places that a packet comes late at most.
+/// The most positions by which a packet is late.
 const LATEST: usize = 64;
-/// Bytes of the headers of Ethernet, IPv4 and TCP.
+/// The bytes of the headers of Ethernet, IPv4 and TCP.
 const HEADERS: usize = 54;
-/// Where sequence number and checksum are in a frame.
+/// The offsets of sequence number and checksum in a frame.
 const SEQUENCE: usize = 38;
 const CHECKSUM: usize = 50;
 
-/// A row for each kind of traffic and way. Where it is asked for, each kind of traffic goes into a capture, too.
+/// Measures a row for each kind of traffic and each way. On request, each kind of traffic is also written
+/// to a capture.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for (flows, late, frame) in CASES {
@@ -91,24 +92,24 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Writes full frames of so many flows in order, as they come over a link of 10 Gb/s.
+/// Writes full frames of a number of flows in order, as they arrive over a link of 10 Gb/s.
 pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::io::Result<()> {
-    /// Nanoseconds of a full frame, with preamble, check sequence and gap.
+    /// The nanoseconds of a full frame, with preamble, check sequence and gap.
     const SPACING: i64 = 1230;
     Traffic::new(packets, flows, 0, 1514).write(file, SPACING)
 }
 
-/// Packets of one round.
+/// The packets of one round.
 struct Traffic {
     frame: usize,
-    /// Packets that a flow sends at once.
+    /// The packets that a flow sends at once.
     send: usize,
-    /// Flow, and number within it, of each packet in the order in which they come.
+    /// The flow of each packet, and its number within the flow, in order of arrival.
     order: Vec<(u32, u32)>,
 }
 
 impl Traffic {
-    /// About so many packets, as many of each flow.
+    /// Creates about `packets` packets, with the same number for each flow.
     fn new(packets: usize, flows: usize, late: usize, frame: usize) -> Traffic {
         let flows = flows.max(1);
         let send = SEND.min((packets / flows).max(1));
@@ -122,7 +123,7 @@ impl Traffic {
                 }
             }
         }
-        // A late packet comes behind those that have its new place.
+        // A late packet follows the packet that originally has its new position.
         let mut random = fastrand::Rng::with_seed(1);
         let place = |(place, packet)| {
             let is_late = random.usize(..100) < late;
@@ -157,7 +158,7 @@ impl Traffic {
             .expect("a frame fits into an IP packet")
     }
 
-    /// A packet each so many nanoseconds.
+    /// Writes a capture with a packet every `spacing` nanoseconds.
     fn write(&self, file: &Path, spacing: i64) -> std::io::Result<()> {
         let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
         let mut writer = Writer::new(BufWriter::new(File::create(file)?), options);
@@ -169,7 +170,7 @@ impl Traffic {
     }
 }
 
-/// Gives the packets of one round.
+/// A source of the packets of one round.
 static SEGMENTS: Class = Class {
     name: "BenchmarkSegments",
     ports: "0/1",
@@ -209,7 +210,7 @@ impl Element for Segments {
     }
 }
 
-/// Moves sequence numbers on by what each flow has sent in the rounds before.
+/// An element that advances sequence numbers by the bytes that each flow has sent in earlier rounds.
 static ADVANCE: Class = Class {
     name: "BenchmarkAdvance",
     args: &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("BYTES", "unsigned")],
@@ -222,13 +223,13 @@ static ADVANCE: Class = Class {
 };
 
 struct Advance {
-    /// Of a round.
+    /// The packets of a round.
     packets: usize,
-    /// Of each flow in a round.
+    /// The bytes of each flow in a round.
     bytes: u32,
-    /// Packets in this round so far.
+    /// The packets in this round so far.
     number: usize,
-    /// Bytes of each flow in the rounds before.
+    /// The bytes of each flow in earlier rounds.
     sent: u32,
 }
 
@@ -285,7 +286,7 @@ mod tests {
             let count = traffic.order.len();
             assert!(next.iter().all(|&next| next as usize == count / flows), "{flows} {late}");
             assert!(traffic.order.iter().collect::<std::collections::HashSet<_>>().len() == count);
-            // Not every late packet has something of its flow in front of it that comes earlier.
+            // A late packet is not reordered if no later packet of its flow overtakes it.
             let most = count * late / 100;
             assert!(
                 behind <= most * 11 / 10 && behind >= most * 7 / 10,

@@ -1,8 +1,8 @@
 //! Benchmarks.
 //!
-//! The machine is noisy and memory sets the pace, so every figure stands beside the `floor` of the same run:
-//! what it costs to take packets from memory, look at their headers and give them back. Runs of a benchmark and
-//! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
+//! The machine is noisy, and memory limits the speed. So every figure is compared to the `floor` of the
+//! same run: the cost to take packets from memory, read their headers and return them. Runs of a benchmark
+//! and of the floor alternate. Reported figures are medians; the ratio is the median of the pairs' ratios.
 
 mod by_hand;
 mod classify;
@@ -35,17 +35,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// One benchmark.
+/// A benchmark.
 pub struct Benchmark {
     /// The name on the command line and in rows.
     pub name: &'static str,
-    /// What it measures.
+    /// The measured quantity.
     pub about: &'static str,
-    /// Measures it.
+    /// Runs the benchmark.
     pub run: fn(&Settings) -> Result<Vec<Row>, String>,
 }
 
-/// The benchmarks that an option of the command line has an effect on.
+/// Returns the benchmarks that an option of the command line affects.
 pub fn takers(option: &str) -> &'static [&'static str] {
     match option {
         "--rules" => &["classify", "firewall", "synthesizer"],
@@ -55,40 +55,40 @@ pub fn takers(option: &str) -> &'static [&'static str] {
     }
 }
 
-/// How much to measure, and with what.
+/// The amount and the inputs of measurements.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Alternating runs.
+    /// The number of alternating runs.
     pub repeats: usize,
-    /// Packets in memory.
+    /// The packets in memory.
     pub packets: usize,
-    /// Packets per run, at least.
+    /// The least number of packets per run.
     pub per_run: usize,
-    /// A rule set in ClassBench's form, in the place of made ones.
+    /// A rule set in ClassBench's form, in place of generated rules.
     pub rules: Option<PathBuf>,
-    /// A file of prefixes, a line each, which may be packed with gzip, in the place of made ones.
+    /// A file with a prefix on each line, optionally compressed with gzip, in place of generated prefixes.
     pub routes: Option<PathBuf>,
-    /// Where to write the headers or addresses that are looked up, and what was found for them; for `juggler` a folder for
-    /// the packets.
+    /// The file for the headers or addresses that are looked up, with the results; for `juggler`, a folder
+    /// for the packets.
     pub asked: Option<PathBuf>,
-    /// Rounds over all devices,
+    /// The number of rounds over all devices.
     pub rounds: usize,
-    /// how long each of them carries each kind of traffic,
+    /// The time for which each device carries each kind of traffic.
     pub window: Duration,
-    /// and for how long there may be rounds, from the second one on.
+    /// The limit on the time of all rounds after the first round.
     pub time: Duration,
-    /// The time for `soak`,
+    /// The time for `soak`.
     pub soak: Duration,
-    /// and the capacity of its tables, in the place of that which they have by default.
+    /// The capacity of the tables of `soak`, in place of their default.
     pub capacity: Option<u64>,
-    /// Hears what is being measured.
+    /// A listener that is notified of the current measurement.
     pub progress: Progress,
 }
 
-/// Shows what is being measured.
+/// A function that shows the current measurement.
 pub type Show = dyn Fn(&str) + Send + Sync;
 
-/// Somebody who does so, if anybody does.
+/// An optional listener for the current measurement.
 #[derive(Clone, Default)]
 pub struct Progress(pub Option<Arc<Show>>);
 
@@ -122,7 +122,7 @@ impl Settings {
         capacity: None,
         progress: Progress(None),
     };
-    /// More, for figures that go into the documentation.
+    /// A larger amount, for figures in the documentation.
     pub const FULL: Settings = Settings {
         repeats: 31,
         rounds: 5,
@@ -130,7 +130,7 @@ impl Settings {
         time: Duration::from_secs(3600),
         ..Settings::USUAL
     };
-    /// Just enough to see that it works, and for counting instructions.
+    /// The least amount that shows that a benchmark works; also for counting instructions.
     pub const SMALL: Settings = Settings {
         repeats: 1,
         packets: 10_000,
@@ -142,70 +142,70 @@ impl Settings {
     };
 }
 
-/// One measured figure.
+/// A measured figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The benchmark; variants carry another prefix.
+    /// The benchmark; variants have another prefix.
     pub name: String,
-    /// What varies.
+    /// The parameters.
     pub params: BTreeMap<&'static str, serde_params::Param>,
-    /// Median cost in nanoseconds per packet (or per what `unit` says), the floor included.
+    /// The median cost in nanoseconds per packet (or per `unit`), including the floor.
     pub ns_per_packet: f64,
-    /// Median floor of the same run, in nanoseconds.
+    /// The median floor of the same run, in nanoseconds.
     pub floor_ns: f64,
-    /// Between which half of the floors lie.
+    /// The quartiles of the floors, in nanoseconds.
     pub floor_quartiles_ns: [f64; 2],
-    /// Median ratio of neighbouring runs.
+    /// The median ratio of neighbouring runs.
     pub ratio: f64,
     /// Million packets per second.
     pub mpps: f64,
-    /// Smallest and largest cost.
+    /// The smallest and the largest cost, in nanoseconds.
     pub spread_ns: [f64; 2],
-    /// Between which half of the costs lie,
+    /// The quartiles of the costs, in nanoseconds.
     pub quartiles_ns: [f64; 2],
-    /// and half of the ratios.
+    /// The quartiles of the ratios.
     pub ratio_quartiles: [f64; 2],
-    /// Whether the floor is not part of the cost.
+    /// True if the floor is not part of the cost.
     pub excludes_floor: bool,
-    /// What is counted.
+    /// The unit that is counted.
     pub unit: &'static str,
-    /// How many times as many packets as with one worker.
+    /// The throughput divided by the throughput with one worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speedup: Option<f64>,
-    /// Million packets per second that were offered, where not all of them came through.
+    /// The million packets per second that were offered, if not all of them were forwarded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_mpps: Option<f64>,
-    /// Microseconds that half of the packets took at most, and 99 of 100.
+    /// The median and the 99th percentile of the latency, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<[f64; 2]>,
     /// Jain's index of the rates of flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain: Option<f64>,
-    /// Gigabits of data per second over one TCP connection, there and back.
+    /// Gigabits of data per second over one TCP connection, in both directions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbps: Option<[f64; 2]>,
-    /// Gigabits of data per second over all TCP connections together, and of a thousand segments that arrived how many were
-    /// sent again, and how many came behind a gap.
+    /// Gigabits of data per second over all TCP connections together; of a thousand segments that arrived,
+    /// the retransmitted segments, and the segments after a gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<[f64; 3]>,
-    /// What a receiver's TCP made of a network that reorders.
+    /// The results of a receiver's TCP on a network that reorders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiving: Option<Receiving>,
-    /// What came back from a network function in another namespace.
+    /// The packets that came back from a network function in another namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossing: Option<Crossing>,
-    /// Packets that came in for each that left.
+    /// The packets received per packet sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
-    /// Times for which packets were held.
+    /// The times for which packets were held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<Holding>,
-    /// Memory of a table under a flood.
+    /// The memory of a table under a flood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<soak::Soaked>,
 }
 
-/// Values of parameters.
+/// The values of parameters.
 pub mod serde_params {
     use serde::Serialize;
 
@@ -351,7 +351,7 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
 
-/// Cost of one run and of the floor beside it, in nanoseconds per packet.
+/// The cost of a run and of the floor measured with it, in nanoseconds per packet.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     cost: f64,
@@ -400,7 +400,8 @@ impl Row {
     }
 }
 
-/// True if the upper quartile of what a floor has cost is more than a third above the lower one: the machine was busy.
+/// True if the upper quartile of a floor's cost is more than a third above the lower quartile, which means
+/// that the machine was busy.
 pub fn varies([lower, upper]: [f64; 2]) -> bool {
     upper > lower * 4.0 / 3.0
 }
@@ -414,12 +415,12 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The lower and the upper quartile.
+/// Returns the lower and the upper quartile.
 fn quartiles(values: Vec<f64>) -> [f64; 2] {
     [0.25, 0.75].map(|part| quantile(values.clone(), part))
 }
 
-/// The value at a part of the way through the sorted values; between two values, the part between them.
+/// Returns the value at a fraction of the sorted values, interpolated between two values.
 fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = part * values.len().saturating_sub(1) as f64;
@@ -429,7 +430,8 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     }
 }
 
-/// Rows as text: those of `sprayer` as the tables of docs/sprayer.md, those of `soak` in a table of their own, all others in one.
+/// Formats rows as text: rows of `sprayer` as the tables of docs/sprayer.md, rows of `soak` in a table of
+/// their own, all others in one table.
 pub fn table(rows: &[Row]) -> String {
     let (soaked, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.soak.is_some());
     let (spraying, others): (Vec<&Row>, Vec<&Row>) =
@@ -440,7 +442,7 @@ pub fn table(rows: &[Row]) -> String {
     format!("{lines}{spraying}{}{warning}", soak::table(&soaked))
 }
 
-/// A warning about the rows that must not be quoted, if there are any.
+/// Returns a warning about the rows that must not be quoted, if there are any.
 pub fn unsteady(rows: &[Row]) -> Option<String> {
     let unsteady: Vec<&Row> = rows.iter().filter(|row| row.is_unsteady()).collect();
     let worst = unsteady.iter().max_by(|a, b| {
@@ -457,7 +459,7 @@ pub fn unsteady(rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// A line for each row.
+/// Returns a line for each row.
 fn lines(rows: &[&Row]) -> String {
     let params = |row: &Row| {
         let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -523,7 +525,7 @@ mod tests {
     #[test]
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
-        // These run the program itself, which tests of the program do.
+        // These benchmarks run the program itself; they are covered by the tests of the program.
         for benchmark in ALL.iter().filter(|benchmark| {
             !["devices", "connections", "reordering", "boundary", "soak"].contains(&benchmark.name)
         }) {

@@ -1,8 +1,9 @@
-//! Chains synthesized, with flows that come and go: so many packets of each, so many flows at a time, from the first packet on.
+//! Synthesized chains with short-lived flows: a number of packets per flow, and a number of flows at the
+//! same time, from the first packet on.
 //!
-//! Flows that last show the best case of a program that knows flows; most flows of the Internet have few packets. Each run begins
-//! with a worker that has seen no flow. Packets are taken into memory, and its caches warmed, by a first round that does not come
-//! to the chain.
+//! Long-lived flows are the best case of a program that remembers flows, but most flows of the Internet
+//! have few packets. Each run begins with a worker that has seen no flow. A first round, which does not
+//! reach the chain, loads the packets into memory and warms the caches.
 
 use element::class::ArgInfo;
 use element::effects::{Case as When, Counts, Filter, Target};
@@ -15,23 +16,24 @@ use crate::serde_params::Param;
 use crate::synthesis::{Case, Forms};
 use crate::{Pair, Row, Settings};
 
-/// Packets of each flow.
+/// The packets of each flow.
 const PER_FLOW: [usize; 4] = [4, 10, 30, 100];
 
-/// Packets in memory, about, where there is room for them; as many flows at a time, or few.
+/// The approximate number of packets in memory, if that is enough. It is also the larger number of flows at
+/// the same time; the other number is `FEW`.
 const IN_MEMORY: usize = 30_000;
 const FEW: usize = 300;
 
-/// Runs of each form at most: each needs a worker of its own.
+/// The most runs of each form: each run needs a worker of its own.
 const MOST_RUNS: usize = 5;
 
-/// Rows for each chain as it is and synthesized.
+/// Measures rows for each chain, as it is and synthesized.
 pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for case in cases {
         let memory = settings.packets.min(IN_MEMORY);
         for at_a_time in [FEW, memory] {
-            // Just to see that it works, the shortest flows will do.
+            // A run that only shows that everything works uses the shortest flows.
             let lengths = if settings.repeats > 1 { &PER_FLOW[..] } else { &PER_FLOW[..1] };
             let traffic = lengths.iter().map(|&per_flow| Traffic { memory, at_a_time, per_flow });
             for traffic in traffic {
@@ -42,7 +44,7 @@ pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, Stri
     Ok(rows)
 }
 
-/// Traffic of so many flows at a time, in turns, with so many packets of each.
+/// Traffic of `at_a_time` flows at the same time, in turns, with `per_flow` packets each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     memory: usize,
@@ -51,7 +53,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Reads `300x4` as 300 flows at a time with 4 packets each.
+    /// Parses a word such as `300x4`: 300 flows at the same time with 4 packets each.
     pub(crate) fn read(text: &str) -> Option<Traffic> {
         let (at_a_time, per_flow) = text.split_once('x')?;
         let [at_a_time, per_flow] = [at_a_time.parse().ok()?, per_flow.parse().ok()?];
@@ -59,23 +61,25 @@ impl Traffic {
         (traffic.at_a_time > 0 && traffic.per_flow > 0).then_some(traffic)
     }
 
-    /// Packets of a flow that are in memory. Where there is room for one of each flow only, it comes again.
+    /// Returns the packets of a flow that are in memory. If there is room for only one packet per flow, it
+    /// is repeated.
     fn in_memory(self) -> usize {
         if self.at_a_time * self.per_flow > self.memory { 1 } else { self.per_flow }
     }
 
-    /// Packets in memory: those of as many flows as there is room for.
+    /// Returns the number of packets in memory, of as many flows as there is room for.
     fn packets(self) -> usize {
         let at_a_time = self.at_a_time * self.in_memory();
         self.memory.div_ceil(at_a_time) * at_a_time
     }
 
-    /// Packets of a run. Those in memory come once, or as often as flows have packets.
+    /// Returns the number of packets of a run. Packets in memory are replayed once, or once for each packet
+    /// of a flow.
     pub(crate) fn per_run(self) -> usize {
         self.packets() * (self.per_flow / self.in_memory())
     }
 
-    /// Both forms of a chain behind this traffic.
+    /// Returns both forms of a chain downstream of this traffic.
     pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
         let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
         case.behind_patterns(|patterns| {
@@ -88,12 +92,12 @@ impl Traffic {
         })
     }
 
-    /// Drives a worker through the first round, which does not come to the chain.
+    /// Drives a worker through the first round, which does not reach the chain.
     pub(crate) fn skip(self, worker: &mut Worker) -> Result<(), String> {
         drive_by(worker, self.packets(), 1).map(drop)
     }
 
-    /// Drives it through all that comes then; nanoseconds per packet.
+    /// Drives a worker through the packets after the first round. Returns nanoseconds per packet.
     pub(crate) fn drive(self, worker: &mut Worker) -> Result<f64, String> {
         drive_by(worker, self.per_run(), 1)
     }
@@ -126,7 +130,7 @@ impl Traffic {
     }
 }
 
-/// An element that drops so many packets, rounded up to whole batches, and passes all that come later.
+/// An element that drops a number of packets, rounded up to whole batches, and passes all later packets.
 pub(crate) static SKIP: Class = Class {
     name: "BenchmarkSkip",
     ports: "1/1",
@@ -151,7 +155,7 @@ impl Element for Skip {
             When::new(skipped, Target::Drop(DropReason::Discard)),
             When::new(Filter::Any, Target::Output(0)),
         ];
-        // What is composed begins behind it.
+        // The synthesized region begins downstream of this element.
         Effects::cases(cases).counting(Counts::Own)
     }
 

@@ -1,11 +1,12 @@
-//! What order brings to what comes behind: a chain with state of each flow, more of it than the caches hold, with and
-//! without something in front that holds packets.
+//! The benefit of order for downstream elements: a chain with state per flow, larger than the caches, with
+//! and without an upstream element that holds packets.
 //!
-//! Traffic comes in trains: 64 flows at a time send 8 packets each, in turns, so that neighbours are never of one flow;
-//! then come 64 others out of all flows. So 512 packets in a row have all that can be brought together. The chain
-//! looks at one cache line after the other of the packet's flow, where the next one is only known from the one
-//! before, as with look-ups of several functions. It does so for each packet, as most functions do, or once for each run
-//! of packets of one flow, as those do that remember the last one.
+//! Traffic comes in trains: 64 flows at a time send 8 packets each, in turns, so that neighbouring packets
+//! are never of the same flow; then 64 other flows follow. So 512 packets in a row contain all packets that
+//! can be grouped. For each packet, the chain reads several cache lines of its flow, one after the other.
+//! The address of each line is only known from the previous line, as with look-ups of several functions.
+//! The chain does so for each packet, as most functions do, or once for each run of packets of one flow,
+//! like functions that cache the last flow.
 
 use element::class::ArgInfo;
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
@@ -15,22 +16,23 @@ use crate::graph::{Start, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Elements of this benchmark.
+/// The elements of this benchmark.
 pub(crate) static CLASSES: &[&Class] = &[&TRAINS, &STATE];
 
-/// Flows that send at a time.
+/// The flows that send at the same time.
 const TOGETHER: usize = 64;
-/// Packets that each of them sends.
+/// The packets that each of them sends.
 const LENGTH: usize = 8;
-/// Flows, and cache lines that are looked at for each.
+/// The number of flows, and of cache lines that are read for each flow.
 const SIZES: [(usize, usize); 3] = [(100_000, 8), (100_000, 64), (1_000_000, 8)];
-/// There are many rows, so that each takes less than elsewhere.
+/// The limit on runs. There are many rows, so that each row takes less time than elsewhere.
 const REPEATS: usize = 5;
 const PER_RUN: usize = 200_000;
-/// Bits of the source address that name a flow.
+/// The bits of the source address that identify a flow.
 const FLOW: Field = Field::Bytes { base: Base::Data, offset: 26, length: 4 };
 
-/// The chain with nothing in front, with packets held per flow, and with packets held whatever flow they are of.
+/// Measures the chain without an upstream element, with packets held per flow, and with packets held in
+/// batches of all flows.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let settings = &Settings {
         repeats: settings.repeats.min(REPEATS),
@@ -39,7 +41,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     };
     let mut rows = Vec::new();
     for (flows, lines) in SIZES {
-        // Few enough to see that it works.
+        // The number is reduced in a run that only shows that everything works.
         let flows = if settings.repeats > 1 { flows } else { settings.packets.min(flows) };
         for per in ["packet", "run"] {
             let mut add = |held: &'static str, delay: u64, front: String| {
@@ -47,7 +49,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
                 let chain = format!(
                     "BenchmarkTrains({flows}) -> {front} BenchmarkState({flows}, {lines}, {runs}) -> Discard"
                 );
-                // All frames are of one flow, until the first element makes many of it.
+                // All frames are of one flow, until the first element assigns them to many flows.
                 let worker = worker_with(settings.packets, (1, 1), 64, Start::Frame, &chain)?;
                 let params = [
                     ("flows", Param::Number(flows as u64)),
@@ -69,7 +71,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Gives packets the addresses of flows that come in trains.
+/// An element that sets the addresses of packets to flows that come in trains.
 static TRAINS: Class = Class {
     name: "BenchmarkTrains",
     args: &[ArgInfo::required("FLOWS", "unsigned")],
@@ -96,7 +98,7 @@ impl Element for Trains {
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         for packet in batch.iter_mut() {
             let train = self.number / (TOGETHER * LENGTH) * TOGETHER + self.number % TOGETHER;
-            // Far apart in memory, in an order without a pattern.
+            // Flows are far apart in memory, in a random order.
             let flow = ((train as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.flows;
             self.number += 1;
             if let Some(address) = packet.data_mut().get_mut(26..30) {
@@ -106,7 +108,7 @@ impl Element for Trains {
     }
 }
 
-/// Looks at so many cache lines of a packet's flow.
+/// An element that reads a number of cache lines of a packet's flow.
 static STATE: Class = Class {
     name: "BenchmarkState",
     args: &[
@@ -118,7 +120,7 @@ static STATE: Class = Class {
         let (flows, lines): (usize, usize) = (args.required("FLOWS"), args.required("LINES"));
         let runs = args.required("RUNS");
         args.finish()?;
-        // The next function keeps the same flow somewhere else.
+        // The next function stores the same flow at another position.
         let next = |place: usize| ((place as u64).wrapping_mul(0x9e37_79b9) % flows.max(1) as u64) as u32;
         let table = || (0..flows).map(|place| Line { next: next(place), packets: 0 }).collect();
         Ok(Box::new(PerFlow { tables: (0..lines).map(|_| table()).collect(), runs, last: u32::MAX }))
@@ -135,7 +137,7 @@ struct Line {
 /// A table for each function, with a line for each flow.
 struct PerFlow {
     tables: Vec<Vec<Line>>,
-    /// Whether packets of the same flow as the last one need no look-up.
+    /// True if packets of the same flow as the previous packet need no look-up.
     runs: bool,
     last: u32,
 }

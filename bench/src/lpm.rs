@@ -14,13 +14,14 @@ use crate::floor::Floor;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// Addresses that are looked up in turn.
+/// The number of addresses that are looked up in turn.
 const COUNT: usize = 1 << 20;
-/// The table that is made where none is given.
+/// The size of the generated table, for runs without `--routes`.
 const MADE: u32 = 100_000;
 
-/// The routes of a file for each version of IP, else ones that are made. Each prefix leads to its number; most
-/// addresses lie in a prefix that is drawn for each of them, evenly, every eighth lies anywhere.
+/// Measures the routes of a file for each version of IP, or else generated routes. Each prefix leads to its
+/// index. Most addresses lie in a prefix that is drawn uniformly for each of them; every eighth address is
+/// random.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let (four, six) = match &settings.routes {
         Some(path) => read(path)?,
@@ -65,7 +66,7 @@ fn measure<A: Address>(
             table.lookup_batch(group, &mut values);
             for (&address, value) in group.iter().zip(&values) {
                 let value = value.map_or(-1, i64::from);
-                // A string takes all that is written to it.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "{} {value}", show(address));
             }
         }
@@ -95,7 +96,7 @@ fn measure<A: Address>(
     Ok(Row { excludes_floor: true, unit: "look-up", ..Row::new("lpm", &params, &pairs) })
 }
 
-/// Prefixes of both versions. What follows a prefix on its line does not count.
+/// The prefixes of both versions. Text after a prefix on its line is ignored.
 type Prefixes = (Vec<Prefix<u32>>, Vec<Prefix<u128>>);
 
 fn read(path: &Path) -> Result<Prefixes, String> {
@@ -124,7 +125,7 @@ fn read(path: &Path) -> Result<Prefixes, String> {
     Ok((four, six))
 }
 
-/// 16 to 28 bits long, spread over all addresses.
+/// Generates prefixes of 16 to 28 bits, spread over all addresses.
 fn made() -> Vec<Prefix<u32>> {
     (0..MADE).map(|number| Prefix::new(number.wrapping_mul(0x9e37_79b1), (16 + number % 13) as u8)).collect()
 }

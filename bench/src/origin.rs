@@ -1,5 +1,5 @@
-//! Where a result comes from: program, command, machine, load and inputs, so that a figure can be made again, and told
-//! from one of another machine or build.
+//! The origin of a result: program, command, machine, load and inputs, so that a figure can be reproduced,
+//! and distinguished from figures of other machines or builds.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,25 +11,25 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Where a result comes from. It stands under `origin` in all JSON that the program writes.
+/// The origin of a result, which is under `origin` in all JSON that the program writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The program.
     pub program: Program,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<String>,
-    /// The seed of random numbers, where there are any.
+    /// The seed of random numbers, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Date and time at which it began, UTC, as in RFC 3339.
+    /// The date and time of the start, in UTC (RFC 3339).
     pub began: String,
-    /// Seconds that it took.
+    /// The duration in seconds.
     pub seconds: f64,
     /// The machine.
     pub machine: Machine,
-    /// What else the machine did in this time.
+    /// The other work of the machine in this time.
     pub load: Load,
-    /// Files that were read.
+    /// The files that were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
 }
@@ -37,57 +37,58 @@ pub struct Origin {
 /// A build of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// The commit that it was built from; `+` behind it says that files had been changed.
+    /// The commit of the source; a `+` after it marks changed files.
     pub commit: String,
-    /// Features of the build that are not there by default.
+    /// The features of the build that are off by default.
     pub features: Vec<String>,
-    /// True if it was built without optimizations.
+    /// True if the program was built without optimizations.
     pub is_debug_build: bool,
 }
 
-/// A machine, as far as it matters to figures.
+/// The properties of a machine that affect figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The model of the processor.
     pub processor: String,
-    /// Cores that the program may run on.
+    /// The number of cores that the program may use.
     pub cores: usize,
     /// Kibibytes of memory.
     pub memory_kib: u64,
     /// The version of the kernel.
     pub kernel: String,
-    /// The governor of the clock frequency, where the machine shows one.
+    /// The governor of the clock frequency, if the machine has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
     /// True in a virtual machine.
     pub is_virtual: bool,
 }
 
-/// What else a machine did meanwhile.
+/// The other work of a machine during a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The load average over a minute when the program began.
     pub average: f64,
-    /// The part of the time of all cores that other programs took, from 0 to 1.
+    /// The fraction of the time of all cores that other programs took, from 0 to 1.
     pub others: f64,
-    /// The part of the time of all cores that the hypervisor gave to others, from 0 to 1.
+    /// The fraction of the time of all cores that the hypervisor gave to other virtual machines, from 0 to
+    /// 1.
     pub stolen: f64,
 }
 
 /// A file that a result depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Its name, as given.
+    /// The name, as given.
     pub file: String,
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// SHA-256 of its bytes, as `sha256sum` has it.
+    /// The SHA-256 of the content, as printed by `sha256sum`.
     pub sha256: String,
 }
 
-/// A result that is being made.
+/// A result in progress.
 #[derive(Debug)]
 pub struct Begun {
     program: Program,
@@ -99,7 +100,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// A result that begins now.
+    /// Starts a result now.
     pub fn now(program: Program, seed: Option<u64>) -> Begun {
         let average = read("/proc/loadavg").split(' ').next().and_then(|average| average.parse().ok());
         Begun {
@@ -112,8 +113,8 @@ impl Begun {
         }
     }
 
-    /// Where the result comes from, when it is done, with the files that it was made of. Standard input, pipes and devices
-    /// cannot be read again, and are left out.
+    /// Returns the origin of a complete result, with its input files. Standard input, pipes and devices are
+    /// left out, because they cannot be read again.
     pub fn origin<'f>(&self, inputs: impl IntoIterator<Item = &'f Path>) -> Origin {
         let load = match (self.spent, Spent::so_far()) {
             (Some(before), Some(after)) => after.since(before, self.average),
@@ -138,7 +139,7 @@ impl Begun {
 }
 
 impl Origin {
-    /// The origin in a few lines, for reports that people read.
+    /// Formats the origin in a few lines, for reports.
     pub fn lines(&self) -> String {
         let mut text = format!("{}; {}; {}.\n", self.program, self.machine, self.load);
         for Input { file, sha256, .. } in &self.inputs {
@@ -159,7 +160,7 @@ impl std::fmt::Display for Program {
 }
 
 impl Machine {
-    /// The machine that the program runs on.
+    /// Returns the machine that the program runs on.
     pub fn this() -> Machine {
         let processors = read("/proc/cpuinfo");
         let field = |name: &str| {
@@ -205,7 +206,7 @@ impl std::fmt::Display for Load {
 }
 
 impl Input {
-    /// A file, unless it cannot be read again.
+    /// Reads a file; None if it cannot be read again.
     fn of(path: &Path) -> Option<Input> {
         if !path.is_file() {
             return None;
@@ -224,16 +225,16 @@ impl Input {
     }
 }
 
-/// Ticks of the clock that processors have spent so far.
+/// Clock ticks that processors have spent so far.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
-    /// All of them, with what they slept.
+    /// All ticks, including idle time.
     all: u64,
-    /// For programs and the kernel.
+    /// Ticks for programs and the kernel.
     busy: u64,
-    /// For other machines.
+    /// Ticks for other virtual machines.
     stolen: u64,
-    /// For this program, and those that it has started and that have ended.
+    /// Ticks for this program and for its children that have ended.
     own: u64,
 }
 
@@ -243,7 +244,7 @@ impl Spent {
         Spent::parse(&machine, &own)
     }
 
-    /// From the texts of proc_stat(5) and proc_pid_stat(5).
+    /// Parses the texts of proc_stat(5) and proc_pid_stat(5).
     fn parse(machine: &str, own: &str) -> Option<Spent> {
         let numbers: Vec<u64> =
             machine.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
@@ -252,7 +253,7 @@ impl Spent {
             return None;
         };
         let busy = user + nice + system + interrupts + soft;
-        // The name in parentheses may have blanks; utime is the 12th field behind it.
+        // The name in parentheses may contain blanks; utime is the 12th field after it.
         let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
         let own = own.map(|n| n.parse::<u64>().ok()).sum::<Option<u64>>()?;
         Some(Spent { all: busy + idle + waiting + stolen, busy, stolen, own })
@@ -271,7 +272,7 @@ impl Spent {
     }
 }
 
-/// A file of the kernel's, or nothing where there is none.
+/// Reads a file of the kernel; empty if there is none.
 fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }

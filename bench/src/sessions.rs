@@ -1,4 +1,5 @@
-//! Sessions of a translator that come, end, and come again: what they take in memory, and whether all ports come back.
+//! Sessions of a translator that are created, expire, and are created again: their memory, and the release
+//! of all ports.
 
 use std::time::Instant;
 
@@ -10,32 +11,32 @@ use crate::graph::running;
 use crate::soak::resident;
 use crate::source;
 
-/// Ports of the pattern: with so many flows to a server, every one of them is used.
+/// The number of ports of the pattern. With this number of flows to a server, each port is used.
 const PORTS: usize = 65_535 - 1024 + 1;
 
 const CHAIN: &str =
     "-> MarkIPHeader(14) -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0, UDP_TIMEOUT 600,
     REAP_INTERVAL 60) -> Discard";
 
-/// What there is behind a phase.
+/// The state after a phase.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// What was done.
+    /// The name of the phase.
     pub name: &'static str,
-    /// Sessions behind it.
+    /// The number of sessions after the phase.
     pub sessions: usize,
-    /// Flows that got none so far.
+    /// The number of flows without a session so far.
     pub failures: usize,
-    /// How long it took, in seconds.
+    /// The duration in seconds.
     pub seconds: f64,
-    /// Memory of the process in MiB; 0 where the system does not tell.
+    /// The memory of the process in MiB; 0 if the system does not report it.
     pub resident: usize,
 }
 
-/// Opens one flow per port to each of so many servers, lets them all end, and does so again.
+/// Opens one flow per port to each of `servers` servers, lets all of them expire, and repeats both.
 ///
 /// # Errors
-/// If the worker cannot be made or driven.
+/// If the worker cannot be created or driven.
 pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
     let start = Timestamp::from_secs(1_000_000_000);
     let clock = ClockKind::Simulated { start, tick: Timestamp(1_000_000) };
@@ -48,7 +49,7 @@ pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
         while worker.step(256) {}
         phases.push(phase(&mut worker, names[0], since)?);
         let since = Instant::now();
-        // Nothing is to be done, but time passes with each look at the clock.
+        // No work is left, but time advances with each reading of the simulated clock.
         for _ in 0..700_000 {
             worker.step(1);
         }
@@ -75,7 +76,7 @@ fn call(worker: &mut Worker, handler: &str) -> Result<(), String> {
     worker.write(id, handler, "")
 }
 
-/// Sends one packet of each flow when told to, so many flows to each of so many servers.
+/// A source that sends one packet of each flow on request: 64,512 flows to each of SERVERS servers.
 pub(crate) static FLOWS: Class = Class {
     name: "BenchmarkFlows",
     ports: "0/1",
@@ -101,7 +102,8 @@ impl Flows {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Batch {
         let mut batch = cx.batch();
         while self.next < self.servers * PORTS && batch.len() < cx.burst() {
-            // Neighbours have nothing in common, and no flow has its own port, for that is outside of the range.
+            // Neighbouring flows have nothing in common. The source port is outside of the pattern's range,
+            // so that no flow can keep it.
             let (server, host) = (self.next % self.servers, self.next / self.servers);
             self.next += 1;
             let bytes = &mut self.frame;

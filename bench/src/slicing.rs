@@ -1,17 +1,17 @@
-//! What leaving payloads aside costs, and what it saves where packets cross something that copies them.
+//! The cost of parking payloads, and the savings if packets cross a boundary that copies them.
 
 use crate::graph::{Start, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Bytes of frames: the cost of slicing is not to grow with them.
+/// The sizes of frames in bytes. The cost of slicing should not depend on them.
 const FRAMES: [usize; 4] = [64, 512, 1024, 1514];
 
-/// What packets go through, by its name in rows.
+/// The elements under test, by the name in rows.
 const WAYS: &[(&str, &str)] =
     &[("nothing", "Discard"), ("both", "Slice(t) -> Splice(t) -> Discard; t :: PayloadTable(ENTRIES 512)")];
 
-/// A row for each size and way, in memory.
+/// Measures a row for each size and each way, in memory.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for frame in FRAMES {

@@ -1,7 +1,8 @@
-//! Memory under floods: each element with a table gets packets of which every one makes it remember something new, until the
-//! table is full and for a while longer. Memory must not grow then.
+//! Memory under floods. Each element with a table receives packets that each create a new entry, until the
+//! table is full and for some time afterwards. In this time memory must not grow.
 //!
-//! Each case runs in a process of its own, whose resident memory is that of this one table: the program calls itself.
+//! Each case runs in a process of its own, for which the program calls itself. So the resident memory
+//! contains a single table.
 
 mod cases;
 mod source;
@@ -22,57 +23,60 @@ use crate::{Pair, Row, Settings};
 pub use cases::{CASES, Case};
 pub(crate) use source::{FLOOD, resident};
 
-/// Frames for each entry that there can be, before memory is looked at. What is full goes on changing: queues of those that are to
-/// give way have entries that are out of date, up to half as many as there are others.
+/// The frames for each possible entry before memory is measured. A full table still changes: queues of
+/// entries to evict contain outdated entries, up to half of the number of valid entries.
 const FILL: u64 = 3;
-/// Further ones, so that lists of what happened have come round once, and all of their memory has been touched; of large tables
-/// these are a part.
+/// The further frames per entry, so that lists of events have wrapped around once and all of their memory
+/// has been touched. For large tables, the number is limited.
 const ROUND: u64 = 8;
 const MOST_ROUND: u64 = 600_000;
-/// Fewest frames before that, so that batches and queues have their size.
+/// The least number of frames before the measurement, so that batches and queues have reached their size.
 const WARM_UP: u64 = 20_000;
-/// Bytes of which an entry takes some at least, where a bound is one of bytes.
+/// The bytes of a small entry, which convert between entries and bounds in bytes.
 const SMALL_ENTRY: u64 = 64;
-/// Fewest bytes of such a bound that elements take.
+/// The smallest bound in bytes that elements accept.
 const LEAST: u64 = 128 << 10;
-/// Memory for packets of each worker. Where one worker sends more than another takes, all of it is filled.
+/// The memory for packets of each worker. If one worker sends more than another worker takes, all of it is
+/// used.
 const POOL: usize = 192 << 20;
-/// Bytes that a packet takes there.
+/// The bytes of a packet in this memory.
 const PACKET: usize = 2368;
-/// Packets that memory is touched for before it is looked at, because they are no part of the table.
+/// The packets whose memory is touched before the first measurement, because they are no part of the table.
 const UNDER_WAY: usize = 4096;
-/// Growth that is none: pages that the allocator has touched for the first time, and a part of what the table has.
+/// The growth that is tolerated: pages that the allocator touches for the first time, and a fraction of the
+/// table.
 const SLACK: u64 = 1 << 20;
 const SLACK_PART: u64 = 32;
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Soaked {
     /// The argument that bounds the table.
     pub bound: String,
-    /// Its value.
+    /// The value of the argument.
     pub capacity: u64,
-    /// Frames sent.
+    /// The frames sent.
     pub packets: u64,
-    /// Frames sent in the time that counts, and how long that was in seconds.
+    /// The frames sent in the measured time, and this time in seconds.
     pub counted: (u64, f64),
-    /// Entries at the end, where the element tells.
+    /// The entries at the end, if the element reports them.
     pub entries: Option<u64>,
-    /// Resident memory in bytes: at the start, and with a full table after 10, 50 and 100 percent of the time.
+    /// The resident memory in bytes: at the start, and with a full table after 10, 50 and 100 percent of
+    /// the time.
     pub resident: [u64; 4],
-    /// Bytes that an entry takes.
+    /// The bytes of an entry.
     pub bytes_per_entry: Option<f64>,
-    /// Whether memory goes on growing.
+    /// True if memory continues to grow.
     pub grows: bool,
 }
 
 impl Soaked {
-    /// The word for it.
+    /// Returns the result in a word.
     pub fn verdict(&self) -> &'static str {
         if self.grows { "grows" } else { "bounded" }
     }
 
-    /// Memory of the table at the end, in bytes.
+    /// Returns the memory of the table at the end, in bytes.
     pub fn memory(&self) -> u64 {
         self.resident[3].saturating_sub(self.resident[0])
     }
@@ -83,12 +87,12 @@ fn grows([start, first, _, last]: [u64; 4]) -> bool {
     last > first + SLACK + first.saturating_sub(start) / SLACK_PART
 }
 
-/// What a class has for an argument where a user says nothing; zero where that is no number.
+/// Returns the default of a class's argument; 0 if it is not a number.
 pub fn default_of(class: &Class, bound: &str) -> u64 {
     class.arg(bound).and_then(|arg| arg.default.parse().ok()).unwrap_or(0)
 }
 
-/// A bound for so many entries.
+/// Returns a bound for a number of entries.
 fn bound_of(case: &Case, entries: u64) -> u64 {
     match case.bytes {
         0 => entries,
@@ -96,14 +100,14 @@ fn bound_of(case: &Case, entries: u64) -> u64 {
     }
 }
 
-/// Entries of a table whose size depends on the memory for packets (`auto`), as far as a flood is to fill it.
+/// The entries that a flood fills of a table whose size depends on the memory for packets (`auto`).
 const AUTOMATIC: u64 = 1 << 20;
 
-/// Runs a case in this process for so many milliseconds with a full table, and with a table of so many entries, if that is said.
-/// Classes beside those of the product may be given.
+/// Runs a case in this process for `milliseconds` milliseconds with a full table, and with a table of
+/// `capacity` entries if that is given. `classes` are additional classes.
 ///
 /// # Errors
-/// What is wrong with its configuration, or that it has not run to its end.
+/// If its configuration is invalid, or if it has not run to its end.
 pub fn measure(
     case: &Case,
     milliseconds: u64,
@@ -150,7 +154,7 @@ pub fn measure(
     Ok(soaked)
 }
 
-/// The configuration of a case.
+/// Returns the configuration of a case.
 fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> String {
     let bound = capacity.map_or(String::new(), |capacity| format!(", {} {capacity}", case.bound));
     let kind = trace::flood::Flood::ALL.iter().position(|&flood| flood == case.flood).unwrap_or(0);
@@ -159,12 +163,12 @@ fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> Str
     format!("flood :: BenchmarkFlood({kind}, {fill}, {milliseconds}, {under_way}) {chain}")
 }
 
-/// How packets are spread over a case's workers, if they are.
+/// Returns the policy that spreads packets over a case's workers, if there are several.
 pub(crate) fn spreading(case: &Case) -> Option<Arc<dyn Spreading>> {
     (case.workers > 1).then(|| Spray::default().spreading())
 }
 
-/// All cases, each in a process of its own, with equal parts of the time.
+/// Measures all cases, each in a process of its own, with equal parts of the time.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let milliseconds = (settings.soak.as_millis() as u64 / CASES.len() as u64).max(1);
@@ -188,10 +192,10 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// One case by its number, as JSON, for the process that asked for it.
+/// Measures the case with an index and returns JSON, for the process that requested it.
 ///
 /// # Errors
-/// Those of [`measure`].
+/// The errors of [`measure`].
 pub fn one(number: usize, milliseconds: u64, capacity: Option<u64>) -> Result<String, String> {
     let case = CASES.get(number).ok_or("no such case")?;
     let soaked = measure(case, milliseconds, capacity, &[])?;
@@ -206,12 +210,12 @@ fn row(case: &Case, soaked: Soaked) -> Row {
     ];
     let (packets, seconds) = soaked.counted;
     let cost = seconds * 1e9 / packets.max(1) as f64;
-    // There is no floor: making a frame of a flood costs more than most elements.
+    // There is no floor: generating a frame of a flood costs more than most elements.
     let row = Row::new("soak", &params, &[Pair { cost, floor: cost }]);
     Row { excludes_floor: true, soak: Some(soaked), ..row }
 }
 
-/// The rows of this benchmark as a table; nothing where there are none.
+/// Formats the rows of this benchmark as a table; empty without rows.
 pub(crate) fn table(rows: &[&Row]) -> String {
     let mut text = String::new();
     if rows.is_empty() {

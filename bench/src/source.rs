@@ -1,5 +1,5 @@
-//! Packets to measure with: UDP over IPv4 in Ethernet, with right checksums, over many flows. For elements that want
-//! something else, TCP and IPv6.
+//! Packets for measurements: UDP over IPv4 in Ethernet, with correct checksums, over many flows. For
+//! elements that need other packets, TCP and IPv6.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,16 +10,16 @@ use wire::checksum::PseudoHeader;
 use wire::tcp::flags::{ACK, PSH};
 use wire::{IntoBytes, MacAddr, checksum, ethernet, ip_protocol, ipv4, udp};
 
-/// Bytes of Ethernet, IPv4 and UDP headers.
+/// The bytes of the headers of Ethernet, IPv4 and UDP.
 const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
 
-/// The flow of packet `number`.
+/// Returns the flow of packet `number`.
 fn flow(number: usize, flows: usize) -> u32 {
     let flow = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     (flow % flows.max(1) as u64) as u32
 }
 
-/// The same flow's packet as TCP.
+/// Returns the frame of packet `number` as TCP, of the same flow as with UDP.
 pub(crate) fn tcp_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = flow(number, flows);
     let of = |net: u32, port| SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(net | flow & 0xff_ffff)), port);
@@ -27,7 +27,7 @@ pub(crate) fn tcp_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     finish(packet, length.saturating_sub(HEADERS + 12))
 }
 
-/// The same flow's packet as UDP over IPv6.
+/// Returns the frame of packet `number` as UDP over IPv6, of the same flow as with IPv4.
 pub(crate) fn ip6_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = u128::from(flow(number, flows));
     let of = |net: u128, port| SocketAddr::new(IpAddr::V6(Ipv6Addr::from_bits(net << 96 | flow)), port);
@@ -40,13 +40,13 @@ fn finish(packet: Builder, payload: usize) -> Vec<u8> {
     packet.ethernet(source, destination).build(&vec![0; payload]).expect("a short packet can be built")
 }
 
-/// The flow of packet `number` where `slf` packets in a row belong to one.
+/// Returns the flow number of packet `number` if `slf` packets in a row belong to one flow.
 pub(crate) fn in_runs(number: usize, slf: usize) -> usize {
     number / slf.max(1)
 }
 
-/// The frame of packet `number`, `length` bytes long, of one of `flows` flows. Neighbouring packets belong to
-/// different flows, in an order without a pattern that a prefetcher could see.
+/// Returns the frame of packet `number`, `length` bytes long, of one of `flows` flows. Neighbouring packets
+/// belong to different flows, in an order without a pattern that a prefetcher could detect.
 pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = flow(number, flows);
     let length = length.max(HEADERS);
@@ -82,12 +82,12 @@ pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Writes a capture of such packets.
+/// Writes a capture of frames of `flows` flows.
 pub(crate) fn write_capture(file: &File, packets: usize, flows: usize, length: usize) -> std::io::Result<()> {
     write_frames(file, (0..packets).map(|number| frame(number, flows, length)))
 }
 
-/// The same with so many packets of one flow in a row.
+/// Like [`write_capture`], with `slf` packets of one flow in a row.
 pub(crate) fn write_runs(
     file: &File,
     packets: usize,
@@ -107,7 +107,8 @@ pub(crate) fn write_frames(file: &File, frames: impl Iterator<Item = Vec<u8>>) -
     writer.flush()
 }
 
-/// A frame around an IPv4 header and ports, with a right checksum and length. Of TCP it is a segment of an open connection.
+/// Returns a frame around an IPv4 header and ports, with correct checksum and length. A TCP frame is a
+/// segment of an open connection.
 pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
     let mut bytes = frame(0, 1, length.max(HEADERS + 12));
     bytes[14..38].copy_from_slice(start);

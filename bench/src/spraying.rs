@@ -1,9 +1,11 @@
-//! One large connection, and several, on one worker and on two: a translator and so many cycles of work per packet, with each
-//! connection at one worker, spread by the interface, by software, and only where that pays (Sprayer, figures 6a and 7a). What
-//! that costs feeds a simulation of more workers (figures 6a to 9).
+//! A single large connection, and several connections, on one worker and on two: a translator and a number
+//! of cycles of work per packet. Each connection is assigned to one worker, spread by the interface, spread
+//! by software, or spread only if that is worthwhile (Sprayer, figures 6a and 7a). The measured costs are
+//! the input of a simulation of more workers (figures 6a to 9).
 //!
-//! Packets come from an InMemoryNic, so that no generator is in the way. The function is the paper's: an entry for each
-//! connection, which each packet looks up, a header that is rewritten, and work. Payloads vary, so that checksums do.
+//! Packets come from an InMemoryNic, so that no generator disturbs. The function is the paper's: an entry
+//! for each connection, which each packet looks up, a header that is rewritten, and work. Payloads vary, so
+//! that checksums do.
 
 mod costs;
 mod figures;
@@ -25,22 +27,23 @@ use figures::{Figures, Place};
 pub(crate) use tables::{is_one_of, tables};
 use traffic::FRAME;
 
-/// Elements of this benchmark.
+/// The elements of this benchmark.
 pub(crate) static CLASSES: &[&Class] = &[&WORK];
 
-/// Cycles of work per packet with one connection, and numbers of connections with the most work.
+/// The cycles of work per packet with one connection, and the numbers of connections with the most work.
 const CYCLES: [u64; 4] = [0, 1_000, 3_000, 10_000];
 const CONNECTIONS: [u16; 4] = [2, 4, 16, 64];
-/// Work of all packets of a run, in cycles, beside what each takes itself.
+/// The limit on the work of all packets of a run in cycles, and the cycles that each packet takes without
+/// work.
 const MOST_CYCLES: u64 = 200_000_000;
 const EACH: u64 = 300;
 
-/// How packets come to workers.
+/// The assignment of packets to workers.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
     threads: usize,
-    /// How the interface gives them to its queues.
+    /// The steering of the interface to its queues.
     queues: &'static str,
     spreading: Option<Policy>,
 }
@@ -53,12 +56,12 @@ const WAYS: [Way; 5] = [
     Way { name: "auto", threads: 2, queues: "rss", spreading: Some(Policy::Auto) },
 ];
 
-/// Work and connections of one run.
+/// The work and the connections of one run.
 #[derive(Clone, Copy)]
 struct Case {
     cycles: u64,
     connections: u16,
-    /// Packets of a run, and how often it has all of them.
+    /// The packets in memory, and how many times a run replays them.
     packets: usize,
     loops: u64,
 }
@@ -71,7 +74,7 @@ impl Case {
     }
 }
 
-/// One connection over a part of the workers that it is simulated for, and burst by burst.
+/// Simulates one connection over a part of the workers, and burst by burst.
 pub(crate) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
     let most = CYCLES[CYCLES.len() - 1];
@@ -97,7 +100,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         rows.extend(measured(case, settings, &mut floor)?);
         cases.push(case);
     }
-    // What one worker takes for a packet, without work and with the most.
+    // The cost of a packet on one worker, without work and with the most work.
     let alone = |case: usize| rows[case * WAYS.len()].ns_per_packet;
     let work: Vec<f64> = (0..cases.len()).map(|case| (alone(case) - alone(0)).max(0.0)).collect();
     let cycle = work[CYCLES.len() - 1] / CYCLES[CYCLES.len() - 1] as f64;
@@ -114,7 +117,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// One case in all ways, which take turns.
+/// Measures one case in all ways, in turns.
 fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     traffic::write(file.as_file(), case.packets, case.connections)?;
@@ -143,7 +146,7 @@ fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Ro
     Ok(WAYS.iter().zip(&pairs).map(row).collect())
 }
 
-/// Works for so many cycles per packet.
+/// An element that works for a number of cycles per packet.
 static WORK: Class = Class {
     name: "BenchmarkWork",
     args: &[ArgInfo::required("CYCLES", "unsigned")],

@@ -1,4 +1,4 @@
-//! What composing a chain saves: chains as they are, and synthesized.
+//! The savings by synthesis: chains as they are, and synthesized.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,22 +19,22 @@ use crate::lifetimes::{self, Traffic};
 use crate::serde_params::Param;
 use crate::{Row, Settings, classify};
 
-/// Functions in a row.
+/// The numbers of functions in a row.
 const FUNCTIONS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
-/// The chain that there is a third form of.
+/// The chain that also has a form written by hand.
 const BY_HAND: (Kind, usize) = (Kind::Routers, 10);
 
-/// Packets of a flow after which nearly all flows are taken.
+/// The packets of a flow after which nearly all flows have been taken by programs.
 const LASTING: usize = 300;
 
-/// UDP of all addresses.
+/// A rule that matches UDP of all addresses.
 const ANY_UDP: &str = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x11/0xFF";
 
-/// How many flows go through chains that do not look at rules.
+/// The number of flows through chains without rules.
 const FLOWS: usize = 1_000;
 
-/// Rows for each chain, as it is and synthesized.
+/// Measures rows for each chain, as it is and synthesized.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     if let Some(path) = &settings.rules {
         let (rules, patterns) = rules_of(path)?;
@@ -64,8 +64,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The provider's chain with traffic that exercises every rule: a flow for each, and as many flows as there are packets in
-/// memory, so that each comes by once in a while.
+/// Measures the provider's chain with traffic that exercises every rule: once with a flow for each rule,
+/// and once with as many flows as packets in memory, so that each flow is rare.
 fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [rules.len(), settings.packets] {
@@ -74,13 +74,13 @@ fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> R
     Ok(rows)
 }
 
-/// Every other rule a permission.
+/// Returns rules that alternately permit and deny.
 fn alternately(patterns: &[String]) -> Vec<String> {
     let actions = ["allow", "deny"].into_iter().cycle();
     patterns.iter().zip(actions).map(|(pattern, action)| format!("{action} {pattern}")).collect()
 }
 
-/// Functions that stand in a row.
+/// The kind of functions in a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Routers,
@@ -96,23 +96,25 @@ impl Kind {
     }
 }
 
-/// A function that makes a worker for one form of a chain.
+/// A function that creates a worker for one form of a chain.
 pub(crate) enum Form {
-    /// With flows that last, given a number of packets in memory.
+    /// Long-lived flows; the argument is the number of packets in memory.
     Lasting(Box<dyn FnOnce(usize) -> Result<Worker, String>>),
-    /// With flows that come and go.
+    /// Short-lived flows.
     Passing(Box<dyn FnOnce() -> Result<(Worker, Traffic), String>>),
 }
 
-/// A chain by its name and form, such as `routers-10`, `routers-10-synthesized` and `routers-10-tables`, without machine code; also
-/// `translators-N`, `translator-0`, `firewall-RULES` (with 0 a small one), `provider-RULES` and `motivating-0`. With flows that
-/// come and go, 300 at a time with 4 packets each: `provider-250-300x4`, `provider-250-300x4-synthesized`.
+/// Returns a chain by its name and form, such as `routers-10`, `routers-10-synthesized` and
+/// `routers-10-tables` (without machine code). Other chains are `translators-N`, `translator-0`,
+/// `firewall-RULES` (a small firewall for 0), `provider-RULES` and `motivating-0`. With short-lived flows,
+/// 300 at a time with 4 packets each, the names are `provider-250-300x4` and
+/// `provider-250-300x4-synthesized`.
 pub(crate) fn form_of(name: &str) -> Option<Form> {
     if name == "routers-10-by-hand" {
         let by_hand = |packets| Case::in_a_row(BY_HAND.0, BY_HAND.1).by_hand(packets);
         return Some(Form::Lasting(Box::new(by_hand)));
     }
-    // Machine code at once, so that each run executes the same.
+    // Machine code is compiled at once, so that each run executes the same code.
     let ways = [("-synthesized", Making::Now), ("-tables", Making::Never)];
     let found =
         ways.into_iter().find_map(|(suffix, making)| Some((name.strip_suffix(suffix)?, Some(making))));
@@ -140,14 +142,15 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     Some(Form::Lasting(Box::new(move |packets| case.forms(packets)?.worker(making))))
 }
 
-/// A chain, and what goes through it.
+/// A chain and its traffic.
 pub(crate) struct Case {
     name: &'static str,
-    /// What is counted, and how much of it there is.
+    /// The unit and the number of functions or rules.
     count: (&'static str, usize),
-    /// Its elements, behind the source of packets and in front of where they leave.
+    /// The elements between the source of packets and the exit.
     pub(crate) chain: String,
-    /// Flows, which are of these rules or patterns as many of each, in no order, or one after the other if there are none.
+    /// The number of flows. If there are patterns, the flows are spread evenly over them, and packets come
+    /// in random order; otherwise neighbouring packets are of different flows.
     flows: usize,
     patterns: Vec<String>,
     pub(crate) frame: usize,
@@ -159,20 +162,20 @@ impl Case {
         Case { name, count, chain, flows: FLOWS, patterns: Vec::new(), frame: 64, burst: BURST }
     }
 
-    /// So many routers or translators.
+    /// Creates a case of `n` routers or translators.
     pub(crate) fn in_a_row(kind: Kind, n: usize) -> Case {
         let function = if kind == Kind::Routers { router } else { translator };
         let chain: Vec<String> = (0..n).map(function).collect();
         Case::new(kind.name(), ("functions", n), chain.join(" -> Cable -> "))
     }
 
-    /// The case of one translator, for flows of all addresses.
+    /// Creates the case of one translator, for flows of all addresses.
     pub(crate) fn translator() -> Case {
         let patterns = vec![ANY_UDP.into()];
         Case { patterns, ..Case::new("translator", ("functions", 1), translator(0)) }
     }
 
-    /// A firewall with a few rules, and little else.
+    /// Creates a case of a firewall with a few rules, and few other elements.
     pub(crate) fn small_firewall() -> Case {
         let chain = "CheckIPHeader(14) -> IPFilter(deny src net 192.168.0.0/16, deny tcp && dst port 23,
             deny udp && dst port 1900, allow all) -> DecIPTTL -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
@@ -180,31 +183,31 @@ impl Case {
         Case { patterns, ..Case::new("small-firewall", ("rules", 4), chain.into()) }
     }
 
-    /// A firewall with so many rules that are made, and the rest of a router.
+    /// Creates a case of a firewall with `count` generated rules, and the rest of a router.
     pub(crate) fn firewall(count: usize) -> Case {
         let patterns = classify::made(count);
         let chain = firewall(&alternately(&patterns));
         Case { patterns, ..Case::new("firewall", ("rules", count), chain) }
     }
 
-    /// The motivating example of the paper.
+    /// Creates the motivating example of the paper.
     pub(crate) fn motivating() -> Case {
         Case::new("motivating", ("functions", 3), motivating())
     }
 
-    /// A provider's chain with these rules, and traffic that exercises all of them.
+    /// Creates a provider's chain with these rules, and traffic that exercises all of them.
     pub(crate) fn provider(rules: &[String], patterns: &[String], flows: usize) -> Case {
         let patterns = patterns.to_vec();
         Case { flows, patterns, ..Case::new("provider", ("rules", rules.len()), provider(rules)) }
     }
 
-    /// The same with so many rules that are made.
+    /// Like [`provider`](Self::provider), with `count` generated rules.
     pub(crate) fn made(count: usize, flows: usize) -> Case {
         let patterns = classify::made(count);
         Case::provider(&alternately(&patterns), &patterns, flows)
     }
 
-    /// The same with frames of so many bytes, so many at a time.
+    /// Sets the size of frames in bytes, and the burst.
     pub(crate) fn of(self, frame: usize, burst: usize) -> Case {
         Case { frame, burst, ..self }
     }
@@ -219,7 +222,8 @@ impl Case {
         ]
     }
 
-    /// The texts of both forms behind what gives packets, which has what it reads beside it for as long as it is needed.
+    /// Returns the texts of both forms downstream of a source of packets, with the file that the source
+    /// reads.
     pub(crate) fn forms(&self, packets: usize) -> Result<Forms, String> {
         let chain = format!("{} -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| text_in_bursts(frames, Start::Frame, self.burst, &chain))
@@ -235,7 +239,8 @@ impl Case {
         })
     }
 
-    /// The texts of both forms, made by a function of the file name of the patterns that headers are drawn from.
+    /// Returns the texts of both forms. `text` receives the name of a file of patterns, from which headers
+    /// are drawn.
     pub(crate) fn behind_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
@@ -244,13 +249,15 @@ impl Case {
         Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
     }
 
-    /// The texts of both forms with packets that arrive at a rate, and `latency` to tell how long they are under way.
+    /// Returns the texts of both forms with packets that arrive at a rate, and the element `latency`, which
+    /// measures their latency.
     pub(crate) fn metered(&self, packets: usize) -> Result<Forms, String> {
         let chain = format!("{} -> latency :: BenchmarkLatency -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| open_loop::text(frames, Start::Frame, self.burst, &chain))
     }
 
-    /// How many elements are on the longest way, and how many questions and operations in their place.
+    /// Returns the number of elements on the longest path, and of tests and operations of the program that
+    /// replaces them.
     pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
         let text = self.forms(1)?.texts[0].1.clone();
         let lengths = composed(text, Making::default(), |_, chain, synthesis| {
@@ -260,7 +267,8 @@ impl Case {
         lengths?.ok_or_else(|| "nothing was composed".into())
     }
 
-    /// A worker for each form; where there is machine code, one more that does without.
+    /// Returns a worker for each form; if machine code is available, also a worker that uses tables
+    /// instead.
     pub(crate) fn contenders(&self, packets: usize) -> Result<Vec<Contender>, String> {
         let Forms { texts, _patterns } = self.forms(packets)?;
         let mut texts = texts.to_vec();
@@ -271,19 +279,20 @@ impl Case {
         texts.into_iter().map(contender).collect()
     }
 
-    /// A worker for ten routers that are written by hand.
+    /// Returns a worker for ten routers that are written by hand.
     fn by_hand(&self, packets: usize) -> Result<Worker, String> {
         let frames = format!("BenchmarkFrames({packets}, {}, {})", self.flows, self.frame);
         let chain = "BenchmarkTenRouters -> BenchmarkExit";
         running(text_in_bursts(&frames, Start::Frame, self.burst, chain), Options::default())
     }
 
-    /// A row for each form, which take turns.
+    /// Measures a row for each form, in turns.
     fn rows(&self, settings: &Settings) -> Result<Vec<Row>, String> {
         self.measure(settings, self.contenders(settings.packets)?)
     }
 
-    /// Rows of contenders, which take turns once all flows have lasted long enough for programs to take them.
+    /// Measures rows of contenders in turns, after all flows have lasted long enough to be taken by
+    /// programs.
     fn measure(&self, settings: &Settings, mut contenders: Vec<Contender>) -> Result<Vec<Row>, String> {
         if settings.repeats > 1 {
             for (_, worker) in &mut contenders {
@@ -301,7 +310,8 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// A worker for the chain as it is, or synthesized with machine code at this time.
+    /// Returns a worker for the original chain, or for the chain synthesized with machine code at the time
+    /// `making`.
     fn worker(self, making: Option<Making>) -> Result<Worker, String> {
         let Forms { texts: [(_, original), _], _patterns } = self;
         let text = match making {
@@ -312,12 +322,12 @@ impl Forms {
     }
 }
 
-/// A configuration, synthesized.
+/// Returns a synthesized configuration.
 pub(crate) fn synthesized(text: String, making: Making) -> Result<String, String> {
     composed(text, making, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
 }
 
-/// What is to be had of a configuration's composition.
+/// Synthesizes a configuration and returns a value that `of` computes from the result.
 fn composed<T>(
     text: String,
     making: Making,
@@ -335,7 +345,7 @@ fn composed<T>(
     Ok(of(&plan, &chain, &synthesis))
 }
 
-/// The router of the SNF paper's evaluation: everything that RFC 1812 asks of a forwarded packet.
+/// Returns the router of the SNF paper's evaluation: all that RFC 1812 requires for a forwarded packet.
 fn router(n: usize) -> String {
     let (own, next) = (n + 1, n + 2);
     format!(
@@ -348,7 +358,7 @@ fn router(n: usize) -> String {
     )
 }
 
-/// A translator of addresses and ports, with the rest of a router.
+/// Returns a translator of addresses and ports, with the rest of a router.
 fn translator(n: usize) -> String {
     format!(
         "rx{n} :: Counter -> Strip(14) -> MarkIPHeader -> IPRewriter(pattern 192.0.{n}.1 1024-65535 - - 0 0) -> {}",
@@ -356,13 +366,14 @@ fn translator(n: usize) -> String {
     )
 }
 
-/// The chain that is also written by hand.
+/// Returns the chain that is also written by hand.
 #[cfg(test)]
 pub(crate) fn ten_routers() -> String {
     Case::in_a_row(BY_HAND.0, BY_HAND.1).chain
 }
 
-/// The motivating example of the SNF paper (Figure 5): a translator, a firewall for UDP, a balancer over two servers.
+/// Returns the motivating example of the SNF paper (Figure 5): a translator, a firewall for UDP, and a
+/// balancer over two servers.
 fn motivating() -> String {
     let out = |n: usize| {
         format!(
@@ -387,7 +398,7 @@ fn motivating() -> String {
     )
 }
 
-/// The elements by which a router forwards packets.
+/// Returns the elements by which a router forwards packets.
 fn forwarding(n: usize) -> String {
     format!(
         "DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)
@@ -395,7 +406,7 @@ fn forwarding(n: usize) -> String {
     )
 }
 
-/// A firewall that forwards.
+/// Returns a firewall that forwards.
 fn firewall(rules: &[String]) -> String {
     format!(
         "rx :: Counter -> Strip(14) -> MarkIPHeader -> rules :: IPFilter({}, deny all) -> {}",
@@ -404,7 +415,7 @@ fn firewall(rules: &[String]) -> String {
     )
 }
 
-/// The provider's chain of the SNF paper (Figure 9), outbound: firewall, router, translator.
+/// Returns the provider's chain of the SNF paper (Figure 9), outbound: firewall, router, translator.
 fn provider(rules: &[String]) -> String {
     format!(
         "rx0 :: Counter -> Strip(14) -> MarkIPHeader -> rules :: IPFilter({}, deny all) -> {}
@@ -419,8 +430,9 @@ fn provider(rules: &[String]) -> String {
     )
 }
 
-/// The rules of a file and what headers are drawn from: ClassBench's, every other one a permission, or those of the largest
-/// IPFilter of a configuration.
+/// Returns the rules of a file, and the patterns from which headers are drawn. A `.click` file supplies the
+/// rules of its largest IPFilter; other files are in ClassBench's form, and their rules alternately permit
+/// and deny.
 fn rules_of(path: &Path) -> Result<(Vec<String>, Vec<String>), String> {
     if path.extension().is_some_and(|extension| extension == "click") {
         let rules = classify::largest_filter(path)?;

@@ -1,8 +1,9 @@
-//! How long packets are held by elements that hold them for microseconds: on a worker with nothing else to do, and beside a source
-//! that is never done; how regular a source of a rate is; and how late the machine's own sleep ends.
+//! The hold time of elements that hold packets for microseconds, on an idle worker and on a worker with a
+//! busy source; the regularity of a source with a rate; and the delay of the machine's own sleep.
 //!
-//! Wall-clock time has in it what other programs took of the core. Beside the busy source the worker never sleeps, so that its own
-//! processor time tells how long packets were held without that; on an idle worker half of the packets tell it.
+//! Wall-clock time includes the time that other programs took of the core. With the busy source, the worker
+//! never sleeps, so that its own processor time shows the hold time without other programs. On an idle
+//! worker, the median shows it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -18,31 +19,31 @@ use crate::graph::running;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, quantile};
 
-/// Elements of these measurements.
+/// The elements of these measurements.
 pub(crate) static CLASSES: &[&Class] = &[&ENTRANCE, &DEPARTURE];
 
-/// The time for which packets are to be held, in nanoseconds.
+/// The intended hold time in nanoseconds.
 const DELAY: f64 = 64_000.0;
-/// Packets per second beside other work.
+/// The packets per second while the worker has other work.
 const RATE: u64 = 10_000;
-/// The place of the time at which a packet came: behind the headers of IPv4 and UDP.
+/// The offset in bytes of the arrival time in a packet, after the headers of IPv4 and UDP.
 const PLACE: usize = 28;
 const CLOCKS: usize = 2;
-/// Packets of one task of the busy source.
+/// The packets of one task of the busy source.
 const BURST: u64 = 32;
 
-/// Times for which packets were held, and what that took.
+/// The hold times of packets, and their cost.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holding {
-    /// Microseconds that half of the packets were held at most, and 99 of 100.
+    /// The median and the 99th percentile of the hold time, in microseconds.
     pub wall_us: [f64; 2],
-    /// The times in processor time of the worker, where it never sleeps.
+    /// The hold times in processor time of the worker, if it never sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_us: Option<[f64; 2]>,
-    /// Microseconds of one task of the busy source.
+    /// The microseconds of a task of the busy source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_us: Option<f64>,
-    /// Share of a core that the worker took.
+    /// The share of a core that the worker took.
     pub core: f64,
 }
 
@@ -60,7 +61,7 @@ impl fmt::Display for Holding {
     }
 }
 
-/// Writes down when packets come.
+/// An element that writes the arrival time into packets.
 static ENTRANCE: Class = Class {
     name: "BenchmarkEntrance",
     build: |args| {
@@ -72,7 +73,7 @@ static ENTRANCE: Class = Class {
 
 struct Entrance;
 
-/// Wall-clock time and processor time of this thread, in nanoseconds.
+/// Returns wall-clock time and processor time of this thread, in nanoseconds.
 fn times() -> [i64; CLOCKS] {
     [ClockId::CLOCK_MONOTONIC, ClockId::CLOCK_THREAD_CPUTIME_ID]
         .map(|clock| clock_gettime(clock).map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec()))
@@ -96,7 +97,8 @@ impl Element for Entrance {
     }
 }
 
-/// Tells how long packets have been on their way since then, or with `GAPS true` how far they are apart.
+/// An element that measures the time of packets since BenchmarkEntrance or, with `GAPS true`, the time
+/// between them.
 static DEPARTURE: Class = Class {
     name: "BenchmarkDeparture",
     args: &[ArgInfo::positional("GAPS", "bool", "false")],
@@ -143,19 +145,19 @@ impl Element for Departure {
     }
 }
 
-/// One case to be measured.
+/// A case to be measured.
 struct Setting {
     /// The element under test.
     element: &'static str,
-    /// Packets per second.
+    /// The packets per second.
     rate: u64,
     /// The work of the busy source for each packet (WorkPackage's W), if there is such a source.
     work: Option<u64>,
-    /// The longest that the worker stays awake before a timer.
+    /// The longest time for which the worker stays awake before a timer.
     spin: Duration,
 }
 
-/// A row for each element, rate and way to wait.
+/// Measures a row for each element, rate and way to wait.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = vec![sleeps(settings)];
     let spin = Options::default().spin;
@@ -174,7 +176,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Packets per case: some tenths of a second of them.
+/// Returns the number of packets of a case: one second of them, or 20 ms in a small run, and at least 50.
 fn count(settings: &Settings, rate: u64) -> u64 {
     let seconds = if settings.repeats > 1 { 1.0 } else { 0.02 };
     ((rate as f64 * seconds) as u64).max(50)
@@ -235,7 +237,7 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
     })
 }
 
-/// A row for the machine's own sleeps, each of which should take as long as packets are held.
+/// Measures the machine's own sleeps, each of which should last as long as the intended hold time.
 fn sleeps(settings: &Settings) -> Row {
     let before = times();
     let sleep = |_| {

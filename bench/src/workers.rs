@@ -1,4 +1,4 @@
-//! What a second worker brings, and what it costs to hand a packet over to it.
+//! The benefit of a second worker, and the cost of handing a packet over to it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::graph::{FORWARD, FUNCTIONS_FLOWS, Silence, configured_spread, functio
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
-/// One worker and two; a row for each chain and number, and one for handing over.
+/// Measures one worker and two: a row for each chain and number of workers, and a row for handing over.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     source::write_capture(file.as_file(), settings.packets, FUNCTIONS_FLOWS, FRAME)
@@ -41,7 +41,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             rows.push(Row { speedup, ..Row::new("workers", &params, &pairs) });
         }
     }
-    // No packet, or each one, comes to the other worker's queue: what that takes of both workers' time.
+    // Either no packet or each packet arrives in the queue of the other worker; the cost is the time of
+    // both workers.
     let texts = [text("rss", FLOWS), text("next", FLOWS)];
     let mut pairs = [Vec::new(), Vec::new()];
     for _ in 0..settings.repeats {
@@ -57,17 +58,18 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Usual runs in one, because a run begins with flows that nobody knows and memory that nobody has touched.
+/// The number of usual runs that are combined in a run, because at its start flows are not known and memory
+/// has not been touched.
 const RUNS: usize = 5;
 
-/// Bytes of a frame.
+/// The size of a frame in bytes.
 const FRAME: usize = 64;
 
-/// A chain with state per flow, so that packets have to be where they belong.
+/// A chain with state per flow, so that packets have to reach their own worker.
 const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
 
-/// Nanoseconds per packet from the start to the end of a run, on so many workers, over which packets of one flow are spread
-/// in this way, if they are.
+/// Returns nanoseconds per packet from the start to the end of a run on `threads` workers. `spreading` is
+/// the policy that spreads packets of one flow over them, if there is one.
 pub(crate) fn once(
     text: &str,
     threads: usize,

@@ -1,4 +1,4 @@
-//! Tables under floods: those of the product are bounded, and one that is not is found.
+//! Tables under floods: the tables of the product are bounded, and an unbounded table is detected.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use element::manual::Page;
 use element::{Batch, Class, Cx, Effects, Element};
 use tidegate_bench::soak::{CASES, Case, measure};
 
-/// Remembers each packet for ever.
+/// An element that stores each packet forever.
 static LEAK: Class = Class {
     name: "Leak",
     args: &[ArgInfo::keyword("CAPACITY", "unsigned", "100")],
@@ -62,7 +62,7 @@ fn a_bound_that_is_no_argument_is_refused() {
     assert!(measure(&wrong, 1, Some(10), &[]).is_err());
 }
 
-/// Classes with an argument that bounds what they keep, and why no flood is for them.
+/// Classes with an argument that bounds their state, and the reason why no flood is for them.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("SFMaker", "is a Reframer with FastClick's arguments"),
     ("PayloadTable", "is filled by Slice; Slicer has one"),
@@ -80,7 +80,7 @@ fn is_bound(argument: &str) -> bool {
 
 fn classes() -> impl Iterator<Item = &'static Class> {
     let groups = [nf::CLASSES, device::CLASSES, reframer::CLASSES, juggler::CLASSES, slicer::CLASSES];
-    // No packets come to sources.
+    // Sources receive no packets.
     let is_source = |class: &Class| class.ports.starts_with("0/") && class.ports != "0/0";
     groups.into_iter().flatten().copied().filter(move |class| !is_source(class))
 }
@@ -89,7 +89,7 @@ fn classes() -> impl Iterator<Item = &'static Class> {
 fn each_class_with_a_bound_has_a_flood_or_a_reason() {
     let has_flood = |name| CASES.iter().any(|case| case.class == name);
     let has_reason = |name| LEFT_OUT.iter().any(|&(class, _)| class == name);
-    // Queues hold packets, which have their memory.
+    // Queues hold packets, which have memory of their own.
     let is_queue = |class: &Class| class.name.ends_with("Queue");
     let forgotten: Vec<_> = classes()
         .filter(|class| class.args.iter().any(|arg| is_bound(arg.name)) && !is_queue(class))
@@ -99,7 +99,8 @@ fn each_class_with_a_bound_has_a_flood_or_a_reason() {
     assert!(forgotten.is_empty(), "{forgotten:?}");
 }
 
-/// The table of docs/memory.md has each class, with what it has by default; and so does its manual.
+/// Checks that the table of docs/memory.md has each class with its default, and that the manual has it as
+/// well.
 #[test]
 fn documents_say_what_is_there_by_default() {
     let document = include_str!("../../docs/memory.md");

@@ -7,36 +7,37 @@ use std::time::Duration;
 use clap::Parser;
 use tidegate_fuzz::attack::{Settings, Watch, attack};
 
-/// Random configurations with random packets, as they are and synthesized, and random pairs of chains for the verifier.
+/// Runs random configurations with random packets, as they are and synthesized, and random pairs of chains
+/// for the verifier.
 ///
-/// Exit status: 0 if nothing failed, 1 if something did. The same seed gives the same cases.
+/// The exit status is 0 if nothing failed, and 1 if something did. The same seed gives the same cases.
 #[derive(Parser)]
 struct Args {
-    /// The seed of the first case; the next one has the next number
+    /// The seed of the first case; each further case has the next number
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Configurations
+    /// The number of configurations
     #[arg(long, default_value_t = 1000)]
     chains: u64,
-    /// Pairs of chains
+    /// The number of pairs of chains
     #[arg(long, default_value_t = 200)]
     pairs: u64,
-    /// Seconds that the proof of a configuration may take
+    /// The limit on the proof of a configuration, in seconds
     #[arg(long, default_value_t = 1.0)]
     proof: f64,
-    /// Seconds that the comparison of a pair may take
+    /// The limit on the comparison of a pair, in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Nodes of decision diagrams for each of them
+    /// The limit on nodes of decision diagrams, for each proof or comparison
     #[arg(long, default_value_t = 1 << 20)]
     nodes: usize,
-    /// Threads
+    /// The number of threads
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Failures of each kind that are made small and shown
+    /// The number of failures of each kind that are shrunk and shown
     #[arg(long, default_value_t = 2)]
     show: usize,
-    /// Show only those whose name has this in it, such as "burst 1:" or "Bytes"
+    /// Show only failures whose name contains this text, such as "burst 1:" or "Bytes"
     #[arg(long)]
     only: Option<String>,
 }
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         nodes: Some(args.nodes),
         jobs: args.jobs,
         show: args.show,
-        // It lives as long as the program.
+        // The text lives as long as the program.
         only: args.only.map(|only| &*only.leak()),
     };
     let outcome = attack(settings, &Terminal { shows: std::io::stderr().is_terminal() });

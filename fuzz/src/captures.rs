@@ -1,13 +1,13 @@
-//! Capture files.
+//! Fuzz targets for capture files.
 
 use std::io::Cursor;
 
 use capture::{LinkType, MAX_CAPTURED, Reader, Writer, WriterOptions};
 
-/// Packets read of one input: a few bytes can decompress to millions of records.
+/// The most packets that are read of one input, because a few bytes can decompress to millions of records.
 const MOST_PACKETS: usize = 4_096;
 
-/// Bytes read of one input, for the same reason.
+/// The most bytes that are read of one input, for the same reason.
 const MOST_BYTES: usize = 4 << 20;
 
 /// A packet that owns its data.
@@ -23,7 +23,7 @@ pub fn capture(data: &[u8]) {
     read(data);
 }
 
-/// Writes what a capture holds and reads it back, with both precisions and with a snap length.
+/// Writes the content of a capture and reads it back, with both precisions and with a snap length.
 pub fn capture_round_trip(data: &[u8]) {
     let Some((link, packets)) = read(data) else { return };
     for (nanoseconds, snap_length) in [(true, 0), (false, 0), (true, 20)] {
@@ -34,7 +34,7 @@ pub fn capture_round_trip(data: &[u8]) {
     }
 }
 
-/// What is left of a packet in a file with these options.
+/// Returns a packet as it is stored in a file with these options.
 fn as_written(packet: &Packet, options: WriterOptions) -> Packet {
     let latest = i64::from(u32::MAX) * 1_000_000_000 + 999_999_999;
     let time = packet.time.clamp(0, latest);
@@ -53,7 +53,7 @@ fn write(options: WriterOptions, packets: &[Packet]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, options);
     for packet in packets {
-        // In two pieces, as packets of several slots are.
+        // The data is in two pieces, like packets of several slots.
         let (front, back) = packet.data.split_at(packet.data.len() / 2);
         writer.write(packet.time, packet.wire_len, [front, back]).expect("a vector takes everything");
     }
@@ -62,7 +62,7 @@ fn write(options: WriterOptions, packets: &[Packet]) -> Vec<u8> {
     file
 }
 
-/// Link type and packets up to the first fault; `None` if the file's header is bad.
+/// Reads the link type and the packets up to the first fault; `None` if the file's header is invalid.
 fn read(file: &[u8]) -> Option<(LinkType, Vec<Packet>)> {
     let mut reader = match Reader::from_read(Cursor::new(file.to_vec()), "fuzz") {
         Ok(reader) => reader,

@@ -1,4 +1,4 @@
-//! Packets through a chain of elements.
+//! A fuzz target for packets through a chain of elements.
 
 use element::Timestamp;
 use engine::End;
@@ -6,11 +6,11 @@ use testkit::Run;
 use testkit::elements::{Input, Seen, collect, offer};
 use wire::{checksum, ipv4};
 
-/// Most packets of one input.
+/// The most packets of one input.
 const MOST_PACKETS: usize = 64;
 
-/// A router's path with a side output at each step, so that every packet comes out somewhere; `%` becomes the
-/// number of the exchange of packets. Sink 0 gets what was routed.
+/// A router's path with a side output at each step, so that every packet is accounted for; `%` is replaced
+/// by the number of the exchange of packets. Sink 0 receives the routed packets.
 const CHAIN: &str = "
     TestSource(%, 0) -> all :: Counter -> c :: Classifier(12/0800, 12/0806 20/0001, 12/86dd, -);
     c[0] -> Strip(14) -> ip :: CheckIPHeader(INTERFACES 10.0.0.1/24 192.168.0.1/16)
@@ -27,15 +27,15 @@ const CHAIN: &str = "
     c[3] -> MarkIPHeader(14) -> DecIPTTL -> TestSink(%, 8);
 ";
 
-/// Sends packets through a fixed chain and checks that none is lost and that what was routed is sound.
+/// Sends packets through a fixed chain. Checks that no packet is lost and that routed packets are valid.
 ///
-/// The first byte gives the burst; then each packet has its length (16 bits, little-endian) and its bytes, of
-/// which those of the last may be cut short: it is filled up with zeros.
+/// The first byte determines the burst. Then each packet has its length (16 bits, little-endian) and its
+/// bytes. If the bytes of the last packet are truncated, they are filled up with zeros.
 pub fn packets(data: &[u8]) {
     run(data).iter().filter(|packet| packet.sink == 0).for_each(check_routed);
 }
 
-/// What comes out at the sinks.
+/// Returns the packets that reach the sinks.
 fn run(data: &[u8]) -> Vec<Seen> {
     let Some((&first, data)) = data.split_first() else { return Vec::new() };
     let burst = 1 + usize::from(first) % 64;
@@ -71,7 +71,7 @@ pub(crate) fn inputs(mut data: &[u8]) -> Vec<Input> {
     inputs
 }
 
-/// A routed packet has a sound header, with a time to live, and nothing behind its end.
+/// Checks that a routed packet has a valid header, with a time to live, and no bytes after its end.
 fn check_routed(packet: &Seen) {
     assert_eq!(packet.bytes[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
     let ip = &packet.bytes[14..];

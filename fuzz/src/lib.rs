@@ -1,7 +1,7 @@
-//! Fuzz targets: one function each that takes any bytes and panics if the product does.
+//! Fuzz targets: each target is a function that takes any bytes and panics if the product does.
 //!
-//! A target also checks what has to hold whatever the input: what is written reads back, what was compiled
-//! agrees with its parts, offsets lie within the frame, no packet is lost.
+//! A target also checks invariants for all inputs: written values read back, compiled results agree with
+//! their parts, offsets lie within the frame, no packet is lost.
 //!
 //! | file | targets |
 //! | --- | --- |
@@ -15,8 +15,8 @@
 //! | `attack/` | no target, but random configurations and packets of its own |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
 //!
-//! `fuzz/run` fuzzes them with libFuzzer, one binary each (`targets/`); `tests/corpora.rs` runs seeds and found
-//! inputs as ordinary tests. `docs/fuzz.md` says more.
+//! `fuzz/run` fuzzes them with libFuzzer, with a binary for each target (`targets/`); `tests/corpora.rs`
+//! runs seeds and found inputs as ordinary tests. See also `docs/fuzz.md`.
 
 pub mod attack;
 mod captures;
@@ -37,7 +37,7 @@ pub use traces::{analysis, multiplying};
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target with its name, which is also that of its corpus and, behind `fuzz_`, of its binary.
+/// Every target with its name, which is also the name of its corpus and, after `fuzz_`, of its binary.
 pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("capture_round_trip", capture_round_trip),

@@ -1,4 +1,4 @@
-//! Inputs to start from. All are made here, from the product's own builders and examples.
+//! Initial inputs, made from the product's own builders and examples.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use testkit::{classes, corpus};
 use trace::generate::{Generated, Generator, Protocols, Specification};
 use wire::checksum;
 
-/// The seeds of a target, by its name; none if there is no such target.
+/// Returns the seeds of a target by its name; none if there is no such target.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "capture" | "capture_round_trip" => captures(),
@@ -36,7 +36,7 @@ fn from(frame: &[u8], at: usize) -> Vec<u8> {
     frame.get(at..).unwrap_or_default().to_vec()
 }
 
-/// Frames of every kind; those that a corpus has room for.
+/// Returns frames of every kind that are small enough for a corpus.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = corpus::frames();
     frames.retain(|frame| frame.len() <= 1_000);
@@ -57,7 +57,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// An IPv4 packet whose checksum carries over when the time to live falls.
+/// Returns an IPv4 packet whose checksum carries over when the time to live is decremented.
 fn carrying() -> Option<Vec<u8>> {
     (0..=u8::MAX).find_map(|id| {
         let mut packet = corpus::ipv4(64, 17, &[], &[0x12, 0x34, 0, 53, 0, 8, 0, 0]);
@@ -74,7 +74,7 @@ fn captures() -> Vec<Vec<u8>> {
         let mut file = Vec::new();
         let mut writer = Writer::new(&mut file, WriterOptions { nanoseconds, snap_length: 100, link });
         for (number, frame) in frames.iter().take(6).enumerate() {
-            // A vector takes everything.
+            // Writing to a vector cannot fail.
             let _ = writer.write(1_000_000_001 * number as i64, 100, [&frame[..]]);
         }
         let _ = writer.flush();
@@ -90,7 +90,8 @@ fn captures() -> Vec<Vec<u8>> {
     plain.into_iter().chain(packed).chain([lying, Vec::new()]).collect()
 }
 
-/// Traffic with flows, of both versions; in the second one with packets out of order and time that goes back.
+/// Returns traffic with flows, of both IP versions; in the second trace, packets are out of order and time
+/// goes back.
 fn traces() -> Vec<Vec<u8>> {
     let Ok(sizes) = "60:2,90".parse() else { return Vec::new() };
     let specification = Specification {
@@ -121,7 +122,7 @@ fn traces() -> Vec<Vec<u8>> {
     vec![file(&mut packets.iter()), file(&mut packets.iter().rev().chain(packets.iter().step_by(3)))]
 }
 
-/// A pcapng file with two interfaces of different precision, and packets in each kind of block.
+/// Returns a pcapng file with two interfaces of different precision, and packets in each kind of block.
 fn pcapng(big_endian: bool) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -156,7 +157,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// One of each construct of the language.
+/// Texts that cover each construct of the language.
 const LANGUAGE: &[&str] = &[
     "a :: A(1, \"x\"); b :: B; a [1] -> [0] b -> C -> D(// c\n);",
     "elementclass E { $a, K $k, __REST__ $r | input -> F($a) -> output; input [1] -> G($k, $r) -> [1] output }\n\
@@ -211,7 +212,7 @@ fn patterns() -> Vec<Vec<u8>> {
     let lists = [
         "12/0800, 12/0806 20/0001, 12/86dd, -",
         "0/00 !1/01 2/ff%0f, 0/0? 3/1?2?, !0/01%7f, 1/0102030405",
-        // The last test but one is reached with and without the first holding.
+        // The last test but one is reached both with and without a match of the first test.
         "0/01 4/02, 8/03, 0/01, -",
         "5/00%00, 0/ffffffff%f0f0f0f0 !4/00, -, 0/01",
     ];
@@ -234,32 +235,32 @@ fn filters() -> Vec<Vec<u8>> {
     lists.iter().flat_map(|list| frames.iter().map(|frame| [list.as_bytes(), frame].concat())).collect()
 }
 
-/// Frames alone, and all small ones together.
+/// Returns inputs with single frames, and an input with all small frames.
 fn packets() -> Vec<Vec<u8>> {
     let one = |frame: &Vec<u8>| [&(frame.len() as u16).to_le_bytes()[..], frame].concat();
     let frames = frames();
     let mut seeds: Vec<Vec<u8>> = frames.iter().map(|frame| [vec![3], one(frame)].concat()).collect();
     let short = frames.iter().filter(|frame| frame.len() < 64);
     seeds.push(std::iter::once(vec![7]).chain(short.map(one)).collect::<Vec<_>>().concat());
-    // More in one burst than the queue holds.
+    // A burst with more packets than the queue holds.
     seeds.push([vec![63], one(&frames[0]).repeat(12)].concat());
-    // Many slots: the length says more than there is.
+    // A packet of many slots, whose length exceeds the input.
     seeds.push([vec![0, 0xff, 0xff], frames[0].clone()].concat());
     seeds
 }
 
-/// The examples of the manual.
+/// Returns the examples of the manual.
 fn examples() -> impl Iterator<Item = &'static str> {
     let blocks = |class: &'static Class| class.manual.split("```").skip(1).step_by(2);
     classes().flat_map(blocks)
 }
 
-/// Configuration strings of each class.
+/// Returns the sample configuration strings of each class.
 fn configs() -> Vec<Vec<u8>> {
     bytes(classes().flat_map(|class| class.samples.iter().copied()))
 }
 
-/// Elements of each class between others.
+/// Returns configurations with an element of each class between other elements.
 fn samples() -> Vec<Vec<u8>> {
     let sample = |class: &Class, text: &str| {
         let config = text.rsplit_once("-> ").map_or(text, |(config, _)| config);

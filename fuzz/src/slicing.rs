@@ -1,4 +1,5 @@
-//! Packets whose payloads are left aside, and packets that come to be joined without ever having been sliced.
+//! A fuzz target for packets whose payloads are parked, and for packets that reach a join without having
+//! been sliced.
 
 use engine::End;
 use testkit::Run;
@@ -6,7 +7,8 @@ use testkit::elements::{Seen, collect, offer};
 
 use crate::chain::inputs;
 
-/// Whole packets, sliced and joined by each kind of table, come to sinks 0 and 1; what comes to a splicer as it is, to sink 2.
+/// A chain in which packets that were sliced and joined with each kind of table reach sinks 0 and 1;
+/// packets that reach a splicer unsliced go to sink 2.
 const CHAIN: &str = "
     a :: PayloadTable(ENTRIES 100, MARKER none); b :: PayloadTable(ENTRIES 3, TTL 2);
     TestSource(%, 0) -> t :: Tee(3);
@@ -15,7 +17,8 @@ const CHAIN: &str = "
     t[2] -> [1] other :: Slicer; other -> TestSink(%, 2); Idle -> other; other [1] -> Discard;
 ";
 
-/// Slices packets and joins them: they come out as they went in. The input is that of [`packets`](crate::packets).
+/// Slices packets and joins them; checks that they come out unchanged. The input has the format of
+/// [`packets`](crate::packets).
 pub fn slicing(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else { return };
     let inputs = inputs(data);
@@ -27,9 +30,9 @@ pub fn slicing(data: &[u8]) {
     assert_eq!((outcome.end, &outcome.errors), (End::Idle, &vec![]));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let of = |sink| seen.iter().filter(move |seen: &&Seen| seen.sink == sink).map(|seen| &seen.bytes);
-    // Nobody can make up a token.
+    // No input can forge a token.
     assert!(of(0).eq(&given), "without a mark");
-    // Where there is no room, a mark from outside is lost; nothing else is.
+    // If the table has no room, a packet with a foreign mark is lost; no other packet is.
     assert!(of(1).all(|bytes| given.iter().any(|whole| whole.len() == bytes.len())));
 }
 

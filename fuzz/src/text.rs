@@ -1,4 +1,4 @@
-//! Text that users write: configurations, their arguments, and the languages inside these.
+//! Fuzz targets for text that users write: configurations, their arguments, and the languages inside these.
 
 use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,8 @@ use lang::args::{join, quote, split, split_spaces, unquote, unquote_bytes};
 use lang::{Diagnostic, Graph, Severity, Sources};
 use wire::MacAddr;
 
-/// Parses any text as a configuration. A text without faults flattens to one that means the same.
+/// Parses any text as a configuration. Checks that a text without faults flattens to a text with the same
+/// meaning.
 pub fn language(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (graph, diagnostics, sources) = parse(&text);
@@ -57,7 +58,7 @@ fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     (graph, diagnostics, sources)
 }
 
-/// Splits any text into arguments and words, and takes away and adds quotes.
+/// Splits any text into arguments and words, and removes and adds quotes.
 pub fn arguments(data: &[u8]) {
     assert_eq!(unquote_bytes(&quote(data)), data);
     let text = String::from_utf8_lossy(data);
@@ -79,7 +80,7 @@ pub fn arguments(data: &[u8]) {
     assert_eq!(again, quoted);
 }
 
-/// Reads any text as each of the types that an argument can have. What can be shown reads back.
+/// Parses any text as each type of argument. Checks that printed values read back.
 pub fn argument_types(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let mut setup = Setup::new(None);
@@ -115,7 +116,7 @@ pub fn argument_types(data: &[u8]) {
     within::<4>(text, place);
     within::<8>(text, place);
     within::<16>(text, place);
-    // These only have to give an answer.
+    // These calls only have to return.
     let _ = String::parse(text, place);
     let _ = Raw::parse(text, place);
     let _ = Bytes::parse(text, place);
@@ -140,9 +141,9 @@ fn within<const SIZE: usize>(text: &str, place: &Place<'_>) {
     }
 }
 
-/// Compiles byte patterns, separated by commas, and runs them on the bytes behind the first zero byte. The
-/// compiled list has to agree with its patterns compiled one by one, which leaves nothing to optimise across
-/// them.
+/// Compiles byte patterns, separated by commas, and runs them on the bytes after the first zero byte. The
+/// compiled list has to agree with its patterns compiled one by one, which leaves nothing to optimise
+/// across them.
 pub fn patterns(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let (text, frame) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -170,9 +171,10 @@ pub fn patterns(data: &[u8]) {
     }
 }
 
-/// Reads filter expressions, separated by commas, and asks them about the bytes behind the first zero byte: the
-/// first of these says how many more belong to the link layer, and the rest is an IP packet. Expressions, their
-/// conditions and the compiled list have to agree, for the packet cut to every length.
+/// Parses filter expressions, separated by commas, and evaluates them on the bytes after the first zero
+/// byte. The first of these bytes is the number of bytes of the link layer that follow; the rest is an IP
+/// packet. Expressions, their conditions and the compiled list have to agree, for the packet truncated to
+/// every length.
 pub fn filters(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let text = String::from_utf8_lossy(&data[..end]);
@@ -204,10 +206,10 @@ pub fn filters(data: &[u8]) {
     }
 }
 
-/// Every class of the product, and of tests.
+/// All classes of the product, and of tests.
 static REGISTRY: LazyLock<Registry> = LazyLock::new(testkit::registry);
 
-/// Makes a plan of any text and configures its elements, as far as `tidegate check` goes: no file is opened.
+/// Makes a plan of any text and configures its elements, like `tidegate check`: no file is opened.
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut sources = Sources::new();

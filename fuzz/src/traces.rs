@@ -1,4 +1,4 @@
-//! Analyses of captures, and more load made of them.
+//! Fuzz targets for the analysis of captures, and for the multiplication of load.
 
 use std::io::Cursor;
 
@@ -8,10 +8,11 @@ use trace::{Analyzer, Options, Report, multiply};
 use wire::checksum::ipv4_valid;
 use wire::layers::{Layers, Network};
 
-/// Packets looked at of one input: a few bytes can decompress to millions of records.
+/// The most packets that are read of one input, because a few bytes can decompress to millions of records.
 const MOST_PACKETS: usize = 2_048;
 
-/// Analyses any bytes as a capture, behind itself once more: what is counted twice agrees, and every figure is a number.
+/// Analyses any bytes as a capture, in two passes. Checks that numbers that are counted twice agree, and
+/// that every figure is a number.
 pub fn analysis(data: &[u8]) {
     let options = Options { top_addresses: 2, ..Options::default() };
     let mut analyzer = Analyzer::new(options).expect("there is memory for flows");
@@ -32,7 +33,8 @@ pub fn analysis(data: &[u8]) {
     }
 }
 
-/// Makes two windows of any bytes as a capture: no packet is lost or longer, and as many IPv4 headers are right.
+/// Merges two windows of any bytes as a capture. Checks that no packet is lost or longer, and that the
+/// number of valid IPv4 headers is the same.
 pub fn multiplying(data: &[u8]) {
     let mut packets = Vec::new();
     each(data, |record| packets.push((record.time, record.link, record.data.to_vec())));
@@ -67,7 +69,7 @@ pub fn multiplying(data: &[u8]) {
     }
 }
 
-/// Whether a packet has an IPv4 header with a right checksum.
+/// True if a packet has an IPv4 header with a valid checksum.
 fn is_right(frame: &[u8], link: LinkType) -> bool {
     let layers = Layers::locate(frame, link);
     let header = layers.l3.filter(|_| layers.network == Network::Ipv4).and_then(|l3| {
@@ -85,7 +87,7 @@ fn each(data: &[u8], mut take: impl FnMut(&capture::Record<'_>)) {
     }
 }
 
-/// What has to hold between the figures of any trace.
+/// Checks the invariants of the figures of any trace.
 fn check(report: &Report) {
     let kinds = &report.kinds;
     let all = [kinds.tcp, kinds.udp, kinds.fragments, kinds.other_ip, kinds.not_ip];
@@ -101,7 +103,7 @@ fn check(report: &Report) {
         assert!(switch.ordered <= switch.as_is && switch.as_is <= in_flows);
     }
     for batch in report.batch.values().chain(report.batch_uncapped.values()) {
-        // Each packet is in one batch.
+        // Each packet is in exactly one batch.
         let packets = batch.mean * batch.batches as f64;
         assert!((packets - kinds.tcp.packets as f64).abs() < 0.01, "{batch:?}");
     }

@@ -1,4 +1,4 @@
-//! A small random attack on the synthesizer and the verifier: `bench/nightly` runs a large one.
+//! A small random attack on the synthesizer and the verifier; `bench/nightly` runs a large attack.
 
 use std::time::Duration;
 

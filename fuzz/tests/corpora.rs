@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tidegate_fuzz::{TARGETS, seeds};
 
-/// As many files as a corpus may have, and bytes as a file may have.
+/// The most files of a corpus, and the most bytes of a file.
 const LIMITS: (usize, u64) = (50, 4096);
 
 #[test]

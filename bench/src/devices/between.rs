@@ -1,4 +1,4 @@
-//! What can stand between the two machines, and how it is set up.
+//! The devices that connect the two machines, and their set-up.
 
 use std::io::{Error, Result};
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ use super::program::{EAL, Program};
 use super::{Bench, FLOWS, Line};
 use crate::serde_params::Param;
 
-/// One device: a row for each kind of traffic.
+/// A device, with a row for each kind of traffic.
 pub(super) struct Device {
-    /// The device, by its element, driver or datapath.
+    /// The element, driver or datapath.
     name: &'static str,
-    /// Who forwards with it.
+    /// The program that forwards with it.
     by: &'static str,
-    /// What becomes of large segments and of checksums that senders would leave to their interface.
+    /// The handling of large segments and of checksums that senders leave to their interface.
     offloads: Offloads,
     workers: usize,
     kind: Kind,
@@ -23,9 +23,9 @@ pub(super) struct Device {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Offloads {
-    /// They go through as they are.
+    /// Large segments pass unchanged.
     Passed,
-    /// The program in the middle makes ordinary frames of them.
+    /// The program in the middle cuts them into ordinary frames.
     Cut,
     /// Senders make ordinary frames themselves.
     Off,
@@ -37,20 +37,20 @@ enum Kind {
     OpenVswitch,
     /// A configuration between the interfaces `left` and `right`.
     Tidegate(String),
-    /// The same, which makes the TAPs `left` and `right` itself.
+    /// A configuration that creates the TAPs `left` and `right` itself.
     Taps(String),
-    /// Two ports of DPDK: these arguments make them, and whether they are TAPs.
+    /// Two ports of DPDK: the arguments that create them, and true if they are TAPs.
     Dpdk(&'static str, bool),
-    /// The port that gives and takes packets without end.
+    /// DPDK's null port, which supplies and consumes packets without limit.
     Null,
 }
 
 const TESTPMD: &str = "testpmd";
 const TESTPMD_PROGRAM: &str = "dpdk-testpmd";
-/// What testpmd says once a second, from when it is at work.
+/// The text that testpmd prints once a second after its start.
 const RATE: &str = "Rx-pps:";
 
-/// Both ways between two devices.
+/// Returns a configuration that forwards in both directions between two devices.
 fn both(from: &str, to: &str) -> String {
     format!(
         "{0} -> {1}; {2} -> {3}",
@@ -62,12 +62,13 @@ fn both(from: &str, to: &str) -> String {
 }
 
 impl Program {
-    /// Everything that can be measured here.
+    /// Returns all devices that can be measured on this machine.
     pub(super) fn devices(&self) -> Vec<Device> {
         use Offloads::{Cut, Off, Passed};
         let kernel = |name, kind| Device { name, by: "kernel", offloads: Passed, workers: 1, kind };
         let mut all = vec![kernel("cable", Kind::Cable), kernel("bridge", Kind::Bridge)];
-        // In user space it has no checksums completed by default, and takes no large segments.
+        // By default, Open vSwitch in user space does not complete checksums and does not accept large
+        // segments.
         let switch = |name, offloads| Device {
             name,
             by: "openvswitch",
@@ -125,7 +126,7 @@ fn dpdk_devices() -> Vec<Device> {
         }
         let device = |name, kind| Device { name, by, offloads: Offloads::Off, workers: 1, kind };
         for (name, arguments, taps) in ports {
-            // The pool of testpmd has gaps on small pages, with which the driver for AF_XDP comes to a standstill.
+            // The pool of testpmd has gaps on small pages; with such a pool the driver for AF_XDP stops.
             if by != TESTPMD || name != "net_af_xdp" {
                 all.push(device(name, Kind::Dpdk(arguments, taps)));
             }
@@ -140,18 +141,18 @@ impl Device {
         matches!(self.kind, Kind::Cable)
     }
 
-    /// Flows of the packets that are counted.
+    /// The number of flows of the counted packets.
     pub(super) fn flows(&self) -> usize {
         if self.workers > 1 { FLOWS } else { 1 }
     }
 
-    /// Which one it is, for messages.
+    /// Returns the parameters of the device as text for messages.
     pub(super) fn describe(&self) -> String {
         let params = self.params(&[]);
         params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// What tells rows apart, and more.
+    /// Returns the parameters that identify a row, followed by `more`.
     pub(super) fn params(&self, more: &[(&'static str, Param)]) -> Vec<(&'static str, Param)> {
         let offloads = match self.offloads {
             Offloads::Passed => "passed",
@@ -168,7 +169,7 @@ impl Device {
         params
     }
 
-    /// Sets it up with what it needs; it forwards as long as what runs is there.
+    /// Sets up the device and all that it needs. The device forwards while the returned programs run.
     pub(super) fn set_up(&self, bench: &Bench, line: &Line) -> Result<Vec<Running>> {
         let Line { left, between, right, net } = line;
         let (mut running, threads) = (Vec::new(), self.workers.to_string());
@@ -178,7 +179,8 @@ impl Device {
         } else if !makes_taps {
             for (space, name) in [(left, "left"), (right, "right")] {
                 net.cable([(space, "eth0", ""), (between, name, "")])?;
-                // One queue for all that comes in; where there is only one already, it has nothing to change.
+                // Sets one queue for all received packets; an interface with a single queue rejects the
+                // command.
                 let _ = between.ethtool(&format!("-L {name} rx 1 tx 1"));
             }
         }
@@ -230,7 +232,8 @@ impl Device {
         Ok(running)
     }
 
-    /// Packets per second, if it gives and takes packets itself.
+    /// Measures packets per second of a port that supplies and consumes packets itself; None for other
+    /// devices.
     pub(super) fn measure_alone(&self, bench: &Bench) -> Result<Option<f64>> {
         if !matches!(self.kind, Kind::Null) {
             return Ok(None);
@@ -251,18 +254,18 @@ impl Device {
     }
 }
 
-/// testpmd, which forwards between its ports.
+/// Starts testpmd, which forwards between its ports.
 fn testpmd(mut command: Command, ports: &str) -> Result<Running> {
     command.args(EAL).arg("--no-shconf").args(ports.split(' '));
     command.args(["--", "--forward-mode=io", "--auto-start", "--total-num-mbufs=16384", "--stats-period=1"]);
-    // It goes on for as long as nobody presses a key.
+    // testpmd runs until a key is pressed.
     Running::new(command.stdin(Stdio::piped()))
 }
 
 fn null_by_testpmd(port: &str) -> Result<f64> {
     let mut running = testpmd(Command::new(TESTPMD_PROGRAM), port)?;
     let mut line = String::new();
-    // In the first of them it has only begun.
+    // The first line covers only a part of a second.
     for _ in 0..3 {
         line = running.wait_for(RATE)?;
     }

@@ -1,8 +1,9 @@
 //! Packets to a network function in another namespace and back, whole and sliced.
 //!
-//! One program gives packets from memory, sends them over a virtual cable, by which each is copied into the kernel and out of it
-//! again on both ways, and takes them back; another one, in a namespace of its own, is the function. They share the cores of
-//! the machine. Throughput is what comes back where as much is sent as goes; latency is measured at a rate that both bear.
+//! One program replays packets from memory, sends them over a virtual cable and receives them again; each
+//! packet is copied into the kernel and out of it in both directions. A second program, in a namespace of
+//! its own, is the function. Both share the cores of the machine. Throughput is the number of packets that
+//! come back at full load. Latency is measured at a rate that whole and sliced packets both sustain.
 
 use std::fmt;
 use std::io::{Error, Result};
@@ -16,29 +17,29 @@ use super::{Interrupt, Program, is_possible, numbers};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
-/// What the function does, by its name in rows.
+/// The configurations of the function, by the name in rows.
 const FUNCTIONS: [(&str, &str); 2] = [
     ("l2", "EtherMirror"),
     ("nat", "MarkIPHeader(14) -> IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0) -> EtherMirror"),
 ];
-/// Bytes of frames, without the checksum of four that cards append.
+/// The sizes of frames in bytes, without the checksum of four bytes that cards append.
 const FRAMES: [usize; 2] = [60, 1514];
-/// Packets in memory, and flows that they are of.
+/// The number of packets in memory, and the number of their flows.
 const PACKETS: usize = 4096;
 const FLOWS: usize = 1000;
-/// Packets per second at which latency is measured.
+/// The packets per second at which latency is measured.
 const RATE: u32 = 20_000;
-/// Where packets are numbered: behind the UDP header.
+/// The offset in bytes of the packet number, after the UDP header.
 const NUMBER: usize = 42;
 
-/// What came through.
+/// The packets that came back.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Crossing {
-    /// Bytes that crossed to the function for each packet.
+    /// The bytes per packet that crossed to the function.
     pub bytes: f64,
     /// Thousands of packets per second that came back.
     pub kpps: f64,
-    /// Microseconds that half of the packets took at most at a low rate, and 90 of 100.
+    /// The median and the 90th percentile of the latency in microseconds, at a low rate.
     pub latency_us: [f64; 2],
 }
 
@@ -60,8 +61,8 @@ impl fmt::Display for Crossing {
     }
 }
 
-/// A row for each function, size and way. None, with a message, where the machine or the user does not allow network
-/// namespaces.
+/// Measures a row for each function, each size and each way. Prints a message and returns no rows if the
+/// machine or the user does not allow network namespaces.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -88,7 +89,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(measure(&program, function.1, &file(*frame), slices, settings.window)?);
             }
         }
-        // Another round as long as those before has to fit in.
+        // Stops if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -96,7 +97,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(cases.iter().flat_map(|((function, frame), samples)| rows(function.0, *frame, samples)).collect())
 }
 
-/// Whole and sliced; whole packets stand where others have the floor.
+/// Returns the rows of whole and sliced packets. Whole packets take the place of the floor.
 fn rows(function: &'static str, frame: usize, samples: &[Vec<Crossing>; 2]) -> [Row; 2] {
     let [whole, _] = samples;
     let row = |way, samples: &Vec<Crossing>| {
@@ -155,39 +156,40 @@ fn measure(
     })
 }
 
-/// A boundary with probes: packets that pass it whole beside any load, so few that they are none themselves (NFSlicer, Section V).
+/// A boundary with probes: packets that pass it whole in parallel to any load. Probes are so few that they
+/// are no load themselves (NFSlicer, Section V).
 pub(crate) struct Probing {
     program: Program,
     folder: tempfile::TempDir,
 }
 
-/// What passes the boundary beside the probes.
+/// The load that passes the boundary in parallel to the probes.
 pub(crate) struct Beside<'l> {
-    /// Elements of the function behind it.
+    /// The elements of the function.
     pub(crate) function: &'l str,
-    /// Bytes of a frame.
+    /// The size of a frame in bytes.
     pub(crate) frame: usize,
-    /// Arguments of the Slicer, where there is one.
+    /// The arguments of the Slicer, if there is one.
     pub(crate) slicer: Option<&'l str>,
-    /// Packets per second that are sent.
+    /// The packets per second that are sent.
     pub(crate) rate: u64,
 }
 
-/// How probes fared.
+/// The figures of the probes and of the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probed {
-    /// Microseconds: the mean, and what half of the probes took at most, and 90 of 100.
+    /// The latency of probes in microseconds: mean, median and 90th percentile.
     pub(crate) mean: f64,
     pub(crate) p50: f64,
     pub(crate) p90: f64,
-    /// Bytes that crossed for each packet of the load,
+    /// The bytes that crossed per packet of the load.
     pub(crate) bytes: f64,
-    /// and how many of these packets came back.
+    /// The fraction of the load's packets that came back.
     pub(crate) part: f64,
 }
 
 impl Probing {
-    /// Bytes of a probe, and how many there are in a second.
+    /// The size of a probe in bytes, and the number of probes per second.
     const PROBE: usize = 1514;
     const PROBES: u32 = 1000;
 
@@ -198,7 +200,7 @@ impl Probing {
             Default::default(),
         );
         let mut frame = source::frame(0, 1, Self::PROBE);
-        // To a port of their own.
+        // Probes have a destination port of their own, by which they are classified.
         frame[36..38].copy_from_slice(&[0, 7]);
         writer.write(0, frame.len() as u32, [&frame[..]])?;
         writer.flush()?;

@@ -1,4 +1,5 @@
-//! Calls over connections between two machines, through a network of elements (Juggler, sections 5.1.2, 5.2.1 and 5.3.2).
+//! Calls over connections between two machines, through a network of elements (Juggler, sections 5.1.2,
+//! 5.2.1 and 5.3.2).
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use lab::{Answered, Calls};
 
 use super::{Line, PORT, Program, RIGHT};
 
-/// Whoever calls, the network, and whoever answers.
+/// The calling machine, the network, and the answering machine.
 pub(crate) struct Calling {
     program: Program,
 }
@@ -18,7 +19,8 @@ impl Calling {
         Ok(Calling { program: Program::new()? })
     }
 
-    /// Lets such calls go over these elements for so long, and answers back as they come: for each kind how they fared.
+    /// Sends calls of several kinds over the elements of `network` for `time`; answers come back unchanged.
+    /// Returns the result for each kind.
     pub(crate) fn measure(&self, network: &str, kinds: &[Calls], time: Duration) -> Result<Vec<Answered>> {
         let line = Line::of_ordinary_frames()?;
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));

@@ -1,7 +1,8 @@
-//! TCP through workers that share a connection: what the kernel's own TCP makes of it (Sprayer, figures 6b and 7b).
+//! The kernel's TCP through workers that share a connection (Sprayer, figures 6b and 7b).
 //!
-//! A translator stands between two machines, with so much work per packet, on one worker, and on two with each connection at one
-//! of them, spread over both, and spread with the order kept. Senders and receivers share the cores with it.
+//! A translator with an amount of work per packet connects two machines. It runs on one worker, or on two
+//! workers with each connection assigned to one of them, spread over both, or spread with the order kept.
+//! Senders and receivers share the cores with the translator.
 
 use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,11 +15,12 @@ use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// Random numbers per packet, of three or four cycles each, with one connection; and connections with the most work.
+/// The amounts of work in random numbers per packet, of three or four cycles each, with one connection; and
+/// the numbers of connections with the most work.
 const WORK: [u64; 3] = [0, 700, 2500];
 const CONNECTIONS: [u16; 2] = [4, 16];
 
-/// How packets come to workers.
+/// The assignment of packets to workers.
 struct Way {
     steering: &'static str,
     order: &'static str,
@@ -30,29 +32,30 @@ const WAYS: [Way; 6] = [
     Way { steering: "rss", order: "none", threads: "2" },
     Way { steering: "spray", order: "none", threads: "2" },
     Way { steering: "spray", order: "keep", threads: "2" },
-    // In order again by sequence numbers, and merged, behind what is spread.
+    // Juggler, downstream of the spread packets, restores the order by sequence numbers and merges.
     Way { steering: "spray", order: JUGGLER, threads: "2" },
     Way { steering: "auto", order: "none", threads: "2" },
 ];
 const JUGGLER: &str = "juggler";
 
-/// Addresses: the sender, the translator towards it, the translator's outer one, and the receiver.
+/// Addresses: the sender, the translator towards the sender, the translator's outer address, and the
+/// receiver.
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const INNER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
 const OUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// What one connection, or several together, got through.
+/// The figures of one connection, or of several together.
 struct Sample {
     /// Bits of data per second.
     rate: f64,
-    /// Of a thousand segments that arrived: sent again, and such as were behind a gap when they came.
+    /// Retransmitted segments, and segments that arrived after a gap, per thousand segments that arrived.
     again: f64,
     behind_gap: f64,
 }
 
-/// A row for each way, amount of work and number of connections. None, with a message, where the machine or the user does not
-/// allow network namespaces.
+/// Measures a row for each way, amount of work and number of connections. Prints a message and returns no
+/// rows if the machine or the user does not allow network namespaces.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -81,7 +84,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Another round as long as those before has to fit in.
+        // Stops if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -89,12 +92,12 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(cases.iter().flat_map(|(case, samples)| rows(*case, samples)).collect())
 }
 
-/// A row for each way that could be measured.
+/// Returns a row for each way that could be measured.
 fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; WAYS.len()]) -> Vec<Row> {
     let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
     let [one, ..] = samples;
     let of_way = |(way, samples): (&Way, &Vec<Option<Sample>>)| {
-        // One worker stands where others have the floor.
+        // One worker takes the place of the floor.
         let both = samples.iter().zip(one).filter_map(|(sample, one)| sample.as_ref().zip(one.as_ref()));
         let pairs: Vec<_> =
             both.map(|(sample, one)| Pair { cost: nanoseconds(sample), floor: nanoseconds(one) }).collect();
@@ -155,7 +158,8 @@ fn measure(program: &Program, way: &Way, work: u64, connections: u16, window: Du
     })
 }
 
-/// A translator with so much work per packet, what answers for its addresses, and a Juggler on the way to the receiver.
+/// Returns a translator with an amount of work per packet, elements that answer ARP for its addresses, and
+/// a Juggler towards the receiver if `is_juggled`.
 fn translator(work: u64, is_juggled: bool) -> String {
     let juggler = if is_juggled { "Juggler(OFO_TIMEOUT 200us) -> " } else { "" };
     let end = |side: &str, own: Ipv4Addr, last: u8| {
@@ -177,7 +181,7 @@ fn translator(work: u64, is_juggled: bool) -> String {
     )
 }
 
-/// What the kernel has counted.
+/// The counts of the kernel.
 struct Segments {
     arrived: u64,
     again: u64,

@@ -1,4 +1,5 @@
-//! A bandwidth guarantee for one of eight connections that share a link, by priorities (Juggler, Figure 17).
+//! A bandwidth guarantee for one of eight connections that share a link, by priorities (Juggler, Figure
+//! 17).
 
 use std::io::{Error, Result};
 use std::net::SocketAddr;
@@ -9,12 +10,13 @@ use lab::Flows;
 
 use super::{Line, PORT, Program, RIGHT, numbers};
 
-/// Connections that compete with the one.
+/// The connections that compete with the guaranteed one.
 const OTHERS: Flows<'_> = Flows::new(7);
-/// Packets that wait for the link in each of its queues at most: 1.2 ms of its time, and 4.8 ms where the lesser queue has a
-/// quarter of it.
+/// The capacity in packets of each queue of the link: 1.2 ms of link time, and 4.8 ms if the low-priority
+/// queue gets a quarter of the link.
 const QUEUE: u32 = 100;
-/// Puts in order what one queue has let overtake the other: what is urgent waits for as long as the lesser queue holds a packet.
+/// A Juggler that restores the order after one queue has overtaken the other. Urgent packets wait for as
+/// long as the low-priority queue may hold a packet.
 const JUGGLER: &str = "Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT 5ms, QUEUE 8388608) ->";
 
 /// A link of 1 Gb/s with two priorities.
@@ -23,15 +25,15 @@ pub(crate) struct Guarantee {
 }
 
 impl Guarantee {
-    /// The time between two looks at what has arrived.
+    /// The time between two readings of the acknowledged bytes.
     pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
     pub(crate) fn new() -> Result<Guarantee> {
         Ok(Guarantee { program: Program::new()? })
     }
 
-    /// Acknowledged gigabits per second of the one connection, interval by interval: so many before it is guaranteed
-    /// this many megabits per second, and so many from then on.
+    /// Measures the acknowledged gigabits per second of one connection in each interval: `before` intervals
+    /// without a guarantee, then `after` intervals with a guarantee of `mbps` megabits per second.
     pub(crate) fn measure(
         &self,
         mbps: u64,
@@ -41,7 +43,7 @@ impl Guarantee {
         let line = Line::of_ordinary_frames()?;
         let juggler = if has_juggler { JUGGLER } else { "" };
         let other = PORT + 1;
-        // Behind an IP header without options.
+        // The offsets of the ports assume an IP header without options.
         let interval = Self::INTERVAL.as_secs_f64();
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
         let config = format!(
@@ -63,7 +65,7 @@ impl Guarantee {
         let time = Duration::from_secs(1) + Self::INTERVAL * (before + after) as u32;
         let address = |port| SocketAddr::from((RIGHT, port));
         thread::scope(|scope| {
-            // They are there before the one is, and until it has ended.
+            // The other connections start before the guaranteed one and end after it.
             let others =
                 scope.spawn(|| lab::flows(&line.left, &line.right, address(other), &OTHERS, 2 * time));
             let one = scope.spawn(|| lab::flow(&line.left, &line.right, address(PORT), time));

@@ -1,7 +1,8 @@
-//! A web server and its clients, with a wide-area network between them (Reframer, section 5.4).
+//! A web server and its clients, connected by a wide-area network (Reframer, section 5.4).
 //!
-//! wrk fetches files of 1 MB from nginx over so many connections, one file after the other over each. In between each connection has
-//! a delay of its own in each direction, and what stands in front of the server and of the clients.
+//! wrk fetches files of 1 MB from nginx over a number of connections, one file after the other over each.
+//! The network gives each connection its own delay in each direction, followed by the elements under test
+//! upstream of the server and of the clients.
 
 use std::io::{Error, Result};
 use std::path::Path;
@@ -15,28 +16,28 @@ const PORT: u16 = 8080;
 const FILE: &str = "file";
 const MEGABYTE: usize = 1 << 20;
 
-/// A server, its clients, and what is between them.
+/// A server, its clients, and the network between them.
 pub(crate) struct Web {
     program: Program,
     folder: tempfile::TempDir,
 }
 
-/// What clients got.
+/// The results of the clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
-    /// Gigabits per second, of files that are not whole yet, too.
+    /// Gigabits per second, incomplete files included.
     pub(crate) gbps: f64,
-    /// Seconds that half of the files took at most, and 99 of 100; not a number where none has come.
+    /// The median and the 99th percentile of the time of a file in seconds; NaN if no file was complete.
     pub(crate) median: f64,
     pub(crate) p99: f64,
-    /// Packets of one flow in a row, as they came to what stands in front of the server and as they left it.
+    /// The SLF of the packets towards the server, upstream and downstream of the elements under test.
     pub(crate) slf: [f64; 2],
 }
 
 impl Web {
     pub(crate) fn new() -> Result<Web> {
         let folder = tempfile::tempdir()?;
-        // The server's workers are other users.
+        // The server's workers run as another user.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), mode)?;
         std::fs::write(folder.path().join(FILE), vec![b'x'; MEGABYTE])?;
@@ -55,13 +56,14 @@ impl Web {
         Ok(Web { program: Program::new()?, folder })
     }
 
-    /// Lets so many connections fetch files through these elements, for this long.
+    /// Lets a number of connections fetch files through these elements, for `time`.
     pub(crate) fn serve(&self, elements: &str, connections: usize, time: Duration) -> Result<Served> {
         let Line { left: clients, between, right: server, net: _net } = &Line::of_ordinary_frames()?;
         for space in [clients, server] {
             space.ethtool("-K eth0 gro on")?;
         }
-        // nginx and wrk have the congestion control of their route, and without one that of the machine.
+        // nginx and wrk use the congestion control of their route; without it they use the default of the
+        // machine.
         for (space, own) in [(clients, LEFT), (server, RIGHT)] {
             let route = format!("10.77.0.0/24 dev eth0 proto kernel scope link src {own}");
             space.ip(&format!("route change {route} congctl {}", lab::CONTROL))?;
@@ -93,7 +95,7 @@ impl Web {
     fn nginx(&self, server: &Space) -> Result<Running> {
         let config = self.folder.path().join("nginx.conf");
         let running = server.spawn("nginx", &["-c", text(&config)?])?;
-        // It says nothing when it is ready.
+        // nginx prints nothing when it is ready, but it writes its process id to a file.
         let pid = self.folder.path().join("pid");
         for _ in 0..100 {
             if pid.exists() {
@@ -132,7 +134,7 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| Error::other("a path that is not text"))
 }
 
-/// The number behind a word, in seconds if it is a time, and in bytes if it is an amount.
+/// Returns the number after a word: seconds if the number is a time, bytes if it is an amount.
 fn after(text: &str, word: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
     let value = line.split_whitespace().next()?;

@@ -1,10 +1,11 @@
-//! What the kernel has counted.
+//! Counters of the kernel.
 
 use std::io::{Error, Result};
 
 use lab::Space;
 
-/// A count of a namespace (proc_net_snmp(5), `/proc/net/netstat`): a line has the names, and the next one the numbers.
+/// Reads a counter of a namespace (proc_net_snmp(5), `/proc/net/netstat`). One line holds the names, and
+/// the next line the numbers.
 pub(super) fn count(space: &Space, file: &str, group: &str, name: &str) -> Result<u64> {
     let text = space.enter(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
     let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(of, _)| *of == group);
@@ -16,8 +17,8 @@ pub(super) fn count(space: &Space, file: &str, group: &str, name: &str) -> Resul
     found.ok_or_else(|| Error::other(format!("{file} has no {group} {name}")))
 }
 
-/// Seconds that all processors of the machine have spent in soft interrupts (proc_stat(5)); in hundredths, as the kernel
-/// tells programs.
+/// Returns the seconds that all processors of the machine have spent in soft interrupts (proc_stat(5)). The
+/// kernel counts in hundredths of a second.
 pub(super) fn soft_interrupts() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let ticks = text.lines().next().and_then(|line| line.split_whitespace().nth(7)?.parse::<f64>().ok());

@@ -1,4 +1,4 @@
-//! The program itself, as forwarder and as generator, and what it can do here.
+//! The program itself, as forwarder and as generator, and its features on this machine.
 
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -6,21 +6,22 @@ use std::process::Command;
 
 use lab::{Running, Space};
 
-/// DPDK's arguments for any program: ordinary memory, and no cards.
+/// The arguments of DPDK for any program: ordinary memory, and no cards.
 pub(super) const EAL: [&str; 4] = ["--no-huge", "--no-pci", "-m", "512"];
 
-/// What a configuration has to do when its elements are at work.
+/// The statement of a configuration that reports that its elements are running.
 pub(crate) const READY: &str = "Script(set state ready, print \"is $state\")";
 
-/// What it says then; an error that shows the configuration does not.
+/// The text that [`READY`] prints. The text does not occur in the configuration, so that an error that
+/// quotes the configuration is not taken for it.
 const SAID: &str = "is ready";
 
-/// This program.
+/// The tidegate program itself.
 pub(super) struct Program {
     path: PathBuf,
-    /// Whether there can be sockets for AF_XDP.
+    /// True if sockets for AF_XDP can be opened.
     pub(super) has_xdp: bool,
-    /// Whether it has been built with DPDK.
+    /// True if the program has been built with DPDK.
     pub(super) has_dpdk: bool,
 }
 
@@ -30,39 +31,40 @@ impl Program {
         let works = |arguments: &[&str]| {
             Command::new(&path).args(arguments).output().is_ok_and(|output| output.status.success())
         };
-        // It says that it cannot, and why, where it cannot.
+        // The program prints an error if it cannot open the socket.
         let has_xdp = works(&["run", "-q", "-e", "FromXDP(lo) -> Discard; Script(stop)"]);
         let dpdk = [&["run", "-q", "--dpdk"], &EAL[..], &["--", "-e", "Idle -> Discard"]].concat();
         let has_dpdk = works(&dpdk);
         Ok(Program { path, has_xdp, has_dpdk })
     }
 
-    /// What receives from an interface: AF_XDP where it can be had, since the ring of packet sockets hands packets over after up to a
-    /// millisecond, which is longer than most of what is measured.
+    /// Returns the element that receives from an interface: FromXDP if AF_XDP is available, else
+    /// FromDevice. The ring of packet sockets delivers packets up to a millisecond late, which is longer
+    /// than most of the measured times.
     pub(super) fn receive(&self, interface: &str) -> String {
         let element = if self.has_xdp { "FromXDP" } else { "FromDevice" };
         format!("{element}({interface}, PROMISC true)")
     }
 
-    /// Runs a configuration, from when its elements are at work.
+    /// Runs a configuration and returns after its elements have started.
     pub(super) fn run(&self, space: &Space, options: &[&str], config: &str) -> Result<Running> {
         let config = format!("{config}; {READY}");
         self.start(space, &[options, &["-e", &config]].concat())
     }
 
-    /// The same with a configuration in a file, which says [`READY`].
+    /// Runs a configuration in a file, which contains [`READY`].
     pub(super) fn run_file(&self, space: &Space, file: &Path) -> Result<Running> {
         self.start(space, &[file.to_str().ok_or_else(|| Error::other("a path that is not text"))?])
     }
 
     fn start(&self, space: &Space, arguments: &[&str]) -> Result<Running> {
         let mut running = space.spawn(self.path()?, &[&["run", "-q"], arguments].concat())?;
-        // Libraries may have something to say before.
+        // Libraries may print lines before the program does.
         running.wait_until_said(SAID)?;
         Ok(running)
     }
 
-    /// Runs a configuration to its end, with ports of DPDK; what it prints.
+    /// Runs a configuration with ports of DPDK to its end and returns the output.
     pub(super) fn run_to_end(&self, ports: &[&str], config: &str) -> Result<String> {
         let arguments = [&["run", "-q", "--dpdk"], &EAL[..], ports, &["--", "-e", config]].concat();
         let output = Command::new(&self.path).args(arguments).output()?;
@@ -72,8 +74,8 @@ impl Program {
         }
     }
 
-    /// Sends the frames of a capture over and over, as fast as it goes. By AF_XDP that is faster than any device here
-    /// forwards, and half as fast again as by packet sockets.
+    /// Sends the frames of a capture repeatedly at full rate. With AF_XDP, the generator is faster than any
+    /// device forwards here, and 1.5 times as fast as with packet sockets.
     pub(super) fn generate(&self, space: &Space, frames: &Path) -> Result<Running> {
         let to = if self.has_xdp { "ToXDP" } else { "ToDevice" };
         let config = format!("InMemoryNic({}, LOOPS -1) -> {to}(eth0)", frames.display());

@@ -1,8 +1,9 @@
-//! TCP over paths that reorder: what the kernel's own TCP makes of it, and what stands in front of the receiver (Juggler,
-//! section 5).
+//! TCP over paths that reorder: the kernel's own TCP, with different elements upstream of the receiver
+//! (Juggler, section 5).
 //!
-//! One machine sends frames of ordinary size to another one, over a link of 1 Gb/s and two paths between which each packet
-//! is thrown at random, as by the switch of figure 11. Sender, receiver and what is between share the cores of one machine.
+//! One machine sends frames of ordinary size to another machine, over a link of 1 Gb/s and two paths. Each
+//! packet takes a random path, as in the switch of figure 11. Sender, receiver and network share the cores
+//! of one machine.
 
 use std::fmt;
 use std::io::Result;
@@ -17,23 +18,24 @@ use super::{Interrupt, Line, PORT, Program, RIGHT, SEGMENT, is_possible, merge};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// What stands in front of the receiver.
+/// The elements and the interface setting directly upstream of the receiver.
 #[derive(Clone, Copy)]
 pub(crate) struct Front<'e> {
-    /// Whether the receiver's interface merges what comes in order,
+    /// True if the receiver's interface merges packets that arrive in order.
     pub(crate) merges: bool,
-    /// and for how many microseconds it holds packets to do so, as an interface that interrupts rarely would.
+    /// The microseconds for which the interface holds packets to merge them, as an interface with interrupt
+    /// moderation does.
     pub(crate) hold: u64,
-    /// Elements behind the paths, each with its arrow.
+    /// The elements downstream of the paths, each with its arrow.
     pub(crate) elements: &'e str,
 }
 
-/// One by its name in rows.
+/// A [`Front`] with its name in rows.
 struct Way {
     name: &'static str,
     merges: bool,
     hold: u64,
-    /// Elements for such a difference of delays in microseconds.
+    /// The elements for a difference of delays in microseconds.
     elements: fn(u64) -> String,
 }
 
@@ -42,36 +44,36 @@ const PLAIN: Way = Way { name: "plain", merges: false, hold: 0, elements: |_| St
 const WAYS: &[Way] = &[
     PLAIN,
     Way { name: "gro", merges: true, ..PLAIN },
-    // As long as in the paper's testbed.
+    // The hold time of the paper's testbed.
     Way { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
     Way { name: "juggler", elements: juggler, ..PLAIN },
 ];
 
-/// It waits for what is late a little longer than paths differ.
+/// Returns a Juggler that waits for late packets 50 microseconds longer than the difference of the paths.
 fn juggler(delay: u64) -> String {
     format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {}us) ->", delay + 50)
 }
 
-/// Microseconds by which the second path is slower.
+/// The microseconds by which the second path is slower.
 const DELAYS: [u64; 4] = [0, 250, 500, 750];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
-/// Packets that wait for the link at most: 24 ms, enough for the window of one connection.
+/// The most packets that wait for the link: 24 ms, enough for the window of one connection.
 const QUEUE: u32 = 2000;
 
-/// What connections came to. Counts are per thousand segments that were sent.
+/// The results of the connections. Counts are per thousand segments that were sent.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Receiving {
     /// Gigabits of data per second.
     pub gbps: f64,
-    /// Segments, merged or not, that came to the receiver's TCP.
+    /// Segments, merged or not, that reached the receiver's TCP.
     pub delivered: f64,
-    /// Such as were behind a gap.
+    /// Segments that arrived after a gap.
     pub behind_gap: f64,
     /// Segments that the receiver sent back.
     pub acks: f64,
-    /// Segments that were sent again.
+    /// Segments that were retransmitted.
     pub again: f64,
-    /// ACKs that report a segment that came twice (RFC 2883): something was sent again in vain.
+    /// ACKs that report a duplicate segment (RFC 2883), which was retransmitted needlessly.
     pub in_vain: f64,
     /// Processor seconds of the receiving threads per gigabyte.
     pub receiver_s_per_gb: f64,
@@ -107,16 +109,16 @@ impl fmt::Display for Receiving {
     }
 }
 
-/// What varies between rows.
+/// The parameters that vary between rows.
 struct Case {
     control: &'static str,
     delay: u64,
-    /// For each way, a sample of each round, or none where it failed.
+    /// The samples of each round, for each way; None if a measurement failed.
     samples: Vec<Vec<Option<Receiving>>>,
 }
 
-/// A row for each way, difference of delays and congestion control. None, with a message, where the machine or the user does
-/// not allow network namespaces.
+/// Measures a row for each way, difference of delays and congestion control. Prints a message and returns
+/// no rows if the machine or the user does not allow network namespaces.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -128,7 +130,7 @@ pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> 
 
 fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     let bench = Reordering::new(settings.window)?;
-    // Few enough to see that it works.
+    // A small run takes only a few cases, to show that the benchmark works.
     let is_small = settings.repeats == 1;
     let delays = if is_small { &[DELAYS[0], DELAYS[2]] } else { &DELAYS[..] };
     let controls = CONTROLS.into_iter().filter(|control| lab::has_control(control));
@@ -153,7 +155,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Another round as long as those before has to fit in.
+        // Stops if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -161,7 +163,8 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(rows(&cases))
 }
 
-/// What could be measured. Where others have the floor stands the same in order.
+/// Returns a row for each case that could be measured. The same case without reordering takes the place of
+/// the floor.
 fn rows(cases: &[Case]) -> Vec<Row> {
     let nanoseconds = |sample: &Receiving| 8.0 * SEGMENT / sample.gbps;
     let mut rows = Vec::new();
@@ -189,19 +192,19 @@ fn rows(cases: &[Case]) -> Vec<Row> {
     rows
 }
 
-/// A sender, a link of 1 Gb/s and two paths, and a receiver.
+/// A sender, a link of 1 Gb/s, two paths, and a receiver.
 pub(crate) struct Reordering {
     program: Program,
     window: Duration,
 }
 
 impl Reordering {
-    /// One that measures for so long.
+    /// Creates a testbed that measures for `window`.
     pub(crate) fn new(window: Duration) -> Result<Reordering> {
         Ok(Reordering { program: Program::new()?, window })
     }
 
-    /// Lets such connections send over paths that differ by so many microseconds.
+    /// Lets connections send over paths that differ by `delay` microseconds.
     pub(crate) fn measure(&self, front: &Front<'_>, flows: &Flows<'_>, delay: u64) -> Result<Receiving> {
         let line = Line::of_ordinary_frames()?;
         let Line { left: sender, between, right: receiver, .. } = &line;
@@ -209,7 +212,7 @@ impl Reordering {
         if front.merges {
             merge(&line, front.hold)?;
         }
-        // A program that sleeps wakes up late, and then paths differ by more than is said.
+        // A program that sleeps wakes up late; the paths would then differ by more than `delay`.
         let _running =
             self.program.run(between, &["--busy-poll"], &self.between_both(front.elements, delay))?;
         let before = Counts::of(sender, receiver)?;
@@ -218,7 +221,8 @@ impl Reordering {
         Ok(after.since(&before, &all))
     }
 
-    /// Frames from `left` to `right` over the link and the paths, and back as they come.
+    /// Returns a configuration that sends frames from `left` to `right` over the link and the paths, and
+    /// frames in the other direction unchanged.
     fn between_both(&self, elements: &str, delay: u64) -> String {
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
         let paths = if delay > 0 { format!("0us, {delay}us") } else { "0us".into() };
@@ -230,7 +234,7 @@ impl Reordering {
     }
 }
 
-/// What the kernel has counted.
+/// The counts of the kernel.
 struct Counts {
     sent: u64,
     again: u64,
@@ -256,7 +260,7 @@ impl Counts {
 
     fn since(&self, before: &Counts, all: &[Received]) -> Receiving {
         let again = self.again - before.again;
-        // What is sent again is not in the count of what is sent.
+        // The count of sent segments excludes retransmissions.
         let sent = (self.sent - before.sent).max(1) as f64;
         let per_thousand = |count: u64| count as f64 * 1000.0 / sent;
         let gigabytes = sent * SEGMENT / 1e9;

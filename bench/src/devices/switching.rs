@@ -1,4 +1,5 @@
-//! Open vSwitch between two interfaces of one machine, alone or in front of software (Reframer, Figure 3; SNF, Figure 11).
+//! Open vSwitch between two interfaces of one machine, alone or upstream of software (Reframer, Figure 3;
+//! SNF, Figure 11).
 
 use std::io::{Error, Result};
 use std::path::Path;
@@ -8,31 +9,32 @@ use lab::{Net, Running, Space, openvswitch};
 
 use super::{Program, numbers};
 
-/// Where packets are numbered: behind a TCP header.
+/// The offset in bytes of the packet number, after a TCP header.
 const NUMBER: usize = 54;
 
-/// What switches with flows are measured with.
+/// A set-up for measuring switches with flow tables.
 pub(crate) struct Switching {
     program: Program,
 }
 
-/// A switch, and the software behind it, at work.
+/// A running switch, with the software downstream of it.
 pub(crate) struct Switch<'s> {
     program: &'s Program,
     host: Space,
-    // These end before the machines do.
+    // These programs end before the namespaces are removed.
     _software: Option<Running>,
     _switch: [Running; 2],
     _folder: tempfile::TempDir,
     _net: Net,
 }
 
-/// What came through.
+/// The packets that came back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passed {
     /// Thousands of packets per second that came back.
     pub(crate) kpps: f64,
-    /// Microseconds that 25, 50, 75 and 99 of 100 packets took at most, where they were sent at a rate.
+    /// The 25th, 50th, 75th and 99th percentile of the latency in microseconds, if packets were sent at a
+    /// rate; else NaN.
     pub(crate) micros: [f64; 4],
 }
 
@@ -41,8 +43,9 @@ impl Switching {
         Ok(Switching { program: Program::new()? })
     }
 
-    /// A switch with the flows of a file, port 1 towards the sender. Behind its port 2 is software with the interfaces `nf0`
-    /// and `nf1`, a configuration in a file that says [`super::READY`], or the sender itself.
+    /// Starts a switch with the flows of a file; port 1 is towards the sender. Port 2 leads to software
+    /// with the interfaces `nf0` and `nf1`, a configuration in a file that contains [`super::READY`], or to
+    /// the sender itself.
     pub(crate) fn set_up(&self, flows: &Path, software: Option<&Path>) -> Result<Switch<'_>> {
         let mut net = Net::new()?;
         let [host, switch, behind] = ["host", "switch", "behind"].map(|name| net.space(name));
@@ -69,12 +72,12 @@ impl Switching {
         })
     }
 
-    /// What receives from an interface.
+    /// Returns the element that receives from an interface.
     pub(crate) fn receive(&self, interface: &str) -> String {
         self.program.receive(interface)
     }
 
-    /// What `tidegate synthesize` makes of a configuration, with these options.
+    /// Returns the output of `tidegate synthesize` for a configuration, with additional options.
     pub(crate) fn synthesize(&self, config: &Path, options: &[&str]) -> Result<String> {
         let output = std::process::Command::new(self.program.path()?)
             .args(["synthesize", "--all", "--seconds", "0", "--unproven"])
@@ -89,7 +92,7 @@ impl Switching {
 }
 
 impl Switch<'_> {
-    /// Sends the packets of a capture over and over, so many per second, or as many as go, for so long.
+    /// Sends the packets of a capture repeatedly for `time`, at `rate` packets per second or at full rate.
     pub(crate) fn drive(&self, capture: &Path, rate: Option<u64>, time: Duration) -> Result<Passed> {
         let (rate, front, behind, values) = match rate {
             None => (0, String::new(), String::new(), ""),

@@ -1,4 +1,4 @@
-//! Connections whose packets come in turns: so many of one, so many of the next (Reframer, section 2.2).
+//! Connections whose packets come in runs of a given length, in turns (Reframer, section 2.2).
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -10,38 +10,40 @@ use lab::Flows;
 use super::kernel::{count, soft_interrupts};
 use super::{Line, PORT, Program, RIGHT, SEGMENT, merge, numbers};
 
-/// Where connections come from.
+/// The source ports of the connections.
 const PORTS: Range<u16> = 9000..9128;
-/// Bytes of a full frame.
+/// The size in bytes of a full frame.
 const FRAME: usize = 1514;
 
-/// A link of 400 Mb/s to a receiver, less than it bears, so that each connection always has packets in its queue.
+/// A link of 400 Mb/s to a receiver. The rate is below the capacity of the receiver, so that each
+/// connection always has packets in its queue.
 pub(crate) struct Turns {
     program: Program,
 }
 
-/// What the receiver had to do.
+/// The work of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     /// Gigabits of data per second of all connections.
     pub(crate) gbps: f64,
-    /// Packets of one connection in a row, as they came.
+    /// The SLF of the packets as they came.
     pub(crate) slf: f64,
-    /// Segments, merged or not, that came to TCP, of a thousand packets.
+    /// Segments, merged or not, that reached TCP, per thousand packets.
     pub(crate) delivered: f64,
-    /// Microseconds of a processor per packet that the receiving threads have used, and the whole machine in soft interrupts.
+    /// Processor microseconds per packet: of the receiving threads, and of the whole machine in soft
+    /// interrupts.
     pub(crate) micros: [f64; 2],
 }
 
 impl Turns {
-    /// Microseconds for which an interface that merges looks for more packets.
+    /// The microseconds for which an interface that merges looks for more packets.
     const HOLD: u64 = 125;
 
     pub(crate) fn new() -> Result<Turns> {
         Ok(Turns { program: Program::new()? })
     }
 
-    /// Lets connections send for so long, as many packets of each in a row as this.
+    /// Lets connections send for `time`, in runs of `slf` packets.
     pub(crate) fn measure(&self, slf: usize, merges: bool, time: Duration) -> Result<Taken> {
         let line = Line::of_ordinary_frames()?;
         let Line { left: sender, between, right: receiver, .. } = &line;

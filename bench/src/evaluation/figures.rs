@@ -262,12 +262,12 @@ pub const ALL: &[Figure] = &[
     },
 ];
 
-/// What a parameter of a row is, as a word.
+/// Returns a parameter of a row as text.
 fn word(row: &Row, name: &str) -> String {
     row.params.get(name).map_or_else(String::new, Param::to_string)
 }
 
-/// What a parameter of a row is, as a number.
+/// Returns a parameter of a row as a number.
 fn value(row: &Row, name: &str) -> f64 {
     match row.params.get(name) {
         Some(Param::Number(number)) => *number as f64,
@@ -275,7 +275,7 @@ fn value(row: &Row, name: &str) -> f64 {
     }
 }
 
-/// Rows as series: what each belongs to, and where it stands.
+/// Groups rows into series. `of` returns the name of the series and the point of each row.
 fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in rows {
@@ -288,7 +288,7 @@ fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
     all
 }
 
-/// The floor of rows, each where it stands: where there are several, their median.
+/// Returns the floor of rows, each at its x. For several rows at the same x, it is their median.
 fn floor<'r>(rows: impl IntoIterator<Item = (f64, &'r Row)>) -> Series {
     let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
     for (x, row) in rows {
@@ -301,7 +301,7 @@ fn floor<'r>(rows: impl IntoIterator<Item = (f64, &'r Row)>) -> Series {
     Series::floor(places.into_iter().map(|(x, all)| (x, median(all))))
 }
 
-/// Series in multiples of something of their own.
+/// Returns each series divided by a value of its own.
 fn relative(all: &[Series], to: impl Fn(&Series) -> f64) -> Vec<Series> {
     let of = |series: &Series| {
         let one = to(series);
@@ -315,12 +315,12 @@ fn relative(all: &[Series], to: impl Fn(&Series) -> f64) -> Vec<Series> {
     all.iter().map(of).collect()
 }
 
-/// The first value of a series.
+/// Returns the first value of a series.
 fn first(series: &Series) -> f64 {
     series.points.first().map_or(f64::NAN, |point| point.y)
 }
 
-/// Panels with the same axis along the bottom, each with its title, its other axis and what is drawn.
+/// Returns panels with the same horizontal axis, each with its title, its vertical axis and its series.
 fn panels(
     x: &Axis,
     titles: impl IntoIterator<Item = (&'static str, Axis)>,
@@ -331,7 +331,7 @@ fn panels(
     titles.into_iter().zip(all).map(panel).collect()
 }
 
-/// The only row whose parameters are these.
+/// Returns the first row with these parameters.
 fn find<'r>(rows: &'r [Row], params: &[(&str, &str)]) -> Result<&'r Row, String> {
     rows.iter()
         .find(|row| params.iter().all(|(name, wanted)| word(row, name) == *wanted))

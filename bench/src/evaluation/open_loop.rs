@@ -1,8 +1,9 @@
-//! Packets that arrive at a rate whether somebody takes them or not, and how long each has been under way when it is through.
+//! Packets that arrive at a given rate, independent of the receiver, and the latency of each packet.
 //!
-//! A configuration that is driven as fast as it goes has no latency: packets come when it asks for them. Here packet n
-//! arrives n / rate after the start, waits in a ring as an interface's until it is taken, and what is told is the time
-//! from its arrival to when it has passed everything, waiting included (an open loop).
+//! A configuration that is driven at full rate has no latency, because packets come when it asks for them.
+//! Here, packet n arrives n / rate after the start and waits in a ring, as in an interface, until it is
+//! taken. The latency is the time from the arrival to the end of the chain, waiting included (an open
+//! loop).
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,13 +16,13 @@ use packet::Store;
 
 use crate::graph::{Start, running};
 
-/// Elements of these measurements.
+/// The elements of these measurements.
 pub(crate) static CLASSES: &[&Class] = &[&ARRIVALS, &LATENCY];
 
-/// Packets that wait at most; what comes while as many wait is missed.
+/// The most packets that wait; packets that arrive while the ring is full are missed.
 const RING: u64 = 4096;
 
-/// Gives packets at a rate.
+/// A source of packets at a given rate.
 static ARRIVALS: Class = Class {
     name: "BenchmarkArrivals",
     ports: "1/1",
@@ -42,17 +43,17 @@ struct Arrivals {
     burst: usize,
     store: Option<Box<Store>>,
     next: usize,
-    /// Packets per second; none arrives as long as it is 0.
+    /// The packets per second; 0 stops arrivals.
     rate: f64,
-    /// When the first one arrived,
+    /// The time when the first packet arrived.
     start: i64,
-    /// and how many have been taken or missed since.
+    /// The number of packets that have been taken or missed since then.
     number: u64,
     count: u64,
     missed: u64,
 }
 
-/// All packets that there are.
+/// Pulls all packets of the source into memory.
 fn load(cx: &mut Cx<'_>) -> Store {
     let mut store = cx.store();
     loop {
@@ -66,7 +67,7 @@ fn load(cx: &mut Cx<'_>) -> Store {
     }
 }
 
-/// The clock of this machine, in nanoseconds.
+/// Returns the clock of this machine, in nanoseconds.
 fn clock() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_nanos() as i64)
 }
@@ -139,7 +140,7 @@ impl Element for Arrivals {
     }
 }
 
-/// Records how long packets have been under way since they arrived.
+/// A meter that records the time since the arrival of packets.
 static LATENCY: Class = Class {
     name: "BenchmarkLatency",
     handlers: &[HandlerInfo::read("all"), HandlerInfo::write("reset")],
@@ -150,7 +151,7 @@ static LATENCY: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Up to ten seconds, to three digits.
+/// Creates a histogram of up to ten seconds, with three digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("these bounds are in order")
 }
@@ -193,7 +194,7 @@ impl Element for Latency {
     }
 }
 
-/// How long packets were under way, in microseconds; no numbers where none came.
+/// The latencies of packets in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
     pub(crate) quartiles: [f64; 2],
@@ -204,33 +205,35 @@ pub(crate) struct Latencies {
     pub(crate) deviation: f64,
 }
 
-/// The configuration of a chain behind packets that arrive at a rate.
+/// Returns the configuration of a chain with packets that arrive at a rate.
 pub(crate) fn text(frames: &str, start: Start, burst: usize, chain: &str) -> String {
     format!("{frames} {} -> arrivals :: BenchmarkArrivals({burst}) -> {chain}", start.marks())
 }
 
-/// Such a configuration, at work.
+/// A running configuration with packets that arrive at a rate.
 pub(crate) struct OpenLoop {
     worker: Worker,
 }
 
 impl OpenLoop {
-    /// `frames` gives the packets once; what passes a `BenchmarkLatency` of the chain is measured there.
+    /// Creates a configuration. `frames` supplies the packets once; each `BenchmarkLatency` of the chain
+    /// measures the packets that pass it.
     pub(crate) fn new(frames: &str, start: Start, burst: usize, chain: &str) -> Result<OpenLoop, String> {
         OpenLoop::of(text(frames, start, burst, chain))
     }
 
-    /// Of a whole configuration.
+    /// Creates an open loop from a whole configuration.
     pub(crate) fn of(text: String) -> Result<OpenLoop, String> {
         let mut open_loop = OpenLoop { worker: running(text, Options::default())? };
-        // Packets are taken into memory with the first turn.
+        // The first step takes the packets into memory.
         open_loop.spend(Duration::from_millis(1))?;
         Ok(open_loop)
     }
 
-    /// Lets packets arrive at so many per second for this long, after a tenth of it in which nothing is measured. Gives
-    /// how many million packets per second were taken; the others found the ring full. The run goes on, up to a hundred times
-    /// as long, while a meter has no packet: a busy machine may let this thread wait for all of a short run.
+    /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of it. Returns the
+    /// million packets per second that were taken; the other packets found the ring full. The run is
+    /// extended, up to a hundred times, while a meter has no packet: a busy machine may not schedule this
+    /// thread during a short run.
     pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
         self.write("arrivals", "rate", &rate.to_string())?;
         self.spend(time / 10)?;
@@ -262,7 +265,7 @@ impl OpenLoop {
         Ok(())
     }
 
-    /// What a meter has recorded since the last run began.
+    /// Returns the latencies that a meter has recorded since the last run began.
     pub(crate) fn latencies(&mut self, meter: &str) -> Result<Latencies, String> {
         let text = self.read(meter, "all")?;
         let figures: Vec<f64> = text.split(' ').filter_map(|figure| figure.parse().ok()).collect();

@@ -1,4 +1,5 @@
-//! Plots as SVG: panels side by side, each with points, their quartiles, and what a paper reports.
+//! Plots as SVG: panels side by side, each with points, their quartiles, and the values that a paper
+//! reports.
 
 mod axis;
 mod marks;
@@ -21,61 +22,61 @@ const HEIGHT: u32 = 360;
 const LEGEND_LINE: i32 = 18;
 const PANELS_IN_A_ROW: usize = 2;
 const FONT: &str = "sans-serif";
-/// Of titles, and of all else.
+/// The font size of titles, and of all other text.
 const LARGE: f64 = 14.0;
 const SMALL: f64 = 12.0;
 /// The mean width of a letter of the smaller size.
 const LETTER: f64 = 6.6;
 const LINE: u32 = 17;
 const MARGIN: u32 = 12;
-/// Above the plotting area of a panel: its title, and which values are better.
+/// The height above the plotting area of a panel, for its title and the hint which values are better.
 const TITLE: u32 = 50;
-/// From one bar to the next that stands at the same place.
+/// The distances between bars at the same x: the least and the most.
 const APART: [i32; 2] = [3, 6];
 const WARNING: RGBColor = RGBColor(180, 0, 0);
 
-/// One coordinate system.
+/// A coordinate system with its series.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What is shown.
+    /// The title.
     pub title: String,
-    /// What stands along the bottom,
+    /// The horizontal axis.
     pub x: Axis,
-    /// and along the left.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series to draw.
     pub series: Vec<Series>,
 }
 
 /// Points that belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// What the legend says.
+    /// The name in the legend.
     pub name: String,
-    /// In the order of their x.
+    /// The points in ascending order of x.
     pub points: Vec<Point>,
-    /// Where they come from.
+    /// The origin of the points.
     pub kind: Kind,
 }
 
-/// Where points come from.
+/// The origin of points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A measurement, or a simulation, of this program.
     #[default]
     Measured,
-    /// A paper.
+    /// A result of a paper.
     Paper,
     /// The floor of the same run.
     Floor,
-    /// A formula, to compare the others with.
+    /// A formula, for comparison.
     Guide,
 }
 
-/// A median, with quartiles where there are any.
+/// A median, with quartiles if there are any.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// Where it stands.
+    /// The x coordinate.
     pub x: f64,
     /// The median.
     pub y: f64,
@@ -84,22 +85,22 @@ pub struct Point {
 }
 
 impl Series {
-    /// Of points that were measured.
+    /// Creates a series of measured points.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = Point>) -> Series {
         Series { name: name.into(), points: points.into_iter().collect(), kind: Kind::Measured }
     }
 
-    /// Of points without quartiles, as a paper has them.
+    /// Creates a series of a paper's points, without quartiles.
     pub fn of_paper(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series::plain(name.into(), points, Kind::Paper)
     }
 
-    /// Of points of a formula.
+    /// Creates a series of a formula's points.
     pub fn guide(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series::plain(name.into(), points, Kind::Guide)
     }
 
-    /// The floor.
+    /// Creates the series of the floor.
     pub fn floor(points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series::plain("floor".into(), points, Kind::Floor)
     }
@@ -116,12 +117,13 @@ fn drawn<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// A font of so many pixels at least; plotters takes the height of a line, in whole pixels, for its size.
+/// Returns a font of at least `pixels` pixels. For its size, plotters uses the height of a line in whole
+/// pixels.
 fn font(pixels: f64) -> (&'static str, f64) {
     (FONT, (pixels * 1.24).ceil())
 }
 
-/// Writes words that begin, or have their middle, at this pixel.
+/// Writes text that starts at a pixel, or is centred on it.
 fn write(
     area: &Area<'_>,
     words: &str,
@@ -133,10 +135,11 @@ fn write(
     drawn(area.draw(&Text::new(words.to_string(), at, style)))
 }
 
-/// All panels as one picture, under a warning if there is one, with a line below that says what points and bars are.
+/// Draws all panels as one picture, with an optional warning at the top, and a line at the bottom that
+/// explains points and bars.
 ///
 /// # Errors
-/// What cannot be drawn.
+/// If a part cannot be drawn.
 pub fn svg(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> Result<String, String> {
     let rows = || panels.chunks(PANELS_IN_A_ROW);
     let heights: Vec<u32> =
@@ -173,7 +176,7 @@ pub fn svg(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> Re
     Ok(labelled(&text, subject.title, &about))
 }
 
-/// The picture with its title and description in it.
+/// Returns the picture with its title and description.
 fn labelled(svg: &str, title: &str, about: &str) -> String {
     let Some((start, rest)) = svg.split_once('>') else { return svg.into() };
     let (title, about) = (words::escape(title), words::escape(about));
@@ -192,7 +195,7 @@ impl Panel {
             .flatten()
             .collect();
         let (x, y) = (self.x.coordinates(&places, true), self.y.coordinates(&values, false));
-        // As wide as what stands beside ticks, so that what the axis is about is near to it.
+        // The label area is as wide as the tick labels need, so that the axis label is close to them.
         let letters = y.ticks.iter().map(|tick| self.y.written(*tick).chars().count()).max().unwrap_or(1);
         let beside = (letters as f64 * LETTER) as u32 + 34;
         if let Some(better) = self.y.better {
@@ -258,13 +261,14 @@ impl Panel {
         self.series.iter().flat_map(|series| &series.points)
     }
 
-    /// True if a line is drawn from point to point: there is nothing between names, but a floor under all of them.
+    /// True if a line connects the points. Points at names are not connected, except for a floor.
     fn joins(&self, series: &Series) -> bool {
         !matches!(self.x.scale, Scale::Names(_)) || series.kind == Kind::Floor
     }
 
-    /// The pixels by which points are shifted, by the number of the series and the pixel of their place: where several
-    /// series have points of which one has quartiles, they stand side by side.
+    /// Returns the pixels by which points are shifted, by the number of the series and the pixel of their
+    /// x. If several series have points at the same x, and one of them has quartiles, the points are placed
+    /// side by side.
     fn shifts(&self, place: impl Fn(f64) -> i32) -> BTreeMap<(usize, i32), i32> {
         let mut at: BTreeMap<i32, (Vec<usize>, bool)> = BTreeMap::new();
         for (series, number) in self.series.iter().zip(0..) {
@@ -290,12 +294,12 @@ impl Panel {
             .collect()
     }
 
-    /// True if series have to be told apart.
+    /// True if the panel has several series.
     fn has_legend(&self) -> bool {
         self.series.len() > 1
     }
 
-    /// The number of columns of the legend: two where there are many short names.
+    /// Returns the number of columns of the legend: two for many short names.
     fn columns(&self) -> usize {
         let longest = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
         if self.series.len() > 4 && longest <= 26 { 2 } else { 1 }
@@ -306,7 +310,7 @@ impl Panel {
         (lines as i32 * LEGEND_LINE) as u32
     }
 
-    /// The legend.
+    /// Draws the legend.
     fn explain(&self, area: &Area<'_>) -> Result<(), String> {
         if !self.has_legend() {
             return Ok(());

@@ -1,6 +1,7 @@
-//! Results of an evaluation in a folder: for each figure NAME.csv, NAME.svg and NAME.json (what was said, and what of), and
-//! evaluation.md with all of them. A figure is done when its NAME.json stands there and was made by the same program with
-//! the same amount, so that an evaluation that was interrupted goes on where it was.
+//! Results of an evaluation in a folder: for each figure NAME.csv, NAME.svg and NAME.json (the conclusion
+//! and its origin), and evaluation.md with all of them. A figure is complete if its NAME.json exists and
+//! was written by the same program with the same amount of measurement. So an interrupted evaluation
+//! continues at the first incomplete figure.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,7 +13,7 @@ use super::{ALL, Figure, Finding, MISSING, Need, Outcome, plot};
 use crate::origin::Origin;
 use crate::varies;
 
-/// The amount that is only to see that it works.
+/// The option for a small run, which only shows that everything works.
 const SMALL: &str = "--small";
 
 /// A folder with results.
@@ -21,16 +22,16 @@ pub struct Results {
     stamp: Stamp,
 }
 
-/// What results are made with.
+/// The program and the amount of measurement of results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// A number that any other build of the program has not.
+    /// A hash that differs between builds of the program.
     program: String,
-    /// How much was measured.
+    /// The amount of measurement.
     amount: String,
 }
 
-/// What stands beside a table and a plot.
+/// The content of NAME.json.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     stamp: Stamp,
@@ -38,31 +39,31 @@ struct Record {
     seconds: u64,
     #[serde(flatten)]
     finding: Finding,
-    /// The quartiles of the floor, in nanoseconds, where it was measured.
+    /// The quartiles of the floor, in nanoseconds, if it was measured.
     #[serde(default)]
     floor_quartiles_ns: Option<[f64; 2]>,
     /// True if the floor varied too much for a conclusion.
     #[serde(default)]
     is_unsteady: bool,
-    /// Where it comes from.
+    /// The origin of the result.
     #[serde(default)]
     origin: Option<Origin>,
 }
 
-/// Why there is nothing of a figure.
+/// A figure without a result, and the reason.
 #[derive(Clone, Debug)]
 pub struct Left {
     /// The figure's name.
     pub name: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Results {
-    /// Results in a folder, which is made if it is not there.
+    /// Opens a folder of results; creates it if it does not exist.
     ///
     /// # Errors
-    /// What is in the way.
+    /// If the folder cannot be created or the program cannot be read.
     pub fn new(folder: &Path, amount: &str) -> Result<Results, String> {
         let told = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(told)?;
@@ -73,7 +74,7 @@ impl Results {
         Ok(Results { folder: folder.into(), stamp })
     }
 
-    /// True if this figure has been made with the same program and amount, while the machine was steady.
+    /// True if this figure was made by the same program with the same amount, while the machine was steady.
     pub fn has(&self, figure: &Figure) -> bool {
         self.record(figure).is_some_and(|record| record.stamp == self.stamp && !record.is_unsteady)
     }
@@ -86,11 +87,12 @@ impl Results {
         self.folder.join(format!("{}.{extension}", figure.name))
     }
 
-    /// Keeps what came of a figure, and where it comes from; `floor` are the quartiles of the floor beside it. Where the floor
-    /// varied by more than a third, no conclusion is kept, and the warning is returned.
+    /// Writes the results and the origin of a figure; `floor` are the quartiles of the floor of the same
+    /// run. If the floor varied by more than a third, the conclusion is replaced by a warning, which is
+    /// also returned.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// If a file cannot be written.
     pub fn keep(
         &self,
         figure: &Figure,
@@ -116,7 +118,7 @@ impl Results {
             is_unsteady: warning.is_some(),
             origin: Some(origin),
         };
-        // The record last: as long as it is not there, nothing is.
+        // The record is written last, because a figure without a record is incomplete.
         let record = serde_json::to_string_pretty(&record).map_err(|error| error.to_string())? + "\n";
         let subject = plot::Subject { title: figure.paper, about: figure.about };
         let parts = [
@@ -130,10 +132,11 @@ impl Results {
         Ok(warning)
     }
 
-    /// Writes evaluation.md of all that stands in the folder, with what was left, and says where it is.
+    /// Writes evaluation.md about all results in the folder and the figures without a result. Returns its
+    /// path.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// If the file cannot be written.
     pub fn report(&self, left: &[Left]) -> Result<PathBuf, String> {
         let file = self.folder.join("evaluation.md");
         self.write(&file, &self.text(left))?;
@@ -189,7 +192,7 @@ impl Results {
         text
     }
 
-    /// Whole or not at all.
+    /// Writes a file atomically.
     fn write(&self, file: &Path, text: &str) -> Result<(), String> {
         let new = file.with_extension("new");
         std::fs::write(&new, text)
@@ -228,7 +231,7 @@ mod tests {
         assert!(!results.has(first));
         assert_eq!(results.keep(first, outcome(), None, origin()).unwrap(), None);
         assert!(results.has(first) && !results.has(second));
-        // Another amount is another figure, and so is half of one.
+        // A result of another amount, or an incomplete record, does not count.
         assert!(!Results::new(folder.path(), "--small").unwrap().has(first));
         std::fs::write(results.file(first, "json"), "{").unwrap();
         assert!(!results.has(first));
@@ -266,7 +269,7 @@ mod tests {
         for said in ["it falls, too.", "memory.", &of_first, "needs nginx", "not run yet", "SmartNIC"] {
             assert!(text.contains(said), "{said} is not in {text}");
         }
-        // Figures that depend on it say by which congestion control they came about.
+        // Figures that depend on the congestion control name it.
         let tcp = ALL.iter().filter(|figure| figure.needs.contains(&Need::Tcp));
         for figure in tcp {
             results.keep(figure, outcome(), None, origin()).unwrap();

@@ -4,26 +4,26 @@ use std::fmt;
 
 use crate::Row;
 
-/// Columns and rows.
+/// A table of columns and rows.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Names of columns, with their units.
+    /// The names of the columns, with their units.
     pub columns: Vec<String>,
-    /// As many cells in each as there are columns.
+    /// The rows, each with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
 /// The columns of a floor's quartiles.
 const FLOOR: [&str; 2] = ["floor_lower_quartile", "floor_upper_quartile"];
 
-/// What stands in a row.
+/// A cell of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A word.
     Word(String),
-    /// A figure.
+    /// A number.
     Number(f64),
-    /// There is none.
+    /// An empty cell.
     Nothing,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Cell {
             Cell::Word(word) => f.write_str(word),
             Cell::Nothing => Ok(()),
             Cell::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => write!(f, "{number}"),
-            // As many digits as a measurement has.
+            // Prints as many digits as a measurement has.
             Cell::Number(number) => {
                 let whole = number.abs().log10().floor().clamp(-9.0, 4.0) as i32;
                 write!(f, "{number:.*}", (4 - whole) as usize)
@@ -73,7 +73,7 @@ impl From<usize> for Cell {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: &[&str]) -> Table {
         Table { columns: columns.iter().map(|column| column.to_string()).collect(), rows: Vec::new() }
     }
@@ -85,7 +85,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Costs per packet: what varies, then nanoseconds, those of the floor, their ratio with its quartiles, and the floor's.
+    /// Returns the costs per packet of rows: parameters, nanoseconds, floor, their ratio with its
+    /// quartiles, and the quartiles of the floor.
     pub fn of_costs(rows: &[Row]) -> Table {
         let mut names: Vec<&str> = Vec::new();
         for row in rows {
@@ -107,7 +108,7 @@ impl Table {
         table
     }
 
-    /// The quartiles of the floor of the row whose floor varied most, where rows have a floor.
+    /// Returns the floor's quartiles of the row whose floor varied most; None if rows have no floor.
     pub fn worst_floor(&self) -> Option<[f64; 2]> {
         let places = FLOOR.map(|name| self.columns.iter().position(|column| column == name));
         let [Some(lower), Some(upper)] = places else { return None };
@@ -119,7 +120,7 @@ impl Table {
         self.rows.iter().filter_map(quartiles).max_by(|a, b| times(*a).total_cmp(&times(*b)))
     }
 
-    /// Adds the columns of another table to the rows that have the same in these columns.
+    /// Adds the columns of another table to the rows that have the same values in the columns `same`.
     pub fn join(&mut self, other: Table, same: &[&str]) {
         let place = |table: &Table, name: &str| table.columns.iter().position(|column| column == name);
         let places: Vec<_> = same.iter().map(|name| (place(self, name), place(&other, name))).collect();
@@ -137,10 +138,10 @@ impl Table {
         }
     }
 
-    /// As RFC 4180 has it.
+    /// Returns the table as CSV (RFC 4180).
     ///
     /// # Errors
-    /// What cannot be written.
+    /// If a record cannot be written.
     pub fn csv(&self) -> Result<String, String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(&self.columns).map_err(|error| error.to_string())?;

@@ -1,10 +1,11 @@
-//! Configurations that run to their end in the time of their capture: the same on every machine, however busy it is.
+//! Configurations that run to their end in the time of their capture. The result is the same on every
+//! machine, however busy it is.
 
 use engine::{ClockKind, Options, Workers};
 
 use crate::graph::{Silence, configured_spread};
 
-/// Runs a configuration to its end, and reads these handlers then.
+/// Runs a configuration to its end, and then reads handlers.
 pub(crate) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let (plan, copies) = configured_spread(text, 1, None)?;
     let options = Options { clock: ClockKind::Trace, ..Options::default() };

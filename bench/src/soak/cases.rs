@@ -2,20 +2,21 @@
 
 use trace::flood::Flood;
 
-/// One element under one flood.
+/// An element under a flood.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The class.
     pub class: &'static str,
-    /// What comes.
+    /// The flood.
     pub flood: Flood,
-    /// What stands behind the flood: `$bound` is the argument that bounds the table, or nothing.
+    /// The chain downstream of the flood. `$bound` is replaced by the argument that bounds the table, or by
+    /// nothing.
     pub chain: &'static str,
-    /// That argument; with what it is called in an element that hands it on.
+    /// The name of this argument.
     pub bound: &'static str,
-    /// Bytes that one of it stands for, where it is no number of entries.
+    /// The bytes per unit of the bound, for a bound in bytes; 0 for a number of entries.
     pub bytes: u64,
-    /// The handler that tells how many entries there are, if one does.
+    /// The handler that reports the number of entries, if there is one.
     pub entries: &'static str,
     /// The number of workers over which packets of one flow are spread.
     pub workers: usize,
@@ -34,7 +35,7 @@ const fn case(
 const RANGE: &str = "-> MarkIPHeader(14)
     -> e :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0$bound) -> Discard";
 
-/// All of them.
+/// All cases.
 pub const CASES: &[Case] = &[
     case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE),
     Case { workers: 2, ..case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE) },

@@ -1,4 +1,4 @@
-//! The source of a flood, which looks at the memory of the process while it sends.
+//! The source of a flood, which measures the memory of the process while it sends.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,13 @@ use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet};
 use trace::flood::Flood;
 
-/// Parts of the time at whose ends memory is looked at, in percent.
+/// The percentages of the time after which memory is measured.
 pub(super) const PARTS: [u32; 3] = [10, 50, 100];
-/// All floods are of this seed.
+/// The seed of all floods.
 const SEED: u64 = 7;
 
-/// Sends frames of a flood as fast as they are taken: so many to fill the table, and then for so long.
+/// A source of frames of a flood, as fast as they are taken: first FILL frames to fill the table, then
+/// frames for MILLISECONDS.
 pub(crate) static FLOOD: Class = Class {
     name: "BenchmarkFlood",
     ports: "0/1",
@@ -47,16 +48,16 @@ pub(crate) static FLOOD: Class = Class {
 
 struct Source {
     kind: Flood,
-    /// Frames before time counts.
+    /// The frames before the measured time.
     fill: u64,
     time: Duration,
     sent: u64,
-    /// Those that were sent when time began to count.
+    /// The frames that were sent before the measured time.
     begun: u64,
     started: Option<Instant>,
-    /// Bytes of memory at the start and at the end of each part.
+    /// The bytes of memory at the start and at the end of each part.
     resident: Vec<u64>,
-    /// Those that memory has been touched for at the start.
+    /// The packets whose memory is touched at the start.
     pool: Vec<Packet>,
 }
 
@@ -66,7 +67,7 @@ impl Element for Source {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Packets of the pool that are under way are no part of the table.
+        // Packets of the pool that are in use are no part of the table.
         for _ in 0..self.pool.capacity() {
             let Some(packet) = cx.packet(&self.kind.frame(SEED, 0)) else { break };
             self.pool.push(packet);
@@ -81,7 +82,7 @@ impl Element for Source {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut batch: Batch = cx.batch();
-        // Where packets are held, the source waits for room.
+        // If packets are held, the source waits for room.
         while batch.len() < cx.burst() && cx.has_room() {
             let Some(packet) = cx.packet(&self.kind.frame(SEED, self.sent)) else { break };
             self.sent += 1;
@@ -89,7 +90,7 @@ impl Element for Source {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        // Where all packets are held, the table has what it can have.
+        // If all packets are held, the table is as full as it can be.
         let is_starved = batch.is_empty();
         cx.emit(0, batch);
         cx.schedule();
@@ -114,14 +115,14 @@ impl Element for Source {
         true
     }
 
-    /// Frames sent, those of them in the time that counts, and memory.
+    /// Returns the frames sent, the frames sent in the measured time, and the memory values.
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
         let memory: Vec<String> = self.resident.iter().map(u64::to_string).collect();
         Ok(format!("{} {} {}", self.sent, self.sent - self.begun, memory.join(" ")))
     }
 }
 
-/// Memory of this process in bytes, where Linux tells.
+/// Returns the memory of this process in bytes; 0 if the system does not report it.
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,5 +1,5 @@
-//! What the simulation is fed with, measured: packets at the worker that they belong to and at another one, handing over,
-//! deciding.
+//! The input of the simulation, measured: the cost of packets at their own worker and at another worker, of
+//! handing over, and of decisions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::traffic::{self, segment};
 use crate::workers::once;
 use crate::{Settings, median};
 
-/// Measures them; `handing` is what the ring takes between two cores.
+/// Measures the costs; `handing` is the cost of the ring between two cores.
 pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, String> {
-    // One for each of two workers, without work.
+    // One connection for each of two workers, without work.
     let connections = 2;
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     let packets = settings.packets.min(20_000);
@@ -39,7 +39,7 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     for _ in 0..settings.repeats {
         for ((queues, spreading, chain), all) in ways.into_iter().zip(&mut all) {
             let text = chain(file.path(), loops, queues, 0);
-            // Of both workers together.
+            // The time of both workers together.
             all.push(2.0 * once(&text, 2, spreading)?);
         }
     }
@@ -49,10 +49,12 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     Ok(Costs {
         own,
         source: source.min(own),
-        // Half of the packets were elsewhere; what noise has left is one at least.
+        // Half of the packets were at another worker. Noise may make the difference negative, so it is at
+        // least 1.
         foreign: (2.0 * (mixed - own)).max(1.0),
         give: handing.give,
-        // All that handing over takes more than giving: packets that come from the other core's caches, slots that go home.
+        // The cost of handing over beyond giving: packets are in the other core's caches, and slots return
+        // to their owner.
         take: (handed - own - handing.give).max(handing.take),
         spray,
         auto,
@@ -60,11 +62,12 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     })
 }
 
-/// Packets of a batch.
+/// The packets of a batch.
 const BATCH: usize = 32;
 const ROUNDS: usize = 2_000;
 
-/// Nanoseconds that a policy takes for a packet while it spreads, and for a batch while it does not.
+/// Returns the nanoseconds that a policy takes per packet while it spreads, and per batch while it does
+/// not.
 fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let owner = Rss::new(2);
@@ -79,7 +82,7 @@ fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     }
     let mut now = Timestamp::from_secs(1);
     let rest = time(|| spread.look(&batch, now, &owner));
-    // The first worker has no time any more, the other one has.
+    // The first worker is fully loaded, the other worker is idle.
     for millisecond in 1..100 {
         let nanoseconds = millisecond * 1_000_000;
         now = Timestamp::from_secs(1) + Timestamp(nanoseconds as i64);
@@ -96,7 +99,7 @@ fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     Ok((each, rest))
 }
 
-/// Nanoseconds of one call: the median of a few times many.
+/// Returns the nanoseconds of a call: the median of several means over many calls.
 fn time<T>(mut call: impl FnMut() -> T) -> f64 {
     let mut one = || {
         let start = Instant::now();

@@ -1,5 +1,6 @@
-//! The figures of Sprayer for workers that this machine does not have, simulated with costs that were measured: rate against
-//! work and connections (6a, 7a), latency (8), fairness (9); and the two workers that it has, to compare with.
+//! The figures of Sprayer for more workers than this machine has, simulated with measured costs: rate over
+//! work and connections (6a, 7a), latency (8), fairness (9). Two workers are simulated as well, for
+//! comparison with the measurements.
 
 use sprayer::Policy;
 
@@ -9,28 +10,28 @@ use super::simulation::{Costs, Outcome, Packets, Setting, simulate};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// Workers.
+/// The numbers of workers.
 pub(super) const WORKERS: [u64; 2] = [8, 64];
-/// Cycles of work with one connection, and connections with the most of it.
+/// The cycles of work with one connection, and the numbers of connections with the most work.
 pub(super) const CYCLES: [u64; 7] = [0, 1_000, 2_000, 3_000, 5_000, 7_000, 10_000];
 pub(super) const CONNECTIONS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// Packets that come, of those that one worker can bear, in hundredths: for latency.
+/// The arriving packets for latency, in percent of the highest rate of a single worker.
 pub(super) const LOADS: [u64; 6] = [10, 30, 50, 70, 90, 200];
-/// The same of those that all workers can bear: for fairness.
+/// The arriving packets for fairness, as a fraction of the rate that all workers sustain.
 const FAIR_LOAD: f64 = 0.9;
-/// Pauses in microseconds behind which a connection goes on elsewhere; and packets that come then, of those that one worker can
-/// bear, in hundredths.
+/// The pauses in microseconds after which a connection may continue at another worker, and the arriving
+/// packets as a fraction of the highest rate of a single worker.
 const GAPS: [u64; 6] = [0, 2, 5, 10, 20, 50];
 const GAPS_LOAD: f64 = 0.7;
-/// What is compared.
+/// The compared policies.
 pub(super) const WAYS: [(&str, Option<Policy>); 3] =
     [("rss", None), ("spray", Some(Policy::Spray)), ("auto", Some(Policy::Auto))];
 
-/// Time that each worker has, in nanoseconds, and packets of a run at most.
+/// The time of each worker in nanoseconds, and the most packets of a run.
 const TIME: f64 = 60e6;
 const MOST: usize = 2_000_000;
 
-/// A simulated run's setting, by the names that rows have.
+/// The setting of a simulated run, with the names of parameters in rows.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) workers: u64,
@@ -38,25 +39,26 @@ pub(super) struct Place {
     pub(super) connections: u16,
 }
 
-/// What comes of one connection with the most work that is spread over a part of the workers, or burst by burst.
+/// The result of one connection with the most work that is spread over a part of the workers, or burst by
+/// burst.
 pub(crate) struct Part {
     pub(crate) workers: u64,
-    /// How many of them, where it is spread packet by packet,
+    /// The number of workers over which packets are spread; None if bursts are spread.
     pub(crate) cores: Option<u64>,
-    /// else the pause in microseconds.
+    /// The pause in microseconds; None if packets are spread.
     pub(crate) gap: Option<u64>,
-    /// Million packets per second; with pauses, what comes.
+    /// Million packets per second; with pauses, the arriving packets.
     pub(crate) mpps: f64,
-    /// The 99th percentile of latency, where packets come at a rate.
+    /// The 99th percentile of latency in microseconds, if packets arrive at a rate.
     pub(crate) p99_us: f64,
-    /// Of a thousand packets those that leave behind a later one.
+    /// The packets per thousand that leave after a later packet.
     pub(crate) reordered: f64,
 }
 
-/// All that is needed to simulate.
+/// The inputs of the simulation.
 pub(super) struct Figures {
     pub(super) costs: Costs,
-    /// Nanoseconds of a cycle of work.
+    /// The nanoseconds of a cycle of work.
     pub(super) cycle: f64,
     /// The floor of the measurements.
     pub(super) floor: f64,
@@ -70,12 +72,12 @@ impl Figures {
         Ok(Figures { costs, cycle, floor, stock, most: MOST.min(settings.per_run) })
     }
 
-    /// Rate of so many packets with so much work, for comparison with what was measured.
+    /// Returns the rates for a number of packets with some work, for comparison with measurements.
     pub(super) fn compared(&mut self, place: Place, packets: usize, work: f64) -> Vec<Row> {
         WAYS.map(|(name, policy)| self.rate(place, (name, policy), packets, work)).into()
     }
 
-    /// All of them.
+    /// Returns the rows of all figures.
     pub(super) fn rows(&mut self) -> Vec<Row> {
         let most = CYCLES[CYCLES.len() - 1];
         let mut rows = Vec::new();
@@ -95,7 +97,8 @@ impl Figures {
         rows
     }
 
-    /// One connection over a part of the workers, as fast as it goes, and burst by burst, at a rate that one worker bears.
+    /// Simulates one connection over a part of the workers at full rate, and burst by burst at a rate that
+    /// one worker sustains.
     pub(super) fn parts(&mut self) -> Vec<Part> {
         let cycles = CYCLES[CYCLES.len() - 1];
         let work = cycles as f64 * self.cycle;
@@ -130,14 +133,14 @@ impl Figures {
         parts
     }
 
-    /// The rate in each way.
+    /// Returns the rate in each way.
     fn rates(&mut self, place: Place) -> [Row; WAYS.len()] {
         let work = place.cycles as f64 * self.cycle;
         let packets = self.packets(place.workers, work);
         WAYS.map(|way| self.rate(place, way, packets, work))
     }
 
-    /// What the simulation was fed with.
+    /// Returns the costs that are the input of the simulation.
     pub(super) fn cost_rows(&self) -> Vec<Row> {
         let costs = self.costs;
         let parts = [
@@ -221,7 +224,7 @@ impl Figures {
     }
 }
 
-/// Jain's index: 1 if all have the same, 1/n if one of n has it all.
+/// Returns Jain's index: 1 if all shares are equal, 1/n if one of n has everything.
 fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
@@ -232,7 +235,7 @@ fn jain(shares: &[u64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Costs of a virtual machine with two cores.
+    /// The costs of a virtual machine with two cores.
     const RECORDED: Costs = Costs {
         own: 67.0,
         source: 15.0,
@@ -244,8 +247,8 @@ mod tests {
         rest: 30.0,
     };
     const CYCLE: f64 = 0.3916;
-    /// What it took, in nanoseconds per packet: cycles, connections, one worker, two with `rss` and with `spray`. From
-    /// docs/sprayer.md.
+    /// Measured nanoseconds per packet: cycles, connections, then one worker, two with `rss` and two with
+    /// `spray`. From docs/sprayer.md.
     const MEASURED: [(u64, u16, [f64; 3]); 8] = [
         (0, 1, [49.0, 67.0, 76.0]),
         (1_000, 1, [488.0, 513.0, 298.0]),
@@ -290,7 +293,8 @@ mod tests {
             let best = rss.mpps.max(spray.mpps);
             assert!(auto.mpps > 0.97 * best, "{:?}: {} of {best}", auto.params, auto.mpps);
         }
-        // Without work, one of 64 that spreads for all has nothing else to do, and deciding takes longer than taking turns.
+        // Without work, one worker of 64 that spreads for all has no other work, and deciding takes longer
+        // than taking turns.
         let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
         assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
     }

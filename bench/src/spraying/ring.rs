@@ -1,5 +1,6 @@
-//! Handing over by itself: packets through the ring between two workers, a batch of 32 after the other, with the code that
-//! workers use. On one core, so that all lines are in its caches, and on two, so that they go from one to the other.
+//! Handing over alone: packets through the ring between two workers, one batch of 32 after the other, with
+//! the code of the workers. It runs on one core, with all lines in its caches, and on two cores, between
+//! which the lines move.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -13,17 +14,17 @@ use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
 const BATCH: usize = 32;
-/// Packets that are on their way at most, so that the ring never makes anybody wait.
+/// The most packets in the ring, so that it never becomes full.
 const PACKETS: usize = 1024;
 
-/// What it takes to hand a packet over and to take it, in nanoseconds each.
+/// The nanoseconds to give a packet to the ring, and to take it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handing {
     pub(super) give: f64,
     pub(super) take: f64,
 }
 
-/// On one core and on two.
+/// Measures handing over on one core and on two.
 pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [Handing; 2]), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let mut packets: Vec<Packet> = (0..PACKETS).filter_map(|_| pool.packet(&[0; 64])).collect();
@@ -56,7 +57,7 @@ pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [
     Ok((rows, costs))
 }
 
-/// Batches, one after the other, over and back; the time that each side takes.
+/// Passes all packets to the ring and takes them back, on one core. Returns the time of each side.
 fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     let (mut giver, mut taker) = way::new()?;
     let mut sides = [0.0; 2];
@@ -68,8 +69,8 @@ fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     Ok(Handing { give: each(sides[0]), take: each(sides[1]) })
 }
 
-/// The same with a thread for each side: one of them works while the other waits, so that what each takes by itself is
-/// seen, with all lines in the other's cache.
+/// Like [`alone`], with a thread for each side. One side works while the other waits, so that the time of
+/// each side is measured alone, with all lines in the other core's cache.
 fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     let (mut giver, mut taker) = way::new()?;
     let (mut back, mut home) = way::new()?;
@@ -99,7 +100,7 @@ fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> 
     Ok(Handing { give: each(give), take: each(take) })
 }
 
-/// Waits for a sign and takes it away. Whoever has no core to itself lets the other one go on.
+/// Waits for a flag and clears it. On a shared core, it yields to the other thread now and then.
 fn wait(sign: &AtomicBool) {
     let mut looks = 0u32;
     while !sign.swap(false, Ordering::AcqRel) {
@@ -111,7 +112,7 @@ fn wait(sign: &AtomicBool) {
     }
 }
 
-/// Hands all packets over; nanoseconds, without what fills batches.
+/// Gives all packets to the ring. Returns nanoseconds, excluding the filling of batches.
 fn give_all(giver: &mut Giver, packets: &mut Vec<Packet>) -> f64 {
     let (mut batch, mut time) = (Batch::new(), 0.0);
     while !packets.is_empty() {
@@ -129,7 +130,7 @@ fn give_all(giver: &mut Giver, packets: &mut Vec<Packet>) -> f64 {
     time
 }
 
-/// Takes so many packets; nanoseconds, without what empties batches.
+/// Takes `count` packets. Returns nanoseconds, excluding the emptying of batches.
 fn take_all(taker: &mut Taker, packets: &mut Vec<Packet>, count: usize) -> f64 {
     let (mut batch, mut time) = (Batch::new(), 0.0);
     while packets.len() < count {

@@ -1,11 +1,11 @@
-//! Workers that this machine does not have: a discrete-event simulation of the engine's loop, driven by the policies
-//! themselves in virtual time, with costs that were measured.
+//! Workers that this machine does not have: a discrete-event simulation of the engine's loop, driven by the
+//! real policies in virtual time, with measured costs.
 //!
-//! Each worker does what the engine's does: it takes batches out of its rings, a few from each, then asks its source for
-//! batches, and waits while a ring is half full. The next event is always that of the worker that is furthest behind;
-//! packets, and what workers say of themselves, are seen by others at the time at which they are there.
+//! Each worker acts like a worker of the engine: it takes batches out of its rings, a few from each, then
+//! polls its source for batches, and waits while a ring is half full. The next event is always the earliest
+//! one. Packets and the loads that workers report become visible to other workers at their time.
 //!
-//! Caches, memory and the threads of one core that share it are not simulated but for what the costs have of them.
+//! Caches, memory and hardware threads that share a core are not simulated; they only affect the costs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,70 +19,72 @@ use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
 
-/// What the engine has in crates/engine/src/handover.rs and driver.rs: places of a ring, batches taken out of each in a
-/// round, batches of a source in a round and the time that they may take, packets of a batch; and places of an interface's queue.
+/// The constants of the engine in crates/engine/src/handover.rs and driver.rs: slots of a ring, batches
+/// taken out of each ring in a round, batches of a source in a round and the time limit for them, packets
+/// of a batch; and the slots of an interface's queue.
 const CAPACITY: usize = 4096;
 const MOST_BATCHES: usize = 16;
 const TASKS: usize = 128;
 const ROUND: f64 = 10e6;
 const BURST: usize = 32;
 const QUEUE: usize = 1024;
-/// Nanoseconds that a worker lets pass which has to wait.
+/// The nanoseconds that a worker waits if a ring is too full.
 const PAUSE: f64 = 1_000.0;
 
-/// What things take, in nanoseconds per packet unless it says otherwise.
+/// The costs in nanoseconds per packet, unless a field says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// A packet from its source on at the worker that it belongs to, without work;
+    /// A packet at its own worker, from the source on, without work.
     pub(crate) own: f64,
-    /// what of that is done where it comes in,
+    /// The part of `own` that is done at the source.
     pub(crate) source: f64,
-    /// and elsewhere: what it takes more to find its flow.
+    /// The additional cost to find the flow at another worker.
     pub(crate) foreign: f64,
-    /// To hand a packet over,
+    /// Giving a packet to a ring.
     pub(crate) give: f64,
-    /// and to take it.
+    /// Taking a packet from a ring.
     pub(crate) take: f64,
-    /// To decide where a packet goes in turn,
+    /// The decision of the policy that takes workers in turn.
     pub(crate) spray: f64,
-    /// and by `auto`, while it spreads;
+    /// The decision of `auto`, while it spreads.
     pub(crate) auto: f64,
-    /// per batch, while it does not.
+    /// The cost of `auto` per batch, while it does not spread.
     pub(crate) rest: f64,
 }
 
-/// What is simulated.
+/// The setting of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) workers: usize,
-    /// How packets are spread, if they are,
+    /// The policy that spreads packets, if there is one.
     pub(crate) policy: Option<Policy>,
-    /// and over how many of the workers those of one connection; over all if it is none.
+    /// The number of workers over which packets of one connection are spread; 0 for all workers.
     pub(crate) cores: usize,
     pub(crate) connections: u16,
-    /// Packets of all connections.
+    /// The packets of all connections.
     pub(crate) packets: usize,
-    /// Nanoseconds of work per packet.
+    /// The nanoseconds of work per packet.
     pub(crate) work: f64,
-    /// Packets of all connections per nanosecond, at random times; without, as fast as they are taken.
+    /// The packets of all connections per nanosecond, at random times; None for full rate.
     pub(crate) rate: Option<f64>,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Nanoseconds until the last packet was done.
+    /// The nanoseconds until the last packet was complete.
     pub(crate) time: f64,
-    /// Packets of each connection that were done; the others found a queue full.
+    /// The complete packets of each connection; the other packets were dropped at a full queue.
     pub(crate) done: Vec<u64>,
-    /// Nanoseconds that packets took, in order of size, where they came at a rate.
+    /// The latencies of packets in nanoseconds, in ascending order, if packets arrive at a rate.
     pub(crate) latencies: Vec<f64>,
-    /// When packets of the first connection were done, and which ones.
+    /// The times at which packets of the first connection were complete, and their numbers.
     first: Vec<(f64, u32)>,
 }
 
 impl Outcome {
-    /// The part of the first connection's packets that were done behind a later one (RFC 4737, type-P-reordered).
+    /// Returns the fraction of the first connection's packets that were complete after a later packet (RFC
+    /// 4737, type-P-reordered).
     pub(crate) fn reordered(&self) -> f64 {
         let mut all = self.first.clone();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -96,17 +98,17 @@ impl Outcome {
     }
 }
 
-/// Packets that policies are asked about: so many of each connection.
+/// The packets that are passed to the policies: several of each connection.
 pub(crate) struct Packets {
     pool: Pool,
     of: Vec<Vec<Packet>>,
 }
 
 impl Packets {
-    /// Of so many connections at most.
+    /// Creates packets of up to `connections` connections.
     ///
     /// # Errors
-    /// If there is no memory for them.
+    /// If their memory cannot be allocated.
     pub(crate) fn new(connections: u16) -> Result<Packets, String> {
         let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
         let mut of = Vec::new();
@@ -131,35 +133,36 @@ impl Drop for Packets {
 #[derive(Clone, Copy)]
 struct Handed {
     connection: u16,
-    /// Which one of it,
+    /// The number of the packet in its connection.
     number: u32,
-    /// when it is in the ring,
+    /// The time at which it is in the ring.
     at: f64,
-    /// and when it had come in.
+    /// The time at which it arrived.
     came: f64,
 }
 
-/// What a worker does next.
+/// The next action of a worker.
 #[derive(Clone, Copy)]
 enum Next {
-    /// Take a batch out of the ring from this worker, of which it has taken so many.
+    /// Take a batch out of the ring from a worker; the second number counts the batches taken from it.
     Take(usize, usize),
-    /// Ask its source, the time by which that has to end and how often it has done so.
+    /// Poll the source, with the time limit and the number of polls so far.
     Ask(f64, usize),
 }
 
 struct Worker {
     next: Next,
     rings: Vec<VecDeque<Handed>>,
-    /// Of all rings together.
+    /// The packets in all rings together.
     arrived: usize,
-    /// Connections of its source in turn, how many packets are left, and those that have come at a rate.
+    /// The connections of the source in turn, the number of packets left, and the packets that arrive at a
+    /// rate.
     connections: Vec<u16>,
     turn: usize,
     left: usize,
     coming: VecDeque<(f64, u16)>,
     spread: Option<Box<dyn Spread>>,
-    /// Time that it has worked, and packets, up to the end of what it is at.
+    /// The time that the worker has worked, and its packets, up to the end of its current action.
     busy: f64,
     packets: u64,
     is_asleep: bool,
@@ -172,14 +175,14 @@ struct Simulation<'a> {
     stock: &'a mut Packets,
     workers: Vec<Worker>,
     loads: Arc<[Load]>,
-    /// The bits of each time, which are in its order, and the worker.
+    /// The bits of each time, which sort like the times, and the worker.
     events: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Packets that have come of each connection.
+    /// The packets that have arrived of each connection.
     came: Vec<u32>,
     outcome: Outcome,
 }
 
-/// Time stamps of 0 mean that there is none.
+/// The start time, which is not 0 because a timestamp of 0 means that there is none.
 const START: f64 = 1e9;
 
 /// Simulates one run.
@@ -230,12 +233,12 @@ pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> O
 }
 
 impl Simulation<'_> {
-    /// Lets a worker do something at a time.
+    /// Schedules the next action of a worker.
     fn at(&mut self, time: f64, worker: usize) {
         self.events.push(Reverse((time.to_bits(), worker)));
     }
 
-    /// Lets a worker do something, at the time at which it has ended what it did before.
+    /// Performs the next action of a worker, at the end of its previous action.
     fn step(&mut self, me: usize, now: f64) {
         let worker = &mut self.workers[me];
         let work = Work { busy: worker.busy as u64, packets: worker.packets, waiting: worker.arrived as u64 };
@@ -255,7 +258,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Takes a batch out of a ring; the time that it takes.
+    /// Takes a batch out of a ring. Returns the time that it takes.
     fn take(&mut self, me: usize, now: f64, mut from: usize, mut batches: usize) -> Option<f64> {
         let worker = &mut self.workers[me];
         loop {
@@ -281,7 +284,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Asks a worker's source; the time that it takes, unless there is nothing to do at all.
+    /// Polls a worker's source. Returns the time that it takes; None if the worker has to wait.
     fn ask(&mut self, me: usize, now: f64) -> Option<f64> {
         let Next::Ask(until, batches) = self.workers[me].next else { return Some(0.0) };
         let count = self.waiting(me, now);
@@ -305,7 +308,7 @@ impl Simulation<'_> {
         Some(self.give(me, now, count.min(BURST)))
     }
 
-    /// A worker does nothing until then, or until something is handed over to it.
+    /// Puts a worker to sleep until `next`, or until a packet is handed over to it.
     fn sleep(&mut self, me: usize, next: f64) -> Option<f64> {
         self.loads[me].rest();
         match next.is_finite() {
@@ -315,14 +318,14 @@ impl Simulation<'_> {
         None
     }
 
-    /// Packets that a worker's source has.
+    /// Returns the number of packets that wait at a worker's source.
     fn waiting(&mut self, me: usize, now: f64) -> usize {
         let worker = &mut self.workers[me];
         if self.setting.rate.is_none() {
             return worker.left;
         }
         let count = worker.coming.iter().take_while(|coming| coming.0 <= now).count();
-        // The last to come are those that found the queue full.
+        // The last packets are dropped, because they arrived at a full queue.
         worker.coming.drain(QUEUE.min(count)..count);
         count.min(QUEUE)
     }
@@ -333,7 +336,7 @@ impl Simulation<'_> {
             || self.workers[me].arrived < CAPACITY / 2 && lanes().all(|len| len < CAPACITY / 2)
     }
 
-    /// Takes packets from a worker's source and spreads them; the time that it takes.
+    /// Takes packets from a worker's source and spreads them. Returns the time that it takes.
     fn give(&mut self, me: usize, now: f64, count: usize) -> f64 {
         let (mut batch, mut packets) = (Batch::new(), Vec::with_capacity(count));
         let worker = &mut self.workers[me];

@@ -7,13 +7,13 @@ use super::figures::{self, CONNECTIONS, CYCLES, LOADS, WORKERS};
 use crate::Row;
 use crate::serde_params::Param;
 
-/// Whether a row is of this benchmark.
+/// True if a row is of this benchmark.
 pub(crate) fn is_one_of(row: &Row) -> bool {
     let names = ["sprayer", "simulated-sprayer", "handover-ring"];
     names.iter().any(|name| row.name == *name || row.name.starts_with("simulated-sprayer-"))
 }
 
-/// All tables, as text in Markdown.
+/// Returns all tables as Markdown.
 pub(crate) fn tables(rows: &[&Row]) -> String {
     let mut text = String::new();
     measured(&mut text, rows);
@@ -44,7 +44,7 @@ pub(crate) fn tables(rows: &[&Row]) -> String {
     text
 }
 
-/// Rows of a kind with these parameters.
+/// Returns the first row of a kind with these parameters.
 fn find<'a>(
     rows: &'a [&'a Row],
     name: &str,
@@ -77,7 +77,7 @@ fn with_commas(number: u64) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
 }
 
-/// Work and connections of what was measured, in its order.
+/// Returns the work and the connections of the measured rows, in their order.
 fn places(rows: &[&Row]) -> Vec<[(&'static str, u64); 2]> {
     let mut places = Vec::new();
     for row in rows.iter().filter(|row| row.name == "sprayer") {
@@ -119,7 +119,7 @@ fn measured(text: &mut String, rows: &[&Row]) {
     text.push('\n');
 }
 
-/// What was measured of two workers beside what was simulated.
+/// Writes the measured rows of two workers next to the simulated rows.
 fn compared(text: &mut String, rows: &[&Row]) {
     let ways = [("rss", "rss"), ("spray, by software", "spray"), ("auto", "auto")];
     let cells = ways.map(|(_, way)| format!("{way}: measured, simulated"));
@@ -140,7 +140,7 @@ fn compared(text: &mut String, rows: &[&Row]) {
     text.push('\n');
 }
 
-/// Each number of workers in each way.
+/// Writes the simulated rows of each number of workers in each way.
 fn simulated(
     text: &mut String,
     rows: &[&Row],

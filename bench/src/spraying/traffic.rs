@@ -1,4 +1,4 @@
-//! Connections of the benchmark, and the chain that they go through.
+//! The connections of the benchmark, and their chain.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 
-/// Bytes of a frame.
+/// The size of a frame in bytes.
 pub(super) const FRAME: usize = 64;
 
-/// A segment of a connection, with a payload of its own.
+/// Returns a segment of a connection with a given payload.
 pub(super) fn segment(connection: u16, flags: u8, payload: u64) -> Result<Vec<u8>, String> {
     let from = ([10, 0, (connection >> 8) as u8, connection as u8], 2000 + connection * 7);
     Builder::tcp(from.into(), ([10, 9, 0, 1], 443).into(), flags)
@@ -18,7 +18,8 @@ pub(super) fn segment(connection: u16, flags: u8, payload: u64) -> Result<Vec<u8
         .map_err(|error| error.to_string())
 }
 
-/// A capture of connections: one segment of each opens it, and all others carry something else each, so that checksums vary.
+/// Writes a capture of connections. The first segment of each connection opens it. Payloads are random, so
+/// that checksums vary.
 pub(super) fn write(file: &File, packets: usize, connections: u16) -> Result<(), String> {
     let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
     let mut random = fastrand::Rng::with_seed(6);
@@ -31,7 +32,8 @@ pub(super) fn write(file: &File, packets: usize, connections: u16) -> Result<(),
     writer.flush().map_err(|e| e.to_string())
 }
 
-/// The paper's function: an entry for each connection, which each packet looks up, a header that is rewritten, and work.
+/// Returns the paper's function: an entry for each connection, which each packet looks up, a header that is
+/// rewritten, and work.
 pub(super) fn configuration(capture: &Path, loops: u64, queues: &str, cycles: u64) -> String {
     format!(
         "nic :: InMemoryNic({}, LOOPS {loops}, STEERING {queues}) -> MarkIPHeader(14)
@@ -41,7 +43,7 @@ pub(super) fn configuration(capture: &Path, loops: u64, queues: &str, cycles: u6
     )
 }
 
-/// What of that is done before packets are spread.
+/// Returns the part of [`configuration`] upstream of the spreading.
 pub(super) fn source(capture: &Path, loops: u64, queues: &str) -> String {
     format!("nic :: InMemoryNic({}, LOOPS {loops}, STEERING {queues}) -> Discard", capture.display())
 }

@@ -1,4 +1,4 @@
-//! One random configuration with its packets, and what is found with it.
+//! A random configuration with its packets, and the differences that are found with it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use super::outcome::{Aspect, Broken, Difference, Ran, differences, run};
 use super::packets::{Kind, traffic};
 use super::programs::{Effort, Proof, Read, Synthesized, every_program, prove, read, would_run};
 
-/// A configuration and the packets that go through it.
+/// A configuration and its packets.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     /// The configuration.
     pub(super) network: Network,
-    /// By source: its packets.
+    /// The packets of each source.
     pub(super) given: Vec<Arc<Vec<Given>>>,
 }
 
-/// The configurations that are held against the one as it is.
+/// The synthesized configurations that are compared to the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mode {
-    /// What `run --synthesize` runs.
+    /// The configuration that `run --synthesize` runs.
     WouldRun,
-    /// Every program that can be made, whether it is proven or not.
+    /// The configuration with every program that can be made, whether it is proven or not.
     EveryProgram,
 }
 
-/// What kind of failure it is. Those of one kind are shown a few times only.
+/// The kind of a failure. Only a few failures of each kind are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Label {
-    /// Which configuration.
+    /// The synthesized configuration.
     pub(super) mode: Mode,
-    /// In what it differs.
+    /// The aspect in which it differs.
     pub(super) aspect: Aspect,
-    /// With bursts of so many packets.
+    /// The number of packets in a burst.
     pub(super) burst: usize,
 }
 
@@ -55,42 +55,43 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// A difference between a configuration and the same with programs.
+/// A difference between a configuration and its synthesized form.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// Its kind.
+    /// The kind of failure.
     pub(super) label: Label,
-    /// What is the case.
+    /// The difference in words.
     pub(super) what: String,
-    /// What the proof said of the programs.
+    /// The result of the proof of the programs.
     pub(super) proof: Proof,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Programs in what would run, and in the configuration with every program.
+    /// The number of programs in the configuration that would run, and in the configuration with every
+    /// program.
     pub(super) programs: [usize; 2],
-    /// Elements that packets are taken past by every program.
+    /// The number of elements that are bypassed with every program.
     pub(super) passed: usize,
-    /// Whether it keeps state.
+    /// True if the configuration keeps state.
     pub(super) keeps_state: bool,
-    /// What was said of what would run.
+    /// The result of the proof for the configuration that would run.
     pub(super) proof: Option<Proof>,
-    /// Where two runs of the configuration as it is differ, nothing else is compared.
+    /// True if two runs of the original differ. Other differences are then not compared.
     pub(super) is_uncertain: bool,
-    /// What was found.
+    /// The differences found.
     pub(super) findings: Vec<Finding>,
 }
 
-/// Classes that let several packets go at once even where these come one by one.
+/// The classes that release several packets at once even if these arrive one by one.
 const AT_ONCE: [&str; 3] = ["Batcher", "Burster", "TimedUnqueue"];
 
-/// Bursts that each case is run with.
+/// The burst sizes with which each case runs.
 pub(super) const BURSTS: [usize; 2] = [1, 32];
 
 impl Case {
-    /// The case of a seed, with the kinds of its packets.
+    /// Creates the case of a seed. Also returns the kinds of its packets.
     pub(super) fn random(seed: u64, catalogue: &Catalogue) -> (Case, Vec<Kind>) {
         let r = &mut Rng::with_seed(seed);
         let keeps_state = r.u8(..100) < 36;
@@ -99,15 +100,16 @@ impl Case {
         (Case { network, given }, kinds)
     }
 
-    /// Its configuration; sources and sinks belong to no exchange yet.
+    /// Returns the text of the configuration; sources and sinks do not belong to an exchange yet.
     pub(super) fn text(&self, catalogue: &Catalogue) -> String {
         self.network.text(catalogue, &Ends::of(0, self.network.annotations))
     }
 
-    /// Runs it, as it is and with programs. With `wanted`, only as far as is needed to see that.
+    /// Runs the case, as it is and with programs. With `wanted`, it runs only what is needed to see a
+    /// failure of that kind.
     ///
     /// # Errors
-    /// What is wrong with the configuration as it is.
+    /// If the original configuration is invalid.
     pub(super) fn check(
         &self,
         catalogue: &Catalogue,
@@ -120,7 +122,8 @@ impl Case {
         let mut checked =
             Checked { keeps_state: habits.iter().any(|habits| habits.keeps_state), ..Checked::default() };
         let bursts = BURSTS.into_iter().filter(|burst| {
-            // Elements draw one after the other, so that only packets one by one draw what they would draw.
+            // Elements draw random numbers one after the other, so that the numbers are the same only with
+            // bursts of one.
             *burst == 1 || !is_random && wanted.is_none_or(|wanted| wanted.burst == *burst)
         });
         let mut plain = Vec::new();
@@ -163,7 +166,7 @@ impl Case {
     /// Runs the packets through a graph of the configuration.
     ///
     /// # Errors
-    /// If it does not run.
+    /// If it cannot be started, or panics.
     pub(super) fn run(&self, graph: &Graph, burst: usize) -> Result<Ran, Broken> {
         let make = |number: u64| {
             let mut graph = graph.clone();
@@ -198,12 +201,14 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
-        // Elements that a program takes packets past still get those that it leaves to them, in other batches.
+        // Bypassed elements still receive the packets that a program leaves to them, in other batches.
         let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
-        // In which place a packet waited, and so when it went on, depends on how packets are batched, as their order does.
+        // The position in which a packet waited determines when it leaves. Like the order of packets, it
+        // depends on batches.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
-        // Who numbers packets as they come, or has room for some only, depends on their order.
+        // Elements that number packets in order of arrival, or have room for only some of them, depend on
+        // the order.
         let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
             || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
         let is_at_once = |element: &lang::Element| AT_ONCE.contains(&element.class.as_str());
@@ -212,10 +217,10 @@ impl Case {
             let found = match self.run(&synthesized.graph, *burst) {
                 Ok(ran) => {
                     let mut found = differences(plain, &ran, &self.given);
-                    // Elements deal with a burst output by output, and programs with packets as they came: what depends on
-                    // how packets are batched without programs says nothing.
+                    // Elements process a burst output by output, programs process packets in order of
+                    // arrival. An aspect that depends on batches even without programs shows nothing.
                     found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
-                    // Packets may be in the order in which they are one by one.
+                    // The order of packets may also be the order with bursts of one packet.
                     let is_order = |one: &Difference| matches!(one.aspect, Aspect::Order | Aspect::FlowOrder);
                     if *burst > 1
                         && let Some(one_by_one) = one_by_one
@@ -228,12 +233,12 @@ impl Case {
                     if numbers && (at_once || (reorders || divides) && *burst > 1) {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
-                    // Which flow finds a table full depends on which one came first.
+                    // The flow that finds a table full depends on the order in which flows arrive.
                     let is_full = plain.overflows() || ran.overflows();
                     if is_full && parts && *burst > 1 {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
-                    // What they show of the order that they make, they show of batches.
+                    // Handlers of elements that reorder packets show an order that depends on batches.
                     if reorders && *burst > 1 {
                         found.retain(|one| one.aspect != Aspect::Handlers);
                     }
@@ -267,7 +272,7 @@ impl Case {
         }
     }
 
-    /// The whole case in words: a configuration for people, and packets in hexadecimal digits.
+    /// Describes the whole case: the configuration as users write it, and packets in hexadecimal digits.
     pub(super) fn describe(&self, catalogue: &Catalogue) -> String {
         let mut text = self.network.text(catalogue, &Ends::files());
         for (source, given) in self.given.iter().enumerate() {
@@ -287,9 +292,10 @@ impl Case {
     }
 }
 
-/// Whether an element divides packets among outputs behind which they may meet, in the place of which no program does that: it sends
-/// all packets of a batch for one output before those for the next one, and a program in front of it puts into one batch what elements
-/// would have divided already. `passed` are the elements that packets are taken past; those that keep state still divide.
+/// True if an element that no program replaces divides packets among outputs that meet again downstream.
+/// Such an element sends all packets of a batch for one output before all packets for the next output, and
+/// an upstream program puts packets into one batch that elements would already have divided. `passed` are
+/// the bypassed elements; a bypassed element that keeps state still divides.
 fn divides(chain: &Chain, passed: &BTreeSet<usize>) -> bool {
     let reached = |output: &[Port]| {
         let mut seen = BTreeSet::new();
@@ -310,7 +316,7 @@ fn divides(chain: &Chain, passed: &BTreeSet<usize>) -> bool {
     })
 }
 
-/// Packets for so many sources.
+/// Creates packets for each source.
 pub(super) fn packets_for(r: &mut Rng, sources: usize) -> (Vec<Arc<Vec<Given>>>, Vec<Kind>) {
     let mut kinds = Vec::new();
     let given = (0..sources).map(|source| {

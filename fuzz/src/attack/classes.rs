@@ -1,5 +1,5 @@
-//! Random elements: every class by the configurations that it gives for tests, and those that programs are made of by generators
-//! that know where in the packet they are.
+//! Random elements: every class with its sample configurations for tests, and the classes that programs are
+//! made from with generators that know the position in the packet.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use testkit::samples::PATTERNS;
 
 use super::network::Element;
 
-/// What is known about the elements of a class.
+/// The test configurations of a class.
 struct Known {
     class: &'static Class,
     samples: Vec<Setup>,
@@ -20,33 +20,34 @@ struct Known {
 #[derive(Clone)]
 struct Setup {
     element: Element,
-    /// Whether it takes part in programs.
+    /// True if the element can be part of a program.
     composes: bool,
 }
 
-/// All classes that packets go through and that say what they do.
+/// All classes that packets pass and that declare their effects.
 pub(super) struct Catalogue {
     known: Vec<Known>,
     by_name: BTreeMap<&'static str, &'static Class>,
 }
 
-/// What a declaration says about the runs in which an element can be compared.
+/// The properties of a declaration that decide in which runs an element can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Habits {
-    /// It keeps something of packets that others depend on.
+    /// True if the element keeps state of packets that affects other packets.
     pub(super) keeps_state: bool,
-    /// It draws random numbers.
+    /// True if the element draws random numbers.
     pub(super) is_random: bool,
-    /// It holds packets.
+    /// True if the element holds packets.
     pub(super) holds: bool,
-    /// Packets leave it with the time of the clock.
+    /// True if packets leave the element with the time of the clock.
     pub(super) stamps: bool,
-    /// Packets of several flows leave it in another order, by what has come in which order.
+    /// True if packets of several flows leave the element in another order, which depends on the order of
+    /// arrival.
     pub(super) reorders: bool,
 }
 
 impl Habits {
-    /// Of an element.
+    /// Returns the habits of an element from its effects.
     pub(super) fn of(effects: &Effects) -> Habits {
         let keeps = |access| !matches!(access, Access::Soft | Access::Read);
         let is_now = |action: &Action| *action == Action::Set(Field::TimeStamp, Value::Now);
@@ -62,7 +63,7 @@ impl Habits {
 }
 
 impl Catalogue {
-    /// Looks at all classes. Those that only exist beside others, or belong to one machine, are left out.
+    /// Collects all classes, except classes that need other elements or depend on the machine.
     pub(super) fn new() -> Catalogue {
         let mut known = Vec::new();
         let mut by_name = BTreeMap::new();
@@ -71,11 +72,11 @@ impl Catalogue {
             let mut setups = Vec::new();
             for sample in Sample::all(class).into_iter().filter(|sample| !sample.pull) {
                 let (inputs, outputs) = sample.shape;
-                // What makes programs is not part of what they are made of.
+                // Synthesized elements are the result of synthesis and not part of its input.
                 if inputs == 0 || outputs == 0 || sample.config.contains('$') || class.name == "Synthesized" {
                     continue;
                 }
-                // A range that is moved on by little again and again does not come to the time of packets in this life.
+                // A range that moves in small steps would need too many steps to reach the time of packets.
                 if sample.config.contains("extend_interval") {
                     continue;
                 }
@@ -99,23 +100,24 @@ impl Catalogue {
         Catalogue { known, by_name }
     }
 
-    /// The names of the classes that chains are made of.
+    /// Returns the names of the classes that chains are made of.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.known.iter().map(|known| known.class.name)
     }
 
-    /// The class of a name.
+    /// Returns the class with a name.
     pub(super) fn class(&self, name: &str) -> Option<&'static Class> {
         self.by_name.get(name).copied()
     }
 
-    /// An element of the class with a number: each class has its turn.
+    /// Returns an element of the class with index `number` (modulo the number of classes), so that each
+    /// class is used.
     pub(super) fn in_turn(&self, r: &mut Rng, number: u64) -> Element {
         let known = &self.known[(number % self.known.len() as u64) as usize];
         known.samples[r.usize(..known.samples.len())].element.clone()
     }
 
-    /// An element of any class, mostly one that takes part in programs.
+    /// Returns an element of any class, mostly of a class that can be part of a program.
     pub(super) fn any(&self, r: &mut Rng) -> Element {
         loop {
             let known = &self.known[r.usize(..self.known.len())];
@@ -133,20 +135,21 @@ impl Default for Catalogue {
     }
 }
 
-/// Where most packets are by then.
+/// The state of most packets at a point of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    /// Where the IP header is, from the packet's first byte on.
+    /// The offset in bytes of the IP header from the packet's first byte.
     pub(super) at: i32,
-    /// Whether it is marked.
+    /// True if the IP header is marked.
     pub(super) marked: bool,
-    /// Whether it is IPv6.
+    /// True if the packet is IPv6.
     pub(super) six: bool,
-    /// The byte of the IP header that the element before has written without its checksum.
+    /// The offset in bytes, in the IP header, that the previous element has written without an update of
+    /// the checksum.
     pub(super) spoiled: Option<i32>,
-    /// True if an element has kept the checksum of the IP header right.
+    /// True if an element has updated the checksum of the IP header.
     pub(super) updated: bool,
-    /// True if that header has been taken off since.
+    /// True if this header has been stripped since then.
     pub(super) hidden: bool,
 }
 
@@ -156,7 +159,7 @@ impl Default for Context {
     }
 }
 
-/// Elements that keep the checksum of the IP header right.
+/// The elements that keep the checksum of the IP header valid.
 const UPDATING: [&str; 6] = ["DecIPTTL", "SetIPDSCP", "SetIPECN", "MarkIPCE", "SetIPChecksum", "FixIPSrc"];
 
 fn pick<T: Copy>(r: &mut Rng, of: &[T]) -> T {
@@ -171,12 +174,12 @@ fn some(class: &str, config: impl Into<String>, outputs: usize) -> Element {
     Element { outputs, ..one(class, config) }
 }
 
-/// An Ethernet address, one of few, so that rules meet.
+/// Returns an Ethernet address out of a few, so that rules match each other's packets.
 fn mac(r: &mut Rng) -> String {
     format!("2:0:0:0:0:{}", r.u8(1..4))
 }
 
-/// An address of the traffic.
+/// Returns an address of the traffic.
 fn address(r: &mut Rng) -> &'static str {
     pick(
         r,
@@ -192,7 +195,7 @@ fn annotation(r: &mut Rng) -> &'static str {
     pick(r, &["16", "17", "18", "20", "22", "24", "40"])
 }
 
-/// How packets begin: an element that brings most of them farther.
+/// Returns the first element of a chain, which forwards most packets.
 pub(super) fn first(r: &mut Rng, c: &mut Context) -> Element {
     let element = match r.u8(..20) {
         0..=8 => check_header(r, c),
@@ -225,7 +228,7 @@ pub(super) fn first(r: &mut Rng, c: &mut Context) -> Element {
 }
 
 impl Context {
-    /// Where packets are behind an element.
+    /// Updates the state of packets after an element.
     pub(super) fn follow(&mut self, element: &Element) {
         let number = element.config.split(',').next().and_then(|text| text.trim().parse::<i32>().ok());
         let last = element.config.rsplit(',').next().unwrap_or_default().trim();
@@ -240,7 +243,7 @@ impl Context {
         self.updated |= is_updated && self.marked && !self.six;
         let takes_off = match element.class.as_str() {
             "StripIPHeader" => self.marked,
-            // As far as behind the checksum.
+            // The header is stripped at least up to the end of the checksum.
             "Strip" => number.is_some_and(|number| number >= self.at + 12),
             _ => false,
         };
@@ -259,7 +262,7 @@ impl Context {
             "VLANEncap" => self.at += 4,
             "StripEtherVLANHeader" => self.at -= 14,
             "StripToNetworkHeader" => self.at = 0,
-            // What is in the packet, if it is a tunnel.
+            // A tunnel has another header inside.
             "StripIPHeader" if self.marked => (self.at, self.marked) = (0, false),
             "IPEncap" | "UDPIPEncap" => (self.at, self.marked, self.six) = (0, true, false),
             "IP6Encap" => (self.at, self.marked, self.six) = (0, true, true),
@@ -270,7 +273,7 @@ impl Context {
     }
 }
 
-/// An element for packets that are there.
+/// Returns an element that fits the state of packets.
 pub(super) fn next(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     let element = make(r, catalogue, c);
     c.follow(&element);
@@ -278,7 +281,7 @@ pub(super) fn next(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Eleme
 }
 
 fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
-    // Headers may come to lie over the checksum that was kept right.
+    // New headers may overwrite the stripped header whose checksum was updated.
     if c.hidden && r.bool() {
         let (from, to) = (mac(r), mac(r));
         return match r.u8(..4) {
@@ -287,7 +290,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
             _ => encapsulate(r),
         };
     }
-    // What has no header behind it gets one, mostly.
+    // Without a marked header, the next element is mostly one that marks or restores it.
     if !c.marked && r.u8(..4) > 0 {
         return match (c.at, c.six) {
             (-256..0, _) => one("Unstrip", (-c.at).to_string()),
@@ -295,7 +298,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
             _ => check_header(r, c),
         };
     }
-    // What updates a checksum is most interesting behind what does not.
+    // An update of the checksum is most interesting after a write without an update.
     if let Some(byte) = c.spoiled.filter(|_| !c.six) {
         match r.u8(..12) {
             0..=7 => return update(r, byte),
@@ -326,7 +329,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     }
 }
 
-/// An element that writes a byte of the IP header and keeps the checksum right.
+/// Returns an element that writes a byte of the IP header and updates the checksum.
 fn update(r: &mut Rng, byte: i32) -> Element {
     match byte {
         0 | 1 if r.bool() => one("SetIPDSCP", r.u8(..64).to_string()),
@@ -371,7 +374,7 @@ fn check_length(r: &mut Rng) -> Element {
     some("CheckLength", format!("{length}{extra}"), r.usize(1..=2))
 }
 
-/// A test of IPFilter and IPClassifier.
+/// Returns a test of IPFilter and IPClassifier.
 fn expression(r: &mut Rng) -> String {
     let simple = |r: &mut Rng| {
         let side = pick(r, &["src", "dst"]);
@@ -442,7 +445,7 @@ fn filter(r: &mut Rng) -> Element {
     }
 }
 
-/// What writes fields of headers.
+/// Returns an element that writes fields of headers.
 fn field(r: &mut Rng, c: &Context) -> Element {
     if c.six && r.u8(..5) > 0 {
         return match r.u8(..8) {
@@ -496,9 +499,9 @@ fn field(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// What writes bytes wherever they are, and moves the end.
+/// Returns an element that writes bytes at any offset, or moves the end of packets.
 fn data(r: &mut Rng, c: &Context) -> Element {
-    // Where something is: fields of the IP and transport header, those beside them.
+    // Offsets of fields of the IP and transport headers, and a few other offsets.
     let place = |r: &mut Rng| {
         let inside = [
             0, 1, 1, 1, 2, 3, 4, 6, 8, 8, 8, 9, 10, 11, 12, 12, 12, 16, 16, 16, 19, 20, 22, 24, 28, 32, 36,
@@ -541,7 +544,7 @@ fn data(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// What moves the start and the headers.
+/// Returns an element that moves the start of packets or the headers.
 fn start(r: &mut Rng, c: &Context) -> Element {
     match r.u8(..20) {
         0 | 1 if c.at > 0 => one("Strip", c.at.to_string()),
@@ -565,7 +568,7 @@ fn start(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// What is done about link headers.
+/// Returns an element that changes link headers.
 fn link(r: &mut Rng, c: &Context) -> Element {
     let (from, to) = (mac(r), mac(r));
     let encapsulates = c.at == 0 && r.u8(..4) > 0;
@@ -682,7 +685,7 @@ fn router(r: &mut Rng) -> Element {
     }
 }
 
-/// What keeps state of flows.
+/// Returns an element that keeps state of flows.
 pub(super) fn stateful(r: &mut Rng, both: bool) -> Element {
     let class = pick(
         r,

@@ -1,7 +1,7 @@
-//! Where the packets of a random configuration come in, and where they leave.
+//! The sources and sinks of a random configuration.
 //!
-//! The source gives bursts at given times, as a capture does under the trace clock, but each packet has a time stamp of its
-//! own, so that packets that are alike can be told apart.
+//! The source sends bursts at given times, like a capture under the trace clock. Each packet has a
+//! timestamp of its own, so that equal packets can be distinguished.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,30 +16,30 @@ use testkit::elements::{give, send};
 /// A packet to feed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// The burst that it comes in.
+    /// The time of the burst of the packet.
     pub(super) due: Timestamp,
-    /// Its time stamp.
+    /// The timestamp.
     pub(super) time: Timestamp,
-    /// Its bytes.
+    /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// Its type.
+    /// The packet type.
     pub(super) kind: PacketKind,
-    /// Annotation bytes that are not zero, and where.
+    /// The annotation bytes that are not zero, with their offsets.
     pub(super) annotations: Vec<(u8, u8)>,
 }
 
 /// A packet that came out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Came {
-    /// Its time stamp.
+    /// The timestamp.
     pub(super) time: Timestamp,
-    /// Its bytes.
+    /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// Those of its annotation bytes that the sink looks at.
+    /// The annotation bytes that the sink observes.
     pub(super) annotations: Vec<u8>,
 }
 
-/// The packets of one run: by source what is given, by sink what came.
+/// The packets of one run: the input of each source, and the output of each sink.
 #[derive(Default)]
 struct Exchange {
     given: Vec<Arc<Vec<Given>>>,
@@ -59,19 +59,19 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Offers packets: those of `given[i]` to the source with number `i`.
+    /// Offers packets: `given[i]` is for the source with number `i`.
     pub(super) fn offer(given: &[Arc<Vec<Given>>]) -> Traffic {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         exchanges().insert(number, Exchange { given: given.to_vec(), came: Vec::new() });
         Traffic { number }
     }
 
-    /// The number that sources and sinks have as their first argument.
+    /// Returns the number of the exchange, which is the first argument of sources and sinks.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// By sink: what has come, in order.
+    /// Returns the packets of each sink, in order of arrival.
     pub(super) fn collect(self) -> Vec<Vec<Came>> {
         exchanges()
             .get_mut(&self.number)
@@ -86,10 +86,10 @@ impl Drop for Traffic {
     }
 }
 
-/// The classes of the ends.
+/// The classes of the sources and sinks.
 pub(super) static CLASSES: &[&Class] = &[&SOURCE, &SINK];
 
-/// `AttackSource(EXCHANGE, NUMBER)` gives the packets offered, as FromDump gives those of a capture.
+/// `AttackSource(EXCHANGE, NUMBER)` sends the offered packets, as FromDump sends the packets of a capture.
 static SOURCE: Class = Class {
     name: "AttackSource",
     ports: "0/1",
@@ -111,7 +111,7 @@ struct Source {
 }
 
 impl Source {
-    /// Packets of one burst.
+    /// Takes packets of one burst.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
         let mut batch = cx.batch();
         let due = self.given.front().map(|given| given.due);
@@ -134,7 +134,7 @@ impl Source {
 }
 
 impl Element for Source {
-    /// Says what FromDump says.
+    /// Declares the effects of FromDump.
     fn effects(&self) -> Effects {
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
@@ -164,7 +164,8 @@ impl Element for Source {
     }
 }
 
-/// `AttackSink(EXCHANGE, NUMBER, ANNOTATIONS)` keeps what comes: with true, all annotations as well.
+/// `AttackSink(EXCHANGE, NUMBER, ANNOTATIONS)` stores the packets that arrive; if ANNOTATIONS is true, with
+/// all annotations.
 static SINK: Class = Class {
     name: "AttackSink",
     ports: "1/0",
@@ -190,7 +191,7 @@ struct Sink {
 }
 
 impl Element for Sink {
-    /// Says what ToDump says, and annotations where it keeps them.
+    /// Declares the effects of ToDump, and the annotations if it stores them.
     fn effects(&self) -> Effects {
         let mut seen = vec![Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
         if self.annotations {

@@ -1,14 +1,15 @@
-//! The random attack on the synthesizer: random configurations of all classes that say what they do, with random packets, are run
-//! as they are and with programs; and pairs of chains of which packets show that they differ, or that are known not to, are
-//! given to the verifier.
+//! A random attack on the synthesizer and the verifier. Random configurations of all classes that declare
+//! their effects run with random packets, as they are and with programs. The verifier receives pairs of
+//! chains that are known to be equivalent, or that packets show to be different.
 //!
-//! - `classes.rs`: random elements; `network.rs`: random configurations of them; `packets.rs`: random packets
-//! - `ends.rs`: where packets come in and leave
-//! - `programs.rs`: what is composed and proven, and what would run
-//! - `outcome.rs`: runs, and in what two of them differ
-//! - `case.rs`: one configuration with its packets; `pairs.rs`: two chains; `shrink.rs`: what is left of a failure
+//! - `classes.rs`: random elements; `network.rs`: random configurations; `packets.rs`: random packets
+//! - `ends.rs`: the sources and sinks of packets
+//! - `programs.rs`: the synthesized and proven configurations, and the configuration that would run
+//! - `outcome.rs`: runs, and the differences between two runs
+//! - `case.rs`: a configuration with its packets; `pairs.rs`: two chains; `shrink.rs`: the smallest case of
+//!   a failure
 //!
-//! Everything follows from the seed of the case: `cargo run --release -p tidegate-fuzz --example attack -- --help`.
+//! All cases follow from their seeds: `cargo run --release -p tidegate-fuzz --example attack -- --help`.
 
 mod case;
 mod classes;
@@ -32,80 +33,80 @@ use packets::Kind;
 use pairs::{Pair, Verdicts};
 use programs::{Effort, Proof};
 
-/// What to try.
+/// The amount and the limits of an attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The seed of the first case; the next one has the next number.
+    /// The seed of the first case; each further case has the next number.
     pub seed: u64,
-    /// Configurations.
+    /// The number of configurations.
     pub chains: u64,
-    /// Pairs of chains for the verifier.
+    /// The number of pairs of chains for the verifier.
     pub pairs: u64,
-    /// How long a proof of a configuration may take.
+    /// The time limit of the proof of a configuration.
     pub proof: Duration,
-    /// How long a comparison of a pair may take.
+    /// The time limit of the comparison of a pair.
     pub comparison: Duration,
-    /// Nodes of decision diagrams for each of them.
+    /// The limit on nodes of decision diagrams, for each proof or comparison.
     pub nodes: Option<usize>,
-    /// Threads.
+    /// The number of threads.
     pub jobs: usize,
-    /// Failures of each kind that are made small and shown.
+    /// The number of failures of each kind that are shrunk and shown.
     pub show: usize,
-    /// A word in the names of those that are shown, if not all are.
+    /// A text that the names of shown failures contain; None to show all failures.
     pub only: Option<&'static str>,
 }
 
-/// What came of it.
+/// The results of an attack.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Configurations that were run.
+    /// The number of configurations that were run.
     pub chains: u64,
-    /// Those among them with a program.
+    /// The number of configurations with a program.
     pub with_program: u64,
-    /// Those with a program in what would run.
+    /// The number of configurations with a program in the form that would run.
     pub would_run: u64,
-    /// Those of which that is proven, and not.
+    /// The number of configurations whose programs are proven.
     pub proven: u64,
-    /// Those that are undecided, by reason.
+    /// The number of configurations that are not proven, by reason.
     pub not_proven: BTreeMap<String, u64>,
-    /// Those that keep state.
+    /// The number of configurations that keep state.
     pub stateful: u64,
-    /// Those that do not do the same twice, and the first seeds.
+    /// The number of configurations whose runs differ without programs, and their first seeds.
     pub uncertain: (u64, Vec<u64>),
-    /// Random texts that are no configurations, with the first reasons.
+    /// The number of random texts that are not valid configurations.
     pub invalid: u64,
-    /// The first few of them.
+    /// The first reasons for invalid configurations.
     pub reasons: Vec<String>,
-    /// Configurations that do the same with every program, whatever burst.
+    /// The number of configurations that do the same with every program, for every burst size.
     pub same: u64,
-    /// Elements that packets were taken past.
+    /// The number of bypassed elements.
     pub passed: u64,
-    /// By kind: packets.
+    /// The number of packets of each kind.
     packets: BTreeMap<Kind, u64>,
-    /// By class: configurations with an element of it that packets can come to.
+    /// The number of configurations that have a reachable element of a class, by class.
     pub classes: BTreeMap<String, u64>,
-    /// Failures by kind: how many configurations, and the first seeds.
+    /// The number of configurations with a kind of failure, and the first seeds, by kind.
     pub failures: BTreeMap<String, (u64, Vec<u64>)>,
-    /// What the verifier said of pairs.
+    /// The verdicts on pairs.
     verdicts: Verdicts,
-    /// Failures, made small.
+    /// The shrunk failures.
     pub shown: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether nothing failed.
+    /// True if nothing failed.
     pub fn is_clean(&self) -> bool {
         self.failures.is_empty() && self.verdicts.failures.is_empty()
     }
 
-    /// The share of packets that are odd.
+    /// Returns the share of packets that are odd.
     pub fn odd(&self) -> f64 {
         let all: u64 = self.packets.values().sum();
         let odd: u64 = packets::ODD.iter().filter_map(|kind| self.packets.get(kind)).sum();
         odd as f64 / all.max(1) as f64
     }
 
-    /// What is wrong with the attack itself, if anything is: it would not reach what it is meant to.
+    /// Returns the coverage goals that the attack itself has missed.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut at_least = |what: &str, part: f64, least: f64| {
@@ -132,7 +133,7 @@ impl Outcome {
         all
     }
 
-    /// A table of all counts.
+    /// Formats all counts as a table.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: String| {
@@ -178,7 +179,7 @@ impl Outcome {
         text
     }
 
-    /// Counts a case. Gives how it failed.
+    /// Counts a case. Returns the kinds of its failures.
     fn add(
         &mut self,
         (seed, case, kinds): (u64, &Case, &[Kind]),
@@ -232,7 +233,7 @@ impl Outcome {
     }
 }
 
-/// The label of a failure, with what the proof has said.
+/// Returns the label of a failure, with the result of the proof.
 fn named(finding: &Finding) -> String {
     let proof = match &finding.proof {
         Proof::NotAsked => "",
@@ -243,16 +244,16 @@ fn named(finding: &Finding) -> String {
     format!("{}{proof}", finding.label)
 }
 
-/// What tells people how far it is.
+/// An observer of the progress of an attack.
 pub trait Watch: Sync {
-    /// So many cases are done of so many; so many have failed.
+    /// Reports the number of finished cases, of all cases, and of failed cases.
     fn progress(&self, done: u64, all: u64, failed: u64);
 
-    /// Something for people to read: counts, and failures that have been made small.
+    /// Shows a text to users: counts, and shrunk failures.
     fn tell(&self, text: &str);
 }
 
-/// Nobody watches.
+/// An observer that discards all reports.
 pub struct Unseen;
 
 impl Watch for Unseen {
@@ -340,7 +341,7 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     outcome
 }
 
-/// A failure made small, in words.
+/// Shrinks a failure and describes it.
 fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> String {
     let (case, _) = Case::random(seed, catalogue);
     let find = |case: &Case| {
@@ -355,7 +356,7 @@ fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> Strin
     format!("seed {seed}, {}\n{}\n{}", named(&finding), finding.what, small.describe(catalogue))
 }
 
-/// Does work for each number in some threads, and takes the results in order.
+/// Does work for each number in several threads, and takes the results in order.
 fn in_order<T: Send>(
     jobs: usize,
     numbers: std::ops::Range<u64>,
@@ -388,7 +389,7 @@ fn in_order<T: Send>(
     });
 }
 
-/// While it lives, panics are not written about: they are findings.
+/// A guard that suppresses the messages of panics while it lives: panics are findings.
 struct Quiet {
     _only: MutexGuard<'static, ()>,
     before: Option<Hook>,
@@ -417,7 +418,7 @@ impl Drop for Quiet {
     }
 }
 
-/// How long something took, beside what it was to take.
+/// True if the time since `begin` is more than twice the limit plus two seconds.
 fn overran(begin: Instant, limit: Duration) -> bool {
     begin.elapsed() > limit * 2 + Duration::from_secs(2)
 }

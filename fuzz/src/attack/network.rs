@@ -1,4 +1,5 @@
-//! A random configuration that can be changed before it becomes text: elements with an order in which packets pass them.
+//! A random configuration that can be changed before it becomes text: elements in the order in which
+//! packets pass them.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +11,24 @@ use super::classes::{Catalogue, Context, first, next, stateful};
 /// An element without connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Element {
-    /// The name of its class.
+    /// The name of the class.
     pub(super) class: String,
-    /// Its arguments.
+    /// The arguments.
     pub(super) config: String,
-    /// Numbers of ports.
+    /// The number of input ports.
     pub(super) inputs: usize,
-    /// The same of outputs.
+    /// The number of output ports.
     pub(super) outputs: usize,
 }
 
-/// Where the packets of an output go.
+/// The target of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// To an element further on, by one of its inputs.
+    /// A later element, with the number of its input.
     Element(usize, usize),
-    /// To a sink.
+    /// A sink.
     Sink(usize),
-    /// Nowhere.
+    /// No target: packets are dropped.
     Discard,
 }
 
@@ -36,22 +37,22 @@ pub(super) enum Next {
 pub(super) struct Node {
     /// The element.
     pub(super) element: Element,
-    /// By output.
+    /// The target of each output.
     pub(super) to: Vec<Next>,
 }
 
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Network {
-    /// Elements; packets only go on to later ones.
+    /// The elements; packets only go to later elements.
     pub(super) nodes: Vec<Node>,
-    /// Where packets come in, by source.
+    /// The element and the input that each source feeds.
     pub(super) entries: Vec<(usize, usize)>,
-    /// Whether sinks look at all annotations.
+    /// True if sinks observe all annotations.
     pub(super) annotations: bool,
 }
 
-/// How the ends of a configuration are written; `#` stands for the number of the end.
+/// The texts of the ends of a configuration; `#` is replaced by the number of the end.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     source: String,
@@ -59,7 +60,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Those of an exchange of packets.
+    /// Returns the ends of an exchange of packets.
     pub(super) fn of(exchange: u64, annotations: bool) -> Ends {
         Ends {
             source: format!("AttackSource({exchange}, #)"),
@@ -67,13 +68,13 @@ impl Ends {
         }
     }
 
-    /// Captures, for people.
+    /// Returns captures as ends, for users.
     pub(super) fn files() -> Ends {
         Ends { source: "FromDump(in#.pcap, STOP true)".into(), sink: "ToDump(out#.pcap)".into() }
     }
 }
 
-/// Most sinks.
+/// The most sinks.
 pub(super) const SINKS: usize = 3;
 
 fn end(r: &mut Rng) -> Next {
@@ -81,7 +82,8 @@ fn end(r: &mut Rng) -> Next {
 }
 
 impl Network {
-    /// A random one for a seed. With `keeps_state`, an element of those that keep state of flows is part of it.
+    /// Creates a random configuration for a seed. With `keeps_state`, it contains an element that keeps
+    /// state of flows.
     pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, seed: u64, keeps_state: bool) -> Network {
         let length = r.usize(3..14);
         let turn_at = r.usize(2..=length);
@@ -104,7 +106,7 @@ impl Network {
             elements.push(element);
         }
         let last = elements.len() - 1;
-        // The second direction comes in by the second input.
+        // The second direction enters by the second input.
         let mut entries = vec![(0, 0)];
         match state_at {
             Some(at) if elements[at].inputs > 1 => entries.push(if r.bool() { (0, 0) } else { (at, 1) }),
@@ -131,7 +133,7 @@ impl Network {
         Network { nodes, entries, annotations: r.u8(..5) < 2 }
     }
 
-    /// By element: whether packets can come to it.
+    /// Returns for each element if packets can reach it.
     pub(super) fn reached(&self) -> Vec<bool> {
         let mut reached = vec![false; self.nodes.len()];
         for &(entry, _) in &self.entries {
@@ -149,14 +151,14 @@ impl Network {
         reached
     }
 
-    /// Its classes, as far as packets can come to them.
+    /// Returns the classes of the elements that packets can reach.
     pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
         let reached = self.reached();
         let nodes = self.nodes.iter().enumerate().filter(move |(number, _)| reached[*number]);
         nodes.map(|(_, node)| node.element.class.as_str())
     }
 
-    /// Leaves out elements that no packet can come to.
+    /// Removes the elements that packets cannot reach.
     pub(super) fn tidy(&mut self) {
         let reached = self.reached();
         let mut new = 0;
@@ -182,8 +184,8 @@ impl Network {
         }
     }
 
-    /// Takes an element out: what came to it goes on to where its first output led. `None` where that is no element, but
-    /// packets come in there.
+    /// Returns the configuration without an element: packets to it go to the target of its first output.
+    /// None if this target is not an element and a source feeds the removed element.
     pub(super) fn bypassed(&self, out: usize) -> Option<Network> {
         let to = self.nodes[out].to.first().copied().unwrap_or(Next::Discard);
         let mut network = self.clone();
@@ -202,7 +204,7 @@ impl Network {
         Some(network)
     }
 
-    /// Puts an element on the connection behind an output.
+    /// Inserts an element into the connection of an output.
     pub(super) fn insert(&mut self, at: usize, output: usize, element: Element) {
         let behind = at + 1;
         for next in self.nodes.iter_mut().flat_map(|node| &mut node.to) {
@@ -221,7 +223,7 @@ impl Network {
         self.nodes.insert(behind, Node { element, to });
     }
 
-    /// The configuration.
+    /// Returns the text of the configuration.
     pub(super) fn text(&self, catalogue: &Catalogue, ends: &Ends) -> String {
         let reached = self.reached();
         let way = |element: &Element, is_output: bool, port: usize| {
@@ -230,7 +232,7 @@ impl Network {
         };
         let pulls =
             |element: &Element, is_output, port| way(element, is_output, port) == Some(Processing::Pull);
-        // Pull ports get what they need in front and behind.
+        // Pull ports get a queue upstream of them, and an Unqueue downstream.
         let target = |next: &Next| match next {
             Next::Element(number, input) if pulls(&self.nodes[*number].element, false, *input) => {
                 format!("q{number}_{input}")
@@ -249,7 +251,7 @@ impl Network {
         let mut fed: Vec<(usize, usize)> = self.entries.clone();
         for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| reached[*number]) {
             let Element { class, config, .. } = &node.element;
-            // Samples call their element so.
+            // Samples refer to their own element as `e`.
             let config = config.replace(" e.", &format!(" e{number}."));
             declared += &match config.is_empty() {
                 true => format!("e{number} :: {class};\n"),
@@ -257,7 +259,7 @@ impl Network {
             };
             for (output, next) in node.to.iter().enumerate() {
                 let from = if output == 0 { String::new() } else { format!(" [{output}]") };
-                // Who pushes to a queue, because it watches one, has it there.
+                // RED watches a queue, so it gets one directly downstream.
                 let unqueue = match class.as_str() {
                     _ if pulls(&node.element, true, output) => "Unqueue -> ",
                     "RED" if output == 0 => "Queue(1000) -> Unqueue -> ",

@@ -1,4 +1,4 @@
-//! Running a configuration, and what two runs differ in.
+//! Runs of a configuration, and the differences between two runs.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,23 +11,24 @@ use wire::{Layers, LinkType};
 use super::ends::{Came, Given, Traffic};
 use super::programs::worker;
 
-/// What packets left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
-    /// By sink: what came, in order.
+    /// The packets of each sink, in order of arrival.
     pub(super) came: Vec<Vec<Came>>,
-    /// By element: the report.
+    /// The report of each element.
     reports: BTreeMap<String, ElementReport>,
-    /// By element and handler: what it says.
+    /// The value of each handler, by element and handler.
     handlers: BTreeMap<(String, String), String>,
-    /// Packets that sources have given.
+    /// The number of packets that sources have sent.
     read: u64,
-    /// Most packets in a burst.
+    /// The most packets in a burst.
     burst: usize,
 }
 
 impl Ran {
-    /// True if sources have given as many packets as in another run. They have not where an element stopped the driver.
+    /// True if sources have sent as many packets as in another run. The numbers differ if an element has
+    /// stopped the driver.
     pub(super) fn has_read_what(&self, other: &Ran) -> bool {
         self.read == other.read
     }
@@ -38,24 +39,25 @@ impl Ran {
     }
 }
 
-/// Why a configuration did not run.
+/// The reason why a configuration did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// An element cannot be initialised.
+    /// An element could not be initialised.
     Start(String),
-    /// It panicked.
+    /// The configuration panicked.
     Panic(String),
 }
 
-/// Handlers that say where an element is, or what the machine is doing. The smoothed rates of Counter are left out as well: who
-/// is told of many packets at once takes them for evenly spread. So is the mean size of batches: these are not the same with
-/// programs, and need not be.
+/// Handlers that show the position of an element in the configuration, or the state of the machine. The
+/// smoothed rates of Counter are left out elsewhere, because a Counter takes many packets at once for
+/// evenly spaced packets. The mean size of batches is left out as well: batches differ with programs, and
+/// may do so.
 const OTHERS: [&str; 7] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread", "mean_batch"];
 
-/// Runs packets through a configuration. `text` makes its graph for the exchange with a number.
+/// Runs packets through a configuration. `make` creates its graph for the exchange with a number.
 ///
 /// # Errors
-/// If it does not run.
+/// If it cannot be started, or panics.
 pub(super) fn run(
     make: &dyn Fn(u64) -> Graph,
     given: &[Arc<Vec<Given>>],
@@ -78,12 +80,12 @@ pub(super) fn run(
             let is_of_batches = |name: &str| match &element.class[..] {
                 "BatchStats" => true,
                 "Juggler" => name == "lengths",
-                // Some addresses are to be forgotten, and are so when the next batch comes.
+                // Outdated addresses are removed when the next batch arrives.
                 "EtherSwitch" | "ListenEtherSwitch" => name == "count",
                 _ => false,
             };
             for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
-                // Batches are not the same with programs, and need not be.
+                // Batches differ with programs, and may do so.
                 if smoothed(name) || is_of_batches(name) {
                     continue;
                 }
@@ -96,7 +98,7 @@ pub(super) fn run(
             reports.iter().filter(|report| report.name.starts_with("in")).map(|report| report.made).sum();
         let reports = reports.into_iter().filter(|report| report.name.starts_with('e'));
         let reports = reports.map(|report| (report.name.clone(), report)).collect();
-        // What is held ends here.
+        // Held packets end here.
         let _ = worker.finish();
         Ok::<_, String>((reports, handlers, read))
     }));
@@ -113,42 +115,42 @@ pub(super) fn run(
     }
 }
 
-/// In what two runs differ.
+/// An aspect in which two runs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Aspect {
-    /// It cannot be initialised.
+    /// The configuration cannot be initialised.
     Start,
-    /// It panics.
+    /// The configuration panics.
     Panic,
-    /// Bytes of packets, or where they leave.
+    /// The bytes of packets, or the sink that they reach.
     Bytes,
-    /// Annotations that a sink looks at.
+    /// The annotations that a sink observes.
     Annotations,
-    /// Time stamps.
+    /// The timestamps.
     Time,
     /// The order of packets of one flow at one output.
     FlowOrder,
     /// The order of all packets at one output.
     Order,
-    /// Why packets ended, and where.
+    /// The elements that drop packets, and the reasons.
     Drops,
-    /// How many packets have come to an element.
+    /// The number of packets that have reached an element.
     Counts,
-    /// What a handler says.
+    /// The value of a handler.
     Handlers,
 }
 
 /// A difference, in words.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
-    /// In what.
+    /// The aspect.
     pub(super) aspect: Aspect,
-    /// What is the case with and without programs.
+    /// The values with and without programs.
     pub(super) what: String,
 }
 
-/// Compares a run of the configuration as it is with another. Every aspect is looked at, the order of packets only where these
-/// are the same.
+/// Compares a run of the original configuration with another run. Every aspect is compared; the order of
+/// packets only if the packets are equal.
 pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     let mut add = |aspect, what: String| {
@@ -193,10 +195,11 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
     found
 }
 
-/// Packets that have changed places at an output: of two that came one behind the other, and stand so without programs, the second
-/// one stands in front of the first one. Programs may put into the order of arrival what elements have put out of it, as these
-/// deal with all packets of a batch for one output before those for the next one. For the same reason packets that were made of
-/// one are told apart from no others in bursts: their element sends all copies of a batch first, and programs make larger batches.
+/// Returns pairs of packets at an output that programs have exchanged: of two packets, the packet that
+/// arrived later, and left later without programs, leaves first. Programs may restore the order of arrival
+/// that elements have changed, because an element sends all packets of a batch for one output before all
+/// packets for the next output. For the same reason, copies of one packet are not compared in bursts: their
+/// element sends all copies of a batch first, and programs make larger batches.
 fn changed_places(
     plain: &[Came],
     other: &[Came],
@@ -209,7 +212,7 @@ fn changed_places(
     }
     let place = |came| places.get_mut(came).and_then(Vec::pop).unwrap_or_default();
     let before: Vec<usize> = other.iter().map(place).collect();
-    // Of packets with another time stamp it is not known when they came, and copies are not told apart.
+    // The arrival of packets with a new timestamp is not known, and copies cannot be distinguished.
     let is_known = |came: &Came| {
         let mut sources = given.iter().flat_map(|given| given.iter());
         let is_copy = |other: &&Came| if burst == 1 { *other == came } else { other.time == came.time };
@@ -241,7 +244,8 @@ fn changed_places(
     found
 }
 
-/// Lines of the handler in any order, where they are in that of the first packet.
+/// True if two values of a handler are equal. For handlers whose lines are in the order of the first
+/// packet, the order of lines is ignored.
 fn same_lines(handler: &str, a: &str, b: &str) -> bool {
     if !["drops_by_reason", "mappings"].contains(&handler) {
         return a == b;
@@ -252,7 +256,8 @@ fn same_lines(handler: &str, a: &str, b: &str) -> bool {
     a == b
 }
 
-/// A packet that is among `b` and not among `a`, or the other way round.
+/// Describes a packet that is in `b` and not in `a`, and a packet that is in `a` and not in `b`; None if
+/// both are equal.
 fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<String> {
     let mut counts: BTreeMap<K, (i64, &Came)> = BTreeMap::new();
     for (all, change) in [(b, 1), (a, -1)] {
@@ -273,19 +278,19 @@ fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<Str
     counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
 }
 
-/// The flow that a packet is of, one direction of a connection, by what was given and what came: elements may have written over
-/// what others tell flows apart by.
+/// Returns the flow of a packet, in one direction of a connection, from the packet as it was sent and as it
+/// came out: elements may have overwritten the fields by which other elements distinguish flows.
 fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     let mut sources = given.iter().flat_map(|given| given.iter());
     let origin = sources.find(|given| given.time == came.time);
     let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
     let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
     let last = Layers::locate(&came.bytes, LinkType::Ethernet).five_tuple(&came.bytes);
-    // Whoever tells flows apart may look at tags.
+    // The link type is included, because elements that distinguish flows may read VLAN tags.
     Some(format!("{:?} {tuple:?} {last:?}", bytes.get(12..14)))
 }
 
-/// Bytes as digits.
+/// Formats bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     synthesizer::verify::run::digits(bytes)
 }

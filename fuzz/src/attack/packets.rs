@@ -6,41 +6,41 @@ use wire::checksum::{self, Sum};
 
 use super::ends::Given;
 
-/// When the first packet comes.
+/// The time of the first packet, in nanoseconds.
 pub(super) const START: i64 = 1_000_000_000_000_000_000;
 
-/// How a packet is odd.
+/// The oddity of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// UDP, TCP or ICMP in IPv4, whole and sound.
+    /// UDP, TCP or ICMP in IPv4, complete and valid.
     Plain,
-    /// The transport header is cut short, or there is none.
+    /// A transport header that is truncated or missing.
     Short,
     /// VLAN tags.
     Tagged,
-    /// A length in the place of the Ethernet type, and LLC.
+    /// A length in place of the Ethernet type, and LLC.
     Llc,
-    /// Labels.
+    /// MPLS labels.
     Mpls,
-    /// ARP, some of it cut.
+    /// ARP, some of it truncated.
     Arp,
-    /// IPv6, some with extension headers.
+    /// IPv6, some of it with extension headers.
     Ipv6,
     /// A fragment of IPv4: first, middle or last.
     Fragment,
     /// Options of IPv4, or of TCP.
     Options,
-    /// Bytes behind the end of the IP packet.
+    /// Bytes after the end of the IP packet.
     Padding,
-    /// Cut anywhere.
+    /// A frame that is truncated at any position.
     Cut,
-    /// A field that lies: checksum, version, length of header, packet or segment.
+    /// A field with a wrong value: checksum, version, length of header, packet or segment.
     Lying,
     /// An IP packet in an IP packet.
     Tunnel,
-    /// Addresses that nobody has: broadcast, multicast, zero, loopback.
+    /// An address that no host has: broadcast, multicast, zero, loopback.
     Address,
-    /// An error of ICMP that quotes a packet.
+    /// An ICMP error that quotes a packet.
     Quoting,
     /// Random bytes.
     Noise,
@@ -71,7 +71,7 @@ struct Flow {
     protocol: u8,
     addresses: [[u8; 4]; 2],
     ports: [u16; 2],
-    /// The next number of a segment, by direction.
+    /// The next sequence number of each direction.
     sequence: [u32; 2],
 }
 
@@ -84,7 +84,7 @@ fn pick<T: Copy>(r: &mut fastrand::Rng, of: &[T]) -> T {
     of[r.usize(..of.len())]
 }
 
-/// What comes by one source: so many packets, and the kind of each. Packets of source 1 are mostly replies.
+/// Creates `count` packets of a source, with the kind of each. Packets of source 1 are mostly replies.
 pub(super) fn traffic(r: &mut fastrand::Rng, count: usize, source: usize) -> Vec<(Kind, Given)> {
     let mut flows: Vec<Flow> = (0..r.usize(2..9)).map(|_| flow(r)).collect();
     let gap = pick(r, &[1_000, 100_000, 1_000_000, 50_000_000, 1_000_000_000]);
@@ -95,13 +95,13 @@ pub(super) fn traffic(r: &mut fastrand::Rng, count: usize, source: usize) -> Vec
     let mut all = Vec::with_capacity(count);
     for number in 0..count {
         if left == 0 {
-            // Now and then time passes, so that what is kept for a while ends.
+            // A long pause now and then makes entries with a timeout expire.
             due += if r.u8(..40) == 0 { 90_000_000_000 } else { gap };
             left = 1 + r.usize(..most);
         }
         left -= 1;
         let kind = match r.u8(..8) {
-            // Each run has more of one kind.
+            // Each run has more packets of one kind.
             0 => ODD[odd_most],
             1 | 2 => pick(r, &ODD),
             _ => Kind::Plain,
@@ -133,9 +133,9 @@ fn flow(r: &mut fastrand::Rng) -> Flow {
     }
 }
 
-/// A frame of a kind.
+/// Creates a frame of a kind.
 fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> Vec<u8> {
-    // Replies come by the second source, and now and then by the first.
+    // Replies arrive at the second source, and sometimes at the first.
     let back = if source == 1 { r.u8(..6) > 0 } else { r.u8(..6) == 0 };
     let payload = pick(r, &[0, 1, 6, 10, 18, 26, 60, 100, 500]);
     let segment = segment(r, flow, back, payload);
@@ -208,7 +208,7 @@ fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> 
             ];
             match r.u8(..5) {
                 0 if ip.protocol == 6 => {
-                    // An option of the segment: its header is longer.
+                    // A TCP option makes the header of the segment longer.
                     let words = r.usize(1..11).min(10);
                     if ip.payload.len() >= 20 {
                         ip.payload.splice(20..20, std::iter::repeat_n(1, 4 * words));
@@ -273,7 +273,7 @@ fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> 
             let length = r.usize(..130);
             let mut bytes: Vec<u8> = (0..length).map(|_| r.u8(..)).collect();
             if r.bool() && bytes.len() > 34 {
-                // Noise that gets farther.
+                // Noise that looks like IPv4 passes more checks.
                 bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
             }
             return bytes;
@@ -290,7 +290,7 @@ fn maybe_cut(r: &mut fastrand::Rng, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Writes something wrong. Says whether the header's checksum is to be made right.
+/// Writes a wrong value. Returns true if the header's checksum has to be updated.
 fn lie(r: &mut fastrand::Rng, frame: &mut [u8]) -> bool {
     let mut set = |place: usize, value: u8| {
         if let Some(byte) = frame.get_mut(place) {
@@ -303,7 +303,7 @@ fn lie(r: &mut fastrand::Rng, frame: &mut [u8]) -> bool {
             return false;
         }
         1 => {
-            // One's complement has two zeros.
+            // Zero has two representations in one's complement.
             set(24, 0xff);
             set(25, 0xff);
             return false;
@@ -345,7 +345,8 @@ fn link(r: &mut fastrand::Rng, ether_type: u16) -> Vec<u8> {
     bytes
 }
 
-/// A segment, datagram or message of a flow, with a checksum that is right but for addresses.
+/// Creates a segment, datagram or message of a flow, with a checksum that is valid except for the
+/// addresses.
 fn segment(r: &mut fastrand::Rng, flow: &mut Flow, back: bool, payload: usize) -> Vec<u8> {
     let side = usize::from(back);
     let [from, to] = [flow.ports[side], flow.ports[1 - side]];
@@ -377,11 +378,11 @@ fn segment(r: &mut fastrand::Rng, flow: &mut Flow, back: bool, payload: usize) -
 }
 
 fn fix_icmp(message: &mut [u8]) {
-    // Shorter ones have none.
+    // Messages that are too short have no checksum.
     let _ = checksum::fill_icmp(message);
 }
 
-/// The sum of a pseudo header, beside its length.
+/// Returns the sum of a pseudo header and the payload length.
 fn pseudo(addresses: &[u8], protocol: u8, payload: &[u8]) -> Sum {
     let mut bytes = addresses.to_vec();
     bytes.extend((payload.len() as u32).to_be_bytes());
@@ -389,7 +390,7 @@ fn pseudo(addresses: &[u8], protocol: u8, payload: &[u8]) -> Sum {
     Sum::new().bytes(&bytes)
 }
 
-/// Makes a transport checksum right, if it is there.
+/// Updates a transport checksum, if there is one.
 fn fix_transport(addresses: &[u8], protocol: u8, payload: &mut [u8]) {
     let place = match protocol {
         6 => 16,
@@ -409,7 +410,7 @@ fn fix_transport(addresses: &[u8], protocol: u8, payload: &mut [u8]) {
     payload[place..place + 2].copy_from_slice(&bytes.to_be_bytes());
 }
 
-/// Makes the checksum of an IPv4 header right, as long as the header says that it is.
+/// Updates the checksum of an IPv4 header, over the length that the header states.
 fn fix_header(packet: &mut [u8]) {
     let length = usize::from(packet.first().copied().unwrap_or_default() & 15) * 4;
     if (20..=packet.len()).contains(&length) {
@@ -417,7 +418,7 @@ fn fix_header(packet: &mut [u8]) {
     }
 }
 
-/// A packet of IPv4.
+/// An IPv4 packet.
 struct Ip {
     tos: u8,
     id: u16,
@@ -474,7 +475,7 @@ impl Ip {
     }
 }
 
-/// A frame with IPv6, half of them with extension headers.
+/// Creates a frame with IPv6, in half of the cases with extension headers.
 fn ipv6(r: &mut fastrand::Rng, flow: &mut Flow, back: bool) -> Vec<u8> {
     let six = |four: [u8; 4]| {
         let mut address = [0; 16];

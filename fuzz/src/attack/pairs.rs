@@ -1,4 +1,4 @@
-//! Pairs of chains for the verifier: what it says is held against running packets.
+//! Pairs of chains for the verifier: its verdicts are compared to runs of packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use super::packets::START;
 use super::programs::{Effort, Read, compare, read};
 use super::shrink::shrink;
 
-/// How the second chain came from the first one.
+/// The derivation of the second chain from the first chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kin {
-    /// With elements that do nothing.
+    /// Elements that do nothing are added.
     Padded,
-    /// One element has other arguments, or is another one.
+    /// An element gets other arguments, or is replaced.
     Changed,
-    /// One element is missing.
+    /// An element is removed.
     Removed,
-    /// Two neighbours have changed places.
+    /// Two neighbours change places.
     Exchanged,
-    /// A random element more.
+    /// A random element is added.
     Longer,
-    /// Another one.
+    /// The second chain is independent of the first chain.
     Stranger,
 }
 
@@ -45,15 +45,15 @@ pub(super) struct Pair {
     given: Vec<Arc<Vec<Given>>>,
 }
 
-/// What the verifier said of a pair, and what running it shows.
+/// The verdict on a pair, and the result of running it.
 #[derive(Debug)]
 pub(super) struct Judged {
     kin: Kin,
-    /// Whether a packet of the traffic tells the chains apart.
+    /// True if a packet of the traffic shows a difference of the chains.
     differs: bool,
     said: Said,
     overran: bool,
-    /// What is wrong with the verdict.
+    /// The reason why the verdict is wrong, if it is.
     failure: Option<&'static str>,
     what: String,
 }
@@ -64,25 +64,25 @@ enum Said {
     Same,
     Different,
     Undecided,
-    /// It is no pair of configurations, or depends on chance.
+    /// No verdict: the pair is invalid or depends on random numbers.
     Left,
 }
 
 /// Counts of verdicts.
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
-    /// Pairs.
+    /// The number of pairs.
     pub(super) pairs: u64,
-    /// By how the chains are related, whether packets show a difference, and verdict.
+    /// The number of pairs by relation of the chains, difference shown by packets, and verdict.
     counts: BTreeMap<(Kin, bool, Said), u64>,
-    /// Those that took far longer than they were to.
+    /// The number of pairs that took far longer than the limit.
     pub(super) overran: u64,
-    /// Failures by kind: how many pairs, and the first seeds.
+    /// The number of pairs with a kind of failure, and the first seeds, by kind.
     pub(super) failures: BTreeMap<String, (u64, Vec<u64>)>,
 }
 
 impl Verdicts {
-    /// Counts a pair. Gives its failure.
+    /// Counts a pair. Returns its failure.
     pub(super) fn add(&mut self, seed: u64, judged: Judged) -> Option<&'static str> {
         self.pairs += 1;
         self.overran += u64::from(judged.overran);
@@ -96,7 +96,7 @@ impl Verdicts {
         Some(failure)
     }
 
-    /// Rows of a table.
+    /// Adds the rows of a table.
     pub(super) fn table(&self, row: &mut dyn FnMut(&str, String)) {
         row("pairs", self.pairs.to_string());
         for ((kin, differs, said), times) in &self.counts {
@@ -112,7 +112,7 @@ const EXAMPLE: &str = "different, and its packet does not differ";
 const FALSE: &str = "different, and nothing was changed";
 
 impl Pair {
-    /// The pair of a seed.
+    /// Creates the pair of a seed.
     pub(super) fn random(seed: u64, catalogue: &Catalogue) -> Pair {
         let r = &mut Rng::with_seed(seed ^ 0x7061_6972);
         let keeps_state = r.u8(..4) == 0;
@@ -141,7 +141,7 @@ impl Pair {
             Kin::Changed => {
                 let mut element = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                 for _ in 0..200 {
-                    // Another one of the class, if there is one.
+                    // Tries to find another element of the same class.
                     let other = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                     if other.class == b.nodes[at].element.class && other != b.nodes[at].element {
                         element = other;
@@ -195,7 +195,7 @@ impl Pair {
             return judged;
         };
         let depends = |read: &Read| read.effects.iter().any(|effects| Habits::of(effects).is_random);
-        // What draws lots may do otherwise each time.
+        // Elements with random numbers may behave differently in each run.
         if depends(&a) || depends(&b) || self.networks[0].entries.len() != self.networks[1].entries.len() {
             return judged;
         }
@@ -209,7 +209,8 @@ impl Pair {
         match outcome.verdict {
             Verdict::Equivalent => {
                 judged.said = Said::Same;
-                // It says when it takes both zeros of a checksum for one, and queues for never full.
+                // The verifier reports the assumptions that both zeros of a checksum are equal and that
+                // queues are never full.
                 let zeros = outcome.assumptions.iter().any(|assumption| assumption.contains("checksum"));
                 let full = ran_a.overflows() || ran_b.overflows();
                 if let Some(what) = apart
@@ -221,7 +222,7 @@ impl Pair {
                 }
             }
             Verdict::Different(Difference::Entry(_, entry)) => {
-                // An element that makes packets by itself may be what was changed.
+                // The change may affect an element that makes packets by itself.
                 judged.said = Said::Different;
                 judged.what = format!("an entry {entry}");
                 judged.failure = (self.kin == Kin::Padded).then_some(FALSE);
@@ -229,7 +230,7 @@ impl Pair {
             Verdict::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;
                 judged.what = format!("{what}: {example:?}");
-                // No packet can be put in the place of those that an element makes by itself.
+                // Packets that an element makes by itself cannot be replaced by the example.
                 let source =
                     a.chain.nodes[entry[0]].name.strip_prefix("in").and_then(|name| name.parse().ok());
                 let one = source.map(|source| self.alone(&example, source));
@@ -251,7 +252,7 @@ impl Pair {
         judged
     }
 
-    /// An example as the only packet.
+    /// Returns the input that has an example as its only packet.
     fn alone(&self, example: &Example, source: usize) -> Vec<Arc<Vec<Given>>> {
         let packet = Given {
             due: Timestamp(START),
@@ -266,12 +267,12 @@ impl Pair {
             .collect()
     }
 
-    /// A failure in words; the packets that show it are made few.
+    /// Describes a failure with a reduced number of packets.
     pub(super) fn show(&self, catalogue: &Catalogue, effort: Effort, failure: &str, seed: u64) -> String {
         let judged = self.check(catalogue, effort);
         let mut pair = self.clone();
         if judged.failure == Some(EQUIVALENT) {
-            // Only packets: what the verifier says does not depend on them.
+            // Only packets are reduced: the verdict does not depend on them.
             let case = Case { network: self.networks[0].clone(), given: self.given.clone() };
             let text = |network: &Network| network.text(catalogue, &Ends::of(0, network.annotations));
             if let [Ok(a), Ok(b)] = self.networks.each_ref().map(|network| read(&text(network))) {
@@ -298,10 +299,10 @@ impl Pair {
     }
 }
 
-/// Bytes and annotations of a packet.
+/// The bytes and annotations of a packet.
 type Looks<'r> = (&'r [u8], &'r [u8]);
 
-/// By sink: packets, in any order, without their time stamps.
+/// Returns the packets of each sink, sorted and without their timestamps.
 fn packets(ran: &Ran) -> BTreeMap<usize, Vec<Looks<'_>>> {
     let mut all = BTreeMap::new();
     for (sink, came) in ran.came.iter().enumerate().filter(|(_, came)| !came.is_empty()) {
@@ -313,7 +314,7 @@ fn packets(ran: &Ran) -> BTreeMap<usize, Vec<Looks<'_>>> {
     all
 }
 
-/// In what two runs differ as far as the verifier looks.
+/// Describes the first difference of two runs that the verifier considers; None if there is none.
 fn apart(a: &Ran, b: &Ran) -> Option<String> {
     let [a, b] = [a, b].map(packets);
     let sinks: BTreeSet<&usize> = a.keys().chain(b.keys()).collect();
@@ -332,7 +333,7 @@ fn apart(a: &Ran, b: &Ran) -> Option<String> {
     None
 }
 
-/// Whether nothing differs but words that are zero in one and all ones in the other.
+/// True if all bytes that differ are zero in one run and 0xff in the other run.
 fn same_but_zeros(a: &Ran, b: &Ran) -> bool {
     let [a, b] = [a, b].map(packets);
     a.len() == b.len()

@@ -1,4 +1,4 @@
-//! From a text to the configurations that are run: as it is, and synthesized.
+//! The configurations to run, made from a text: as it is, and synthesized.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use synthesizer::verify::{Companion, Options, Outcome, Verdict, verify, verify_p
 
 use super::ends;
 
-/// All classes, those of the ends among them.
+/// Returns all classes, including the ends.
 pub(super) fn registry() -> Registry {
     testkit::registry().with(ends::CLASSES).with(run::CLASSES)
 }
 
 /// A configuration as the synthesizer reads it.
 pub(super) struct Read {
-    /// All of it.
+    /// The whole configuration.
     pub(super) whole: Graph,
     /// The part that packets pass.
     pub(super) graph: Graph,
-    /// The same as a chain.
+    /// The part that packets pass, as a chain.
     pub(super) chain: Chain,
-    /// By element of the chain and output: whether packets are pushed out of it.
+    /// True if packets are pushed out of an output, by element of the chain and output.
     pushed: Vec<Vec<bool>>,
-    /// By element: what its declaration says about runs.
+    /// The effects of each element.
     pub(super) effects: Vec<element::Effects>,
 }
 
 /// Reads a configuration.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the text is not a valid configuration.
 pub(super) fn read(text: &str) -> Result<Read, String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("attack", text);
@@ -52,7 +52,7 @@ pub(super) fn read(text: &str) -> Result<Read, String> {
     of(graph).map_err(|problems| problems.iter().map(|problem| problem.render(&sources)).collect())
 }
 
-/// The same from a graph.
+/// Reads a configuration from a graph.
 fn of(whole: Graph) -> Result<Read, Vec<engine::Problem>> {
     let plan = Plan::new(whole.clone(), &registry())?;
     let configured = plan.configure(None)?;
@@ -72,16 +72,16 @@ fn of(whole: Graph) -> Result<Read, Vec<engine::Problem>> {
     Ok(Read { whole, graph, chain, pushed, effects: configured.effects })
 }
 
-/// What a proof said.
+/// The result of a proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// There was none.
+    /// No proof was made.
     NotAsked,
-    /// The same.
+    /// The configurations are equivalent.
     Same,
-    /// A difference, in words.
+    /// The configurations differ, in words.
     Different(String),
-    /// Neither, and why.
+    /// The proof is undecided, with the reason.
     Undecided(String),
 }
 
@@ -89,22 +89,22 @@ pub(super) enum Proof {
 pub(super) struct Synthesized {
     /// The configuration.
     pub(super) graph: Graph,
-    /// How many programs there are.
+    /// The number of programs.
     pub(super) programs: usize,
-    /// The outputs that they begin behind.
+    /// The outputs directly upstream of the programs.
     pub(super) starts: Vec<Port>,
-    /// Elements that packets are taken past, by their numbers in the chain.
+    /// The bypassed elements, by their numbers in the chain.
     pub(super) passed: BTreeSet<usize>,
-    /// What is known about it.
+    /// The result of the proof.
     pub(super) proof: Proof,
 }
 
-/// How long proofs may take, and how much room they have.
+/// The limits of a proof.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// The time.
+    /// The time limit.
     pub(super) time: Duration,
-    /// Nodes of decision diagrams; `None` for as many as there may be.
+    /// The nodes of decision diagrams; `None` for the default limit.
     pub(super) nodes: Option<usize>,
 }
 
@@ -127,8 +127,9 @@ fn put_in(read: &Read, synthesis: &Synthesis) -> Synthesized {
     }
 }
 
-/// The configuration that `run --synthesize=all` would run, with what it knows about it: stretches that are proven, each by itself
-/// within its share of the time. Half of them weigh what they cost, as with `run --synthesize`.
+/// Returns the configuration that `run --synthesize=all` would run, with the result of the proof: all
+/// regions that are proven, each separately and within its share of the time. In configurations with an odd
+/// number of elements, programs weigh their cost, as with `run --synthesize`.
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     let mut all = compose(read, &Limits { least: Some(1), ..Limits::default() });
     for stretch in &mut all.stretches {
@@ -150,7 +151,7 @@ pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     Synthesized { proof, ..put_in(read, &proven) }
 }
 
-/// Proves that the one program in a configuration does what its elements do.
+/// Proves that the only program in a configuration does the same as its elements.
 fn prove_alone(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     let other = match self::read(&lang::flatten(graph)) {
         Ok(other) => other,
@@ -172,13 +173,14 @@ fn proof_of(outcome: Outcome) -> Proof {
     }
 }
 
-/// The configuration with all programs that can be made, also where they save little, whether they are proven or not.
+/// Returns the configuration with all programs that can be made, even if they save little or are not
+/// proven.
 pub(super) fn every_program(read: &Read) -> Synthesized {
     let limits = Limits { least: Some(1), ..Limits::default() };
     put_in(read, &compose(read, &limits).with_machine_code(Making::Now))
 }
 
-/// Proves that a configuration does the same with programs in it.
+/// Proves that a configuration with programs does the same as the original.
 pub(super) fn prove(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     let other = match self::read(&lang::flatten(graph)) {
         Ok(other) => other,
@@ -193,7 +195,7 @@ pub(super) fn compare(pair: [&Read; 2], reasons: bool, effort: Effort) -> Outcom
     verify(pair.map(|read| &read.chain), options, effort.nodes, &mut Examples { pair })
 }
 
-/// Runs examples of the verifier.
+/// A runner of the verifier's examples.
 struct Examples<'e> {
     pair: [&'e Read; 2],
 }
@@ -207,7 +209,7 @@ impl Companion for Examples<'_> {
     }
 }
 
-/// What comes out by name of the exit, and the reasons for which packets are dropped.
+/// The packets by name of their exit, and the reasons for drops.
 type Through = (BTreeMap<String, Vec<String>>, BTreeSet<String>);
 
 fn through(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Option<Through> {
@@ -223,16 +225,16 @@ fn through(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize,
         }
     }
     out.values_mut().for_each(|packets| packets.sort());
-    // What is held ends here.
+    // Held packets end here.
     let _ = worker.finish();
     let drops = worker.report().totals.drops.into_keys().map(String::from).collect();
     Some((out, drops))
 }
 
-/// A worker for a configuration, under the trace clock, with so many packets in a burst.
+/// Creates a worker for a configuration, under the trace clock, with `burst` packets in a burst.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the configuration is invalid, or the worker cannot be created.
 pub(super) fn worker(graph: &Graph, burst: usize) -> Result<Worker, String> {
     let all = |problems: Vec<engine::Problem>| format!("{problems:?}");
     let plan = Arc::new(Plan::new(graph.clone(), &registry()).map_err(all)?);

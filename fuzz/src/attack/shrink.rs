@@ -1,4 +1,4 @@
-//! Making a case small while what it shows stays.
+//! Shrinks a case while its failure remains.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::case::Case;
 use super::ends::Given;
 use super::network::{Element, Next};
 
-/// Attempts after which a case is as small as it gets.
+/// The most attempts to shrink a case.
 const MOST_TRIES: usize = 300;
 
-/// The smallest case that is found for which `still` holds.
+/// Returns the smallest case that is found for which `still` holds.
 pub(super) fn shrink(case: Case, still: &mut dyn FnMut(&Case) -> bool) -> Case {
     let mut shrinking = Shrinking { case, still, tries: 0 };
     loop {
@@ -57,7 +57,7 @@ impl Shrinking<'_> {
         case
     }
 
-    /// Leaves packets out: halves first, in the end one by one.
+    /// Removes packets: first halves, finally single packets.
     fn packets(&mut self) {
         for source in 0..self.case.given.len() {
             let mut size = self.case.given[source].len().div_ceil(2);
@@ -75,7 +75,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Leaves elements and outputs out, or puts Null in their place.
+    /// Removes elements and outputs, or replaces elements by Null.
     fn elements(&mut self) {
         let mut at = self.case.network.nodes.len();
         while at > 0 {
@@ -125,7 +125,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Leaves arguments out.
+    /// Removes arguments.
     fn arguments(&mut self) {
         for at in 0..self.case.network.nodes.len() {
             let mut place = 0;
@@ -154,7 +154,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Packets without anything beside their bytes.
+    /// Resets the types and annotations of packets.
     fn plainer(&mut self) {
         self.tries = 0;
         let mut case = self.case.clone();

@@ -16,7 +16,7 @@ use crate::serde_params::Param;
 use crate::synthesis::synthesized;
 use crate::{Settings, median, workers};
 
-/// What is switched on.
+/// The mechanisms that are switched on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct On {
     juggler: bool,
@@ -27,7 +27,7 @@ struct On {
 
 const ALL: On = On { juggler: true, reframer: true, slicer: true, synthesizer: true };
 
-/// What is compared, and how plots call it.
+/// The compared variants: the name in tables, the name in plots, and the mechanisms.
 const WAYS: [(&str, &str, On); 6] = [
     ("the chain alone", "alone", On { juggler: false, reframer: false, slicer: false, synthesizer: false }),
     ("all", "all", ALL),
@@ -37,7 +37,7 @@ const WAYS: [(&str, &str, On); 6] = [
     ("without synthesizer", "synthesizer", On { synthesizer: false, ..ALL }),
 ];
 
-/// The chain of configs/all.click.
+/// Returns the chain of configs/all.click.
 fn chain(on: On) -> String {
     let part = |is_on: bool, text: &'static str| if is_on { text } else { "" };
     format!(
@@ -55,14 +55,14 @@ fn chain(on: On) -> String {
     )
 }
 
-/// The configuration behind what gives packets, composed if it is to be.
+/// Returns the configuration with `front` as its source, synthesized if that is switched on.
 fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     let text = front(&chain(on));
     if on.synthesizer { synthesized(text, Making::default()) } else { Ok(text) }
 }
 
 pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
-    /// Windows of the trace: a load that every way bears.
+    /// The windows of the trace at the same time: a load that every variant sustains.
     const WINDOWS: usize = 4;
     let workload = Workload::new(run)?;
     run.step("traffic")?;
@@ -143,7 +143,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Which mechanisms make a packet cheaper: without them it costs more.
+/// Lists the mechanisms that make a packet cheaper: a packet costs more without them.
 fn gains(costs: &[Point]) -> String {
     let without = costs.iter().zip(WAYS).skip(2).filter(|(cost, _)| cost.y > costs[1].y);
     let names: Vec<&str> = without.map(|(_, (name, ..))| name.trim_start_matches("without ")).collect();
@@ -163,11 +163,11 @@ fn bytes_to_the_chain(open_loop: &mut OpenLoop, on: On, mean: f64) -> Result<f64
     Ok(mean * read("bytes_crossed")? / read("bytes_in")?.max(1.0))
 }
 
-/// How many times as much two workers carry as one, with connections spread where that pays.
+/// Measures how many times as fast two workers are as one, with connections spread if that is worthwhile.
 fn on_two_workers(run: &Run<'_>, capture: &Path, packets: usize) -> Result<f64, String> {
     let loops = 3 * run.settings.per_run.div_ceil(packets);
     let front = |chain: &str| {
-        // Behind an interface that several workers share.
+        // The source is an interface that several workers share.
         format!("nic :: InMemoryNic({}, LOOPS {loops}) -> {chain}", capture.display())
     };
     let text = text(ALL, front)?;

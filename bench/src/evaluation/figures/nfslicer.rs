@@ -1,4 +1,5 @@
-//! NFSlicer: what it saves to leave payloads aside where packets cross something that copies them, as probes beside the load see it.
+//! NFSlicer: the savings from parking payloads if packets cross a boundary that copies them, measured by
+//! probes in parallel to the load.
 
 use super::{first, relative};
 use crate::devices::{Beside, Probed, Probing};
@@ -7,12 +8,12 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{classify, median, quartiles};
 
-/// Whole packets, and such without their payload.
+/// The variants: whole packets, and packets without their payload.
 const WAYS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
-/// Packets per second of the load: what whole packets of all sizes bear here.
+/// The packets per second of the load, which whole packets of all sizes sustain here.
 const RATE: u64 = 50_000;
 
-/// The functions of the paper's Table I, and two of them in a chain.
+/// Returns the functions of the paper's Table I, and a chain of two of them.
 fn functions() -> [(&'static str, String); 5] {
     let firewall = format!("IPFilter({} allow all)", classify::mostly_permitting(&classify::made(100)));
     let nat = "IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0)";
@@ -25,14 +26,14 @@ fn functions() -> [(&'static str, String); 5] {
     ]
 }
 
-/// What is measured, and how it is told.
+/// A measurement, with its series and its x.
 struct Experiment<'c> {
     series: String,
     x: f64,
     beside: Beside<'c>,
 }
 
-/// All of them in turns, and again; an experiment that fails once is tried again once.
+/// Measures all experiments in turns, for several rounds. An experiment that fails is tried again once.
 fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, String> {
     let probing = Probing::new().map_err(|error| error.to_string())?;
     let mut all: Vec<Vec<Probed>> = cells.iter().map(|_| Vec::new()).collect();
@@ -49,12 +50,12 @@ fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, 
     Ok(all)
 }
 
-/// The median of all rounds.
+/// Returns the median of all rounds.
 fn of(probed: &[Probed], what: fn(&Probed) -> f64) -> f64 {
     median(probed.iter().map(what).collect())
 }
 
-/// Series of what came of cells.
+/// Returns the results of experiments as series.
 fn series(cells: &[Experiment<'_>], all: &[Vec<Probed>], what: fn(&Probed) -> f64) -> Vec<Series> {
     let mut found: Vec<Series> = Vec::new();
     for (cell, probed) in cells.iter().zip(all) {
@@ -89,7 +90,7 @@ fn table(first: &[&str], cells: &[Experiment<'_>], all: &[Vec<Probed>]) -> Table
 const BOUND: &str = "the boundary is a virtual cable between two namespaces, at which the kernel's work per packet, not the copy of its \
                      bytes, is most of the time; both sides, the kernel and the probes share two cores.";
 
-/// Latency of each function over sizes, and over load.
+/// Measures the latency of each function over sizes, and over load.
 pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     let functions = functions();
     let mut cells = Vec::new();
@@ -178,8 +179,9 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: table(&["function_or_load", "x"], &cells, &all), panels, finding })
 }
 
-/// The latency of each function with sliced packets, where that with whole ones is 1; in the paper an L2 forwarder, and
-/// firewall and NAT, save these parts with the least and the largest packets.
+/// Returns the latency of each function with sliced packets, relative to whole packets. The paper's values
+/// are added for an L2 forwarder and for firewall and NAT: the fractions saved with the smallest and the
+/// largest packets.
 fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
     let mut shares = Vec::new();
     for series in all {
@@ -199,9 +201,10 @@ fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
     shares
 }
 
-/// Latency over the part of a payload that is left aside.
+/// Measures latency over the fraction of a payload that is parked.
 pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
-    /// Of a frame of 1514 bytes, with the 160 and 320 bytes of switches that park payloads.
+    /// The fractions of the payload. They include the 160 and 320 bytes of switches that park payloads, of
+    /// a frame of 1514 bytes.
     const PARTS: [f64; 6] = [0.0, 0.11, 0.22, 0.5, 0.75, 1.0];
     const FRAME: usize = 1514;
     let functions = functions();
@@ -256,7 +259,7 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: table(&["function", "percent"], &cells, &all), panels, finding })
 }
 
-/// Bytes that cross over sizes.
+/// Measures the bytes that cross over sizes of frames.
 pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
     let functions = functions();
     let mut cells = Vec::new();
@@ -274,7 +277,7 @@ pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
         series: series(&cells, &all, |p| p.bytes),
     };
     let last = all.len() - 1;
-    // What is no larger than the headers and what is left of small payloads crosses as it is.
+    // Packets that are no larger than the headers plus the minimum payload cross unchanged.
     let as_they_are = cells.chunks(2).zip(all.chunks(2)).take_while(|(_, both)| {
         let [whole, sliced] = [0, 1].map(|way| of(&both[way], |p| p.bytes));
         sliced >= whole

@@ -7,7 +7,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::spraying::Part;
 use crate::{Row, devices, spraying};
 
-/// Cycles of work with which numbers of connections are compared.
+/// The cycles of work for the comparison of numbers of connections.
 const MOST: f64 = 10_000.0;
 
 fn steering(row: &Row) -> String {
@@ -19,7 +19,7 @@ fn steering(row: &Row) -> String {
     }
 }
 
-/// Rates, latency and fairness: measured on two workers, simulated for eight and 64.
+/// Measures rates, latency and fairness on two workers, and simulates them for eight and 64.
 pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("one connection and several, with work per packet")?;
     let rows = spraying::run(&run.settings)?;
@@ -128,7 +128,7 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels, finding })
 }
 
-/// One connection over k of N workers, and burst by burst (section 7).
+/// Measures one connection over k of N workers, and burst by burst (section 7).
 pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("costs, and one connection over parts of the workers")?;
     let parts = spraying::parts(&run.settings)?;
@@ -190,7 +190,7 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Throughput of the kernel's own TCP through workers that share connections.
+/// Measures the throughput of the kernel's own TCP through workers that share connections.
 pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("the kernel's TCP through a translator with work per packet")?;
     let rows = devices::run_connections(&run.settings)?;

@@ -1,43 +1,43 @@
-//! Axes: their scales, their ticks, and what stands beside them.
+//! Axes: their scales, ticks and labels.
 
 use std::fmt::Display;
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// One axis, with its unit.
+/// An axis, with its unit.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Quantity and unit.
+    /// The quantity and its unit.
     pub label: &'static str,
-    /// How values are spread over it.
+    /// The scale.
     pub scale: Scale,
-    /// Which values are better, where some are.
+    /// The direction of better values, if there is one.
     pub better: Option<Better>,
 }
 
-/// How values are spread over an axis.
+/// A scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// From 0 on.
+    /// Linear, starting at 0.
     Linear,
-    /// Each step a multiple of the one before.
+    /// Logarithmic.
     Log,
-    /// Value n is the name with that number.
+    /// Names: value n is the name with index n.
     Names(Vec<String>),
 }
 
 /// The values of an axis that are better than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Times, costs, losses.
+    /// Smaller values: times, costs, losses.
     Less,
-    /// Rates.
+    /// Larger values: rates.
     More,
 }
 
 impl Better {
-    /// What stands at the axis.
+    /// Returns the hint at the axis.
     pub(super) fn words(self) -> &'static str {
         match self {
             Better::Less => "less is better",
@@ -46,9 +46,9 @@ impl Better {
     }
 }
 
-/// The most ticks that stand at values themselves.
+/// The most ticks that are placed at the values themselves.
 const FEW: usize = 9;
-/// The number of ticks that an axis has at least, where there is any range.
+/// The least number of ticks of an axis that has a range.
 const LEAST_TICKS: usize = 3;
 
 impl Axis {
@@ -56,34 +56,34 @@ impl Axis {
         Axis { label, scale, better: None }
     }
 
-    /// From 0 on.
+    /// Creates a linear axis, which starts at 0.
     pub const fn linear(label: &'static str) -> Axis {
         Axis::new(label, Scale::Linear)
     }
 
-    /// In multiples.
+    /// Creates a logarithmic axis.
     pub const fn log(label: &'static str) -> Axis {
         Axis::new(label, Scale::Log)
     }
 
-    /// Of names.
+    /// Creates an axis of names.
     pub fn names<T: Display>(label: &'static str, names: impl IntoIterator<Item = T>) -> Axis {
         Axis::new(label, Scale::Names(names.into_iter().map(|name| name.to_string()).collect()))
     }
 
-    /// The same axis, of a quantity of which less is better.
+    /// Returns this axis, marked as a quantity of which less is better.
     #[must_use]
     pub fn less_is_better(self) -> Axis {
         Axis { better: Some(Better::Less), ..self }
     }
 
-    /// The same axis, of a quantity of which more is better.
+    /// Returns this axis, marked as a quantity of which more is better.
     #[must_use]
     pub fn more_is_better(self) -> Axis {
         Axis { better: Some(Better::More), ..self }
     }
 
-    /// What stands along the axis.
+    /// Returns the label of the axis.
     pub(super) fn described(&self) -> String {
         match self.scale {
             Scale::Log => format!("{} (log)", self.label),
@@ -91,12 +91,12 @@ impl Axis {
         }
     }
 
-    /// True if there is a place for a value: none for zero where the axis is logarithmic, nor for what is not known.
+    /// True if a value can be placed on the axis: it is finite and, on a logarithmic axis, positive.
     pub(super) fn has(&self, value: f64) -> bool {
         value.is_finite() && (value > 0.0 || !matches!(self.scale, Scale::Log))
     }
 
-    /// From where to where it goes, and where values are written, so that all these are on it.
+    /// Returns the range and the ticks of the axis for these values.
     pub(super) fn coordinates(&self, values: &[f64], is_bottom: bool) -> Coordinates {
         let mut distinct: Vec<f64> = values.iter().copied().filter(|value| self.has(*value)).collect();
         distinct.sort_by(f64::total_cmp);
@@ -113,7 +113,7 @@ impl Axis {
             }
             Scale::Linear => linear(&distinct, (least, most), is_bottom),
             Scale::Log => {
-                // Along the bottom with room for marks that stand side by side.
+                // A horizontal axis has a margin for marks that are side by side.
                 let edge = if is_bottom { (most / least).powf(0.05).max(1.2) } else { 1.2 };
                 let (low, high) = (least / edge, most * edge);
                 let few = is_bottom && (LEAST_TICKS..=FEW).contains(&distinct.len());
@@ -125,7 +125,7 @@ impl Axis {
         }
     }
 
-    /// What is written at a value.
+    /// Returns the label of a value.
     pub(super) fn written(&self, value: f64) -> String {
         match &self.scale {
             Scale::Names(names) => names.get(value.round() as usize).cloned().unwrap_or_default(),
@@ -134,15 +134,16 @@ impl Axis {
     }
 }
 
-/// A linear axis over these values.
+/// Returns a linear axis over these values.
 fn linear(distinct: &[f64], (least, most): (f64, f64), is_bottom: bool) -> Coordinates {
     let are_whole = distinct.iter().all(|value| value.fract() == 0.0);
     let high = if most <= 0.0 { 1.0 } else { 1.08 * most };
-    // What is below 0 has room for its marks.
+    // Values below 0 get a margin for their marks.
     let low = if least < 0.0 { least - 0.04 * (most - least) } else { 0.0 };
     let few = is_bottom && are_whole && (1..=FEW).contains(&distinct.len());
     if few && are_apart(distinct, |value| value / (high - low)) {
-        // Numbers of workers or functions: there is nothing between them. What is alone stands in the middle.
+        // Numbers of workers or functions have no values in between. A single value is placed in the
+        // middle.
         let edge = if most > least { 0.08 * (most - least) } else { 0.5 };
         return Coordinates { range: least - edge..most + edge, is_log: false, ticks: distinct.to_vec() };
     }
@@ -152,9 +153,10 @@ fn linear(distinct: &[f64], (least, most): (f64, f64), is_bottom: bool) -> Coord
     Coordinates { range: low..high, is_log: false, ticks }
 }
 
-/// True if what is written at values along the bottom does not touch; `part` is where a value stands, from 0 to 1.
+/// True if the labels of values on a horizontal axis do not overlap. `part` returns the position of a
+/// value, from 0 to 1.
 fn are_apart(values: &[f64], part: impl Fn(f64) -> f64) -> bool {
-    /// In letters.
+    /// The length of the axis in letters.
     const AXIS: f64 = 54.0;
     let letters = |value: f64| number(value).chars().count() as f64;
     values.windows(2).all(|two| {
@@ -163,7 +165,7 @@ fn are_apart(values: &[f64], part: impl Fn(f64) -> f64) -> bool {
     })
 }
 
-/// Where values are drawn along an axis, and at which of them something is written.
+/// The range of an axis, and its ticks.
 pub(super) struct Coordinates {
     pub(super) range: Range<f64>,
     pub(super) is_log: bool,
@@ -190,17 +192,18 @@ impl Ranged for Coordinates {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, about as large as this.
+/// Returns 1, 2 or 5 times a power of ten: the smallest that is at least `about`.
 fn step(about: f64) -> f64 {
     let power = 10f64.powf(about.log10().floor());
     let times = [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= about);
     times.unwrap_or(10.0) * power
 }
 
-/// Ticks of a logarithmic axis: the coarsest that are enough, and equal steps where it is shorter than these are.
+/// Returns ticks of a logarithmic axis: the coarsest that are enough; equal steps if the axis is too short
+/// for all of them.
 fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     const TIMES: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]];
-    /// Powers of ten, beyond which those alone are enough.
+    /// The number of powers of ten above which ticks at powers of ten suffice.
     const MANY: f64 = 3.0;
     let coarsest = if (high / low).log10() > MANY { 0 } else { 1 };
     let powers = || low.log10().floor() as i32..=high.log10().ceil() as i32;
@@ -220,7 +223,7 @@ fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     })
 }
 
-/// A number as short as it can be read.
+/// Formats a number as short as it can be read.
 fn number(value: f64) -> String {
     let short = |value: f64, unit: &str| {
         let text = format!("{value:.2}");
@@ -248,7 +251,7 @@ mod tests {
         let axis = Axis::linear("ns");
         assert_eq!(axis.coordinates(&[10.0, 95.0], false).ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ticks_between(9.0, 110.0), [10.0, 20.0, 50.0, 100.0]);
-        // Along the bottom, values stand where they are.
+        // On a horizontal axis, ticks are at the values themselves.
         let coordinates = Axis::log("SLF").coordinates(&[1.0, 32.0, 4.0, 4.0], true);
         assert_eq!(coordinates.ticks, [1.0, 4.0, 32.0]);
         assert_eq!([1.0 / 1.2, 38.4].map(|end| coordinates.map(&end, (10, 410))), [10, 410]);
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(workers.coordinates(&functions, true).ticks, functions);
         let cycles = workers.coordinates(&[0.0, 1000.0, 2000.0, 10_000.0], true);
         assert_eq!(cycles.ticks, [0.0, 2000.0, 4000.0, 6000.0, 8000.0, 10_000.0]);
-        // Labels would lie over each other, but there is no half of a window either.
+        // Labels at the values would overlap.
         let close = workers.coordinates(&[1.0, 2.0, 4.0, 100.0], true);
         assert_eq!(close.ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         let times = Axis::linear("ms").coordinates(&[-180.5, 980.5], true);

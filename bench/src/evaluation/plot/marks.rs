@@ -1,10 +1,10 @@
-//! Colours and marks, by which series are told apart.
+//! Colours and marks, which distinguish series.
 
 use plotters::prelude::*;
 
 use super::{Area, Kind, Series, drawn};
 
-/// Colours that people of all kinds of sight tell apart (Okabe and Ito).
+/// Colours that are distinguishable with all kinds of colour vision (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -31,7 +31,8 @@ const UP: &[(i32, i32)] = &[(0, -5), (5, 4), (-5, 4)];
 const DOWN: &[(i32, i32)] = &[(0, 5), (5, -4), (-5, -4)];
 const DIAMOND: &[(i32, i32)] = &[(0, -6), (5, 0), (0, 6), (-5, 0)];
 
-/// Their number has no divisor in common with that of the colours, so that pairs of both differ as long as possible.
+/// The marks. Their number and the number of colours have no common divisor, so that pairs of both repeat
+/// as late as possible.
 const MARKS: [Mark; 12] = [
     Mark::Disc,
     Mark::Filled(UP),
@@ -47,14 +48,14 @@ const MARKS: [Mark; 12] = [
     Mark::Open(DIAMOND),
 ];
 
-/// The colour and the mark of a series, by their numbers.
+/// The colour and the mark of a series, by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Look {
     pub(super) colour: Hue,
     pub(super) mark: Option<usize>,
 }
 
-/// The place of a colour among those that there are.
+/// The index of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Hue {
     Series(usize),
@@ -63,7 +64,8 @@ pub(super) enum Hue {
 }
 
 impl Look {
-    /// The looks of all series of a panel. What was measured has colours of its own, all else is grey.
+    /// Returns the looks of all series of a panel. Measured series have colours of their own; all others
+    /// are grey.
     pub(super) fn of(all: &[Series]) -> Vec<Look> {
         let measured = all.iter().filter(|series| series.kind == Kind::Measured).count();
         let (mut own, mut others) = (0..measured, measured..);
@@ -88,7 +90,7 @@ impl Look {
         }
     }
 
-    /// Draws the mark, if there is any, around this pixel.
+    /// Draws the mark, if there is one, around a pixel.
     pub(super) fn draw(self, area: &Area<'_>, (x, y): (i32, i32)) -> Result<(), String> {
         let Some(mark) = self.mark.and_then(|mark| MARKS.get(mark)) else { return Ok(()) };
         let colour = self.rgb();
@@ -124,7 +126,8 @@ mod tests {
         assert_eq!(of(50).iter().collect::<HashSet<_>>().len(), 50);
         let marks: HashSet<Option<usize>> = of(MARKS.len()).iter().map(|look| look.mark).collect();
         assert!(marks.len() >= 8 && marks.len() == MARKS.len());
-        // What papers say has other marks than what was measured, and takes none of its colours.
+        // The paper's series have marks that differ from the marks of measured series, and never use their
+        // colours.
         let all = [
             Series::of_paper("a", []),
             Series::new("b", []),

@@ -1,17 +1,17 @@
-//! Words in and about a picture.
+//! The text in a picture and about it.
 
 use super::{Kind, Panel};
 
-/// What a picture is about, for those who hear it in place of seeing it.
+/// The subject of a picture, for screen readers.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
-    /// Where the figure comes from.
+    /// The source of the figure.
     pub title: &'s str,
-    /// What is measured.
+    /// The measured quantity.
     pub about: &'s str,
 }
 
-/// What points, bars and grey lines are, as far as there are any.
+/// Returns the meaning of points, bars and grey lines, as far as the panels have them.
 pub(super) fn caption(panels: &[Panel]) -> String {
     let all = || panels.iter().flat_map(|panel| &panel.series);
     let has = |kind: Kind| all().any(|series| series.kind == kind && !series.points.is_empty());
@@ -38,7 +38,7 @@ pub(super) fn caption(panels: &[Panel]) -> String {
         .map_or_else(String::new, |first| first.to_uppercase().chain(letters).chain(['.']).collect())
 }
 
-/// What there is to see, in sentences.
+/// Describes the picture in sentences.
 pub(super) fn description(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> String {
     let mut sentences: Vec<String> = warning.map(String::from).into_iter().collect();
     sentences.push(format!("{}.", subject.about));
@@ -54,7 +54,7 @@ pub(super) fn description(subject: &Subject<'_>, panels: &[Panel], warning: Opti
     sentences.join(" ").trim().into()
 }
 
-/// Text that stands for itself in a picture.
+/// Escapes text for XML.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -63,7 +63,7 @@ pub(super) fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // Nothing that XML has no place for.
+            // XML does not allow control characters.
             letter if letter.is_control() => escaped.push(' '),
             letter => escaped.push(letter),
         }
@@ -71,7 +71,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Lines of at most this many letters, of whole words.
+/// Splits text into lines of at most `most` letters, between words.
 pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,5 @@
-//! Calls: small ones alone, such as lose packets, and large and small ones over links between which load is balanced.
+//! Calls: small calls alone, calls that lose packets, and large and small calls over links with load
+//! balancing.
 
 use std::time::Duration;
 
@@ -12,17 +13,17 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
-/// Microseconds below which a part of the calls was answered.
+/// Returns the microseconds within which a fraction of the calls was answered.
 fn micros(answered: &Answered, part: f64) -> f64 {
     answered.percentile(part).map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
 }
 
-/// How long calls come.
+/// Returns the duration of the calls.
 fn time(run: &Run<'_>, seconds: u64) -> Duration {
     if run.is_small() { Duration::from_millis(400) } else { Duration::from_secs(seconds) }
 }
 
-/// What is compared, measured in turns: for each of these networks and each kind of calls, what came of all rounds.
+/// Measures the cases in turns. Returns the results of all rounds for each network and each kind of calls.
 fn in_turns(
     run: &Run<'_>,
     figure: &str,
@@ -45,13 +46,13 @@ fn in_turns(
     Ok(all)
 }
 
-/// The median of the rounds, with quartiles, at this place.
+/// Returns the median of the rounds, with quartiles, as a point at `x`.
 fn point(x: f64, all: &[Answered], part: f64) -> Point {
     let values: Vec<f64> = all.iter().map(|one| micros(one, part)).collect();
     Point { x, y: median(values.clone()), quartiles: Some(quartiles(values)) }
 }
 
-/// Small calls without anything else.
+/// Measures small calls without other load.
 pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     const WAYS: [(&str, &str); 2] = [("the kernel alone", "Null"), ("Juggler", "Juggler(LINE_RATE 1Gbps)")];
     let kinds = vec![Calls { bytes: 150, per_second: 1000.0, connections: 1 }];
@@ -85,7 +86,8 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Calls of 10 KB of which one packet of 1000 is lost, over the time for which segments wait behind a gap.
+/// Measures calls of 10 KB, with a loss of one packet in 1000, over the time for which segments wait after
+/// a gap.
 pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
     const TIMES: [u64; 6] = [0, 200, 400, 600, 1000, 2000];
     let kinds = [Calls { bytes: 10_000, per_second: 1500.0, connections: 8 }];
@@ -151,17 +153,19 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: panels(&Axis::linear("OFO_TIMEOUT, µs"), titles, series), finding })
 }
 
-/// Large calls that load two links, and small ones beside them, with load balanced per flow, per block and per packet.
+/// Measures large calls that load two links, and small calls at the same time, with load balanced per flow,
+/// per block and per packet.
 pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
-    /// Bits per second of each link, and bytes of calls.
+    /// The bits per second of each link, and the bytes of calls.
     const LINK: f64 = 500e6;
     const LARGE: usize = 1 << 20;
     const SMALL: usize = 150;
-    /// Each of four clients has eight connections to each of four servers, of each kind.
+    /// The number of connections of each kind: each of four clients has eight connections to each of four
+    /// servers.
     const CONNECTIONS: usize = 4 * 4 * 8;
-    /// Bytes on the wire for each of data.
+    /// The bytes on the wire per byte of data.
     const OVERHEAD: f64 = 1514.0 / 1448.0;
-    /// What two queues differ by at most: 1 MB at the rate of a link.
+    /// A Juggler that waits for the largest difference of two queues: 1 MB at the rate of a link.
     const JUGGLER: &str = "Juggler(FLOWS 512, LINE_RATE 1Gbps, OFO_TIMEOUT 16ms, QUEUE 8388608)";
     const WAYS: [(&str, &str, &str); 4] = [
         ("per flow", "FLOW", JUGGLER),

@@ -1,4 +1,4 @@
-//! The kernel's TCP over paths that differ: many connections, and what both time-outs do.
+//! The kernel's TCP over paths that differ: many connections, and the effect of both timeouts.
 
 use lab::Flows;
 
@@ -10,7 +10,7 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::quartiles;
 
-/// What is told of a case, and what it stands at.
+/// A case with its series and its x.
 struct Case {
     series: String,
     x: f64,
@@ -19,7 +19,7 @@ struct Case {
     delay: u64,
 }
 
-/// Measures all cases in turns: of each what came of all rounds.
+/// Measures all cases in turns. Returns the results of all rounds for each case.
 fn in_turns(
     run: &Run<'_>,
     figure: &str,
@@ -32,7 +32,7 @@ fn in_turns(
         for (case, all) in cases.iter().zip(&mut all) {
             let Case { series, x, merges, elements, delay } = case;
             run.step(&format!("{series}, {x} ({round} of {})", run.settings.rounds))?;
-            // As long as the interfaces of the paper's testbed gather packets.
+            // The hold time is the time for which the interfaces of the paper's testbed gather packets.
             let front = Front { merges: *merges, hold: if *merges { 125 } else { 0 }, elements };
             match reordering.measure(&front, flows, *delay) {
                 Ok(one) => all.push(one),
@@ -46,7 +46,7 @@ fn in_turns(
     Ok(all)
 }
 
-/// What is measured, by the name of its column, its title and its axis.
+/// A measured quantity: the name of its column, its title, its axis, and its value.
 type Told = (&'static str, &'static str, Axis, fn(&Receiving) -> f64);
 
 fn told() -> [Told; 6] {
@@ -80,7 +80,7 @@ fn told() -> [Told; 6] {
     ]
 }
 
-/// A table of everything, and panels of these columns.
+/// Returns a table of all quantities, panels of the quantities `shown`, and their series.
 fn outcome(
     x: (&str, Axis),
     shown: &[&str],
@@ -109,7 +109,7 @@ fn outcome(
     (table, panels(&x.1, titles, series.clone()), series)
 }
 
-/// In order and reordered, with many connections.
+/// Measures many connections, in order and reordered.
 pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
     let count = if run.is_small() { 16 } else { 256 };
     let of = |series: &str, merges, elements: &dyn Fn(u64) -> String| {
@@ -153,7 +153,7 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Cases for each difference of paths and each of these times.
+/// Returns a case for each difference of paths and each time.
 fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
     let mut cases = Vec::new();
     for delay in DELAYS {
@@ -170,7 +170,7 @@ fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> 
     cases
 }
 
-/// What one connection gets over the time for which segments wait behind a gap.
+/// Measures the throughput of one connection over the time for which segments wait after a gap.
 pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
     let cases = over(run, &[0, 100, 200, 300, 500, 800, 1100], &|_, time| {
         format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {time}us) ->")
@@ -194,7 +194,8 @@ pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// How many segments come merged, and what receiving them costs, over the time for which segments in sequence wait.
+/// Measures how many segments arrive merged, and the cost of receiving them, over the time for which
+/// segments in sequence wait.
 pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
     let cases = over(run, &[0, 50, 150, 300, 524, 1000], &|delay, time| {
         format!("Juggler(INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us) ->", delay + 50)

@@ -1,4 +1,4 @@
-//! Figures 1 and 18: one connection is guaranteed a bandwidth on a link that it shares with seven.
+//! Figures 1 and 18: one connection has a bandwidth guarantee on a link that it shares with seven others.
 
 use crate::devices::Guarantee;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
@@ -6,12 +6,12 @@ use crate::evaluation::table::Table;
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
-/// What stands in front of the receiver.
+/// The variants upstream of the receiver.
 const WAYS: [(&str, bool); 2] = [("the kernel alone", false), ("Juggler", true)];
-/// Intervals before the guarantee, and with it.
+/// The number of intervals before the guarantee, and with it.
 const INTERVALS: [usize; 2] = [4, 20];
 
-/// What one connection gets over what it is guaranteed.
+/// Measures the throughput of one connection over its guaranteed bandwidth.
 pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     const TARGETS: [u64; 3] = [250, 500, 750];
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
@@ -23,7 +23,7 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
                 run.step(&format!("{target} Mb/s guaranteed, {name} ({number} of {runs})"))?;
                 match guarantee.measure(*target, *has_juggler, INTERVALS) {
                     Ok(rates) => {
-                        // When it has settled.
+                        // The second half of the intervals, when the rate has settled.
                         let settled = &rates[rates.len() - INTERVALS[1] / 2..];
                         all.push(settled.iter().sum::<f64>() / settled.len() as f64);
                     }
@@ -78,7 +78,7 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// How one connection comes to half of the link.
+/// Measures how the rate of one connection rises to half of the link.
 pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
     const TARGET: u64 = 500;
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
@@ -140,12 +140,12 @@ fn runs(run: &Run<'_>, usual: usize) -> usize {
     if run.is_small() { 1 } else { usual }
 }
 
-/// An error where nothing could be measured of something.
+/// Returns an error if a measurement has no result at all.
 fn something<'a, T: 'a>(mut all: impl Iterator<Item = &'a Vec<T>>) -> Result<(), String> {
     if all.any(Vec::is_empty) { Err("nothing could be measured".into()) } else { Ok(()) }
 }
 
-/// Mean and standard deviation.
+/// Returns the mean and the standard deviation.
 fn moments(values: &[f64]) -> [f64; 2] {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -1,7 +1,8 @@
 //! Juggler: TCP over paths that reorder.
 //!
-//! What the kernel's TCP makes of it is measured between namespaces; what Juggler holds, merges and lets pass, in the time
-//! of a capture of full frames at 10 Gb/s, which two paths throw about (the switch of the paper's Figure 11).
+//! The effect on the kernel's TCP is measured between namespaces. The packets that Juggler holds, merges
+//! and forwards are counted in the time of a capture of full frames at 10 Gb/s, which two paths reorder
+//! (the switch of the paper's Figure 11).
 
 mod calls;
 mod connections;
@@ -18,10 +19,10 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run, trace_time};
 use crate::{Row, devices, juggling};
 
-/// Microseconds by which the second path is slower.
+/// The microseconds by which the second path is slower.
 const DELAYS: [u64; 3] = [250, 500, 750];
 
-/// One connection of the kernel's own TCP, with each kind of receiver.
+/// Measures one connection of the kernel's own TCP, with each kind of receiver.
 pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("TCP over paths that differ by up to 750 µs")?;
     let rows = devices::run_reordering(&run.settings)?;
@@ -115,7 +116,7 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// What these handlers of a Juggler say behind two paths.
+/// Returns the values of handlers of a Juggler downstream of two paths.
 fn behind_paths(
     run: &Run<'_>,
     flows: usize,
@@ -125,7 +126,7 @@ fn behind_paths(
 ) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let capture = folder.path().join("segments.pcap");
-    // Each flow sends some times 64 KiB.
+    // Each flow sends several times 64 KiB.
     let packets = if run.is_small() { 5_000 } else { 100_000 };
     juggling::write_capture(&capture, packets, flows).map_err(|error| error.to_string())?;
     let text = format!(
@@ -136,18 +137,19 @@ fn behind_paths(
     trace_time::read_after(text, &handlers)
 }
 
-/// The places of series from the first reordering on to the last.
+/// Returns the smallest and the largest x of series with reordering.
 fn reordered(all: &[Series]) -> [f64; 2] {
     let places = || all.iter().flat_map(|series| &series.points).map(|point| point.x).filter(|x| *x > 0.0);
     [places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max)]
 }
 
-/// Segments behind a gap in the paper's network, whose paths do not differ by a fixed time.
+/// Returns the segments after a gap, 400 per thousand, in the paper's network, whose paths do not differ by
+/// a fixed time.
 fn behind_gap_of_paper(all: &[Series]) -> Series {
     Series::of_paper("Juggler paper, the kernel alone", reordered(all).map(|x| (x, 400.0)))
 }
 
-/// Throughput in parts of that in order.
+/// Returns throughput as a fraction of the throughput in order, with the paper's value.
 fn throughput_of_paper(all: &[Series]) -> Panel {
     let mut series = relative(all, first);
     let of_paper = reordered(all).map(|x| (x, 0.65));
@@ -164,7 +166,7 @@ fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or(f64::NAN)
 }
 
-/// Segments per packet that leaves, over the time for which segments in sequence wait for more.
+/// Measures segments per packet sent, over the time for which segments in sequence wait for more.
 pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
     const TIMES: [u64; 8] = [0, 5, 10, 20, 35, 52, 75, 100];
     let mut table = Table::new(&["delay_us", "inseq_timeout_us", "segments_per_packet"]);
@@ -211,7 +213,7 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Segments that still leave out of order, over the time for which they wait behind a gap.
+/// Measures segments that still leave out of order, over the time for which they wait after a gap.
 pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
     const TIMES: [u64; 9] = [0, 100, 200, 300, 400, 500, 600, 800, 1000];
     let mut table =
@@ -254,7 +256,8 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// The length of the list of active flows at the ends of batches: the bound below which it is in 99 of 100 cases.
+/// Measures the length of the list of active flows at the ends of batches: the bound that the length is
+/// below in 99 of 100 cases.
 pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
     const FLOWS: [usize; 5] = [64, 128, 256, 512, 1024];
     let mut table = Table::new(&["delay_us", "flows", "active_p50_below", "active_p99_below"]);
@@ -287,7 +290,8 @@ pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// The bound of the list of active flows below which this part of the cases is: of lines with a list, a bound and a count.
+/// Returns the bound of the list of active flows below which a fraction of the cases lies. Each line of
+/// `lengths` has a list, a bound and a count.
 fn below(lengths: &str, part: f64) -> f64 {
     let lines: Vec<(f64, f64)> = lengths
         .lines()

@@ -1,4 +1,4 @@
-//! Figure 18: packets of large flows are held, those of small ones are not.
+//! Figure 18: packets of large flows are held, packets of small flows are not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::{Start, functions};
 use crate::median;
 
-/// Figure 18: only packets of large flows are held.
+/// Measures Figure 18: only packets of large flows are held.
 pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
@@ -43,7 +43,7 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
     for windows in run.some(&[1, 4, 8, 16, 24]) {
         let load = workload.load(windows)?;
         let marked = workload.file("marked.pcap");
-        // A hundredth of a window makes a flow large.
+        // A flow with at least a hundredth of the packets is large.
         let large = (load.packets / windows / 100).max(2) as u32;
         super::marked::mark_large(&load.capture, large, &marked)?;
         for (number, (name, front)) in ways.iter().enumerate() {

@@ -12,7 +12,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::{Silence, configured_spread, functions};
 use crate::median;
 
-/// Figure 14: the chain and Reframer alone, on one worker and on two.
+/// Measures Figure 14: the chain and Reframer alone, on one worker and on two.
 pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
@@ -87,8 +87,8 @@ pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> 
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Packets per second of which at most one of a hundred is missed, and how many there are where none has to arrive in time: as
-/// fast as it goes, and from there downwards.
+/// Returns the highest rate, in packets per second, at which at most one packet of a hundred is missed, and
+/// the rate without a limit. Starts above the rate without a limit and reduces the rate step by step.
 fn highest(run: &Run<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());
@@ -107,16 +107,16 @@ fn highest(run: &Run<'_>, capture: &Path, chain: &str, threads: usize) -> Result
     Ok([0.3 * unlimited, unlimited])
 }
 
-/// A run of some time.
+/// The result of a run.
 struct Settled {
-    /// Packets per second that were taken,
+    /// The packets per second that were taken.
     rate: f64,
-    /// and the part of those that arrived that was missed.
+    /// The fraction of the arriving packets that was missed.
     lost: f64,
 }
 
-/// Lets packets arrive for so many seconds once all of them have come round twice: at first flows are not known, and memory has
-/// not been touched.
+/// Lets packets arrive for `seconds` seconds, after two warm-up rounds of all packets: at first no flow is
+/// known and memory is not touched.
 fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> {
     let text = format!(
         "{text}; s :: Script(label round, wait 10ms, goto round $(lt $(nic.count) $(mul 2 $(nic.packets))),
@@ -124,7 +124,7 @@ fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> 
              set missed $(sub $(nic.missed) $missed), set count $(sub $(nic.count) $count), set time $(sub $(now) $start), stop)"
     );
     let (plan, copies) = configured_spread(text, threads, None)?;
-    // A worker that sleeps while nothing comes wakes up too late for a ring of this length.
+    // A sleeping worker wakes up too late for a ring of this length.
     let options = Options { busy_poll: true, ..Options::default() };
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;

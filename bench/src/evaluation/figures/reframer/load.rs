@@ -1,5 +1,5 @@
-//! Figures 12, 15 and 16: the chain of router, translator, firewall and statistics under more and more load, with packets held in
-//! front of it or in it.
+//! Figures 12, 15 and 16: the chain of router, translator, firewall and statistics under increasing load,
+//! with packets held upstream of it or in it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,23 +14,24 @@ use crate::evaluation::{Finding, Outcome, Run, trace_time};
 use crate::graph::{Start, functions, measure_in_turns, worker_of};
 use crate::serde_params::Param;
 
-/// Microseconds that packets are held in the paper's Figure 12.
+/// The microseconds for which packets are held in the paper's Figure 12.
 const HELD: [u64; 3] = [16, 64, 128];
-/// Those of Figures 15 and 16.
+/// The microseconds for which packets are held in Figures 15 and 16.
 const SWEEP: [u64; 6] = [16, 32, 64, 128, 256, 512];
 
-/// Reframer, with room for all flows of these traces.
+/// Returns a Reframer with room for all flows of these traces.
 pub(super) fn reframer(micros: u64, more: &str) -> String {
     format!("Reframer({micros}us, CAPACITY 2000000{more})")
 }
 
-/// What numbers these handlers have when a configuration has come to its end in the time of its capture.
+/// Runs a configuration to the end of its capture, in the time of the capture, and returns the numbers of
+/// handlers.
 pub(super) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<f64>, String> {
     let told = trace_time::read_after(text, handlers)?;
     told.iter().map(|told| told.trim().parse().map_err(|_| format!("{told} is no number"))).collect()
 }
 
-/// Flows of a capture, and how many packets of one come in a row.
+/// Returns the number of flows of a capture, and its SLF.
 pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
     let text = format!(
         "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: AggregateIPFlows -> r :: {} -> Discard",
@@ -41,7 +42,8 @@ pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
     Ok([values[0], values[1]])
 }
 
-/// The capture in the order in which a Reframer on another machine would give it, and its SLF.
+/// Writes the capture in the order in which a Reframer on another machine would send it. Returns the file
+/// and its SLF.
 pub(super) fn held(capture: &Path, micros: u64, output: PathBuf) -> Result<(PathBuf, f64), String> {
     let text = format!(
         "FromDump({}, STOP true) -> r :: {} -> ToDump({}, SNAPLEN 0)",
@@ -57,33 +59,33 @@ pub(super) fn frames(capture: &Path) -> String {
     format!("FromDump({})", capture.display())
 }
 
-/// The chain with a meter at its end.
+/// Returns the chain with a meter at its end.
 fn metered() -> String {
     super::functions::metered_last(&functions())
 }
 
-/// One way of holding packets, at one load.
+/// The measurement of one way of holding packets at one load.
 struct Measured {
     slf: f64,
-    /// Nanoseconds per packet as fast as it goes.
+    /// The cost in nanoseconds per packet at full rate.
     cost: crate::Row,
-    /// Gb/s that came through of what was offered,
+    /// The throughput in Gb/s at the offered load.
     taken: f64,
-    /// and how long it took.
+    /// The latencies at the offered load.
     latencies: Latencies,
 }
 
-/// The times for which packets are held in the paper, in microseconds.
+/// The microseconds for which packets are held in the paper.
 const PAPER: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
 
-/// Figure 12: in front of the chain, on another machine.
+/// Measures Figure 12: packets are held upstream of the chain, on another machine.
 pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     let workload = Workload::new(run)?;
     let columns =
         ["windows", "held_us", "offered_gbps", "slf", "taken_gbps", "mean_us", "median_us", "p99_us"];
     let mut table = Table::new(&columns);
     let mut rows = Vec::new();
-    // At the highest load, over the time that packets are held.
+    // Rates and SLF at the highest load, over the time for which packets are held.
     let (mut rates, mut runs) = (Vec::new(), Vec::new());
     let ways: Vec<u64> = [0].into_iter().chain(run.some(&HELD)).collect();
     let name =
@@ -96,7 +98,7 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
         let measured = at_load(run, &workload, &load, &ways)?;
         for (number, (&micros, measured)) in ways.iter().zip(measured).enumerate() {
             let Measured { slf, cost, taken, latencies } = measured;
-            // What a packet waits in front at most.
+            // The longest time for which the Reframer holds a packet is added.
             let mean = latencies.mean + micros as f64;
             let x = windows as f64;
             all[0][number].points.push(cost.point(x));
@@ -160,7 +162,7 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: costs, panels, finding })
 }
 
-/// Each way of holding at one load.
+/// Measures each way of holding at one load.
 fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Result<Vec<Measured>, String> {
     let mut orders = Vec::new();
     for &micros in ways {
@@ -191,7 +193,8 @@ fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Res
     Ok(all)
 }
 
-/// Million packets per second that are taken of what arrives, and latency: of a few runs, the one with the median rate.
+/// Returns the million packets per second that are taken of the arriving packets, and their latency. The
+/// result is the run with the median rate of several runs.
 fn offered(run: &Run<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, Latencies), String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut all = Vec::new();
@@ -203,9 +206,9 @@ fn offered(run: &Run<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, L
     Ok(all[all.len() / 2])
 }
 
-/// Figures 15 and 16: in the chain itself.
+/// Measures Figures 15 and 16: packets are held in the chain itself.
 pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
-    /// Windows at which the chain is full.
+    /// The number of windows at which the chain is fully loaded.
     const FULL: usize = 24;
     let workload = Workload::new(run)?;
     run.step("traffic")?;
@@ -218,7 +221,7 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
     for micros in run.some(&SWEEP) {
         ways.push(("batches", micros, format!("Batcher({micros}us, 256) -> ")));
     }
-    // As much as nobody bears, and what the chain bears as it is.
+    // The rate that the chain itself sustains, measured with an offered rate far beyond it.
     let mut plain = OpenLoop::new(&frames(&load.capture), Start::Ethernet, 32, &chain)?;
     let (borne, _) = offered(run, &mut plain, 1e9)?;
     plain.finish()?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use capture::{Reader, Writer, WriterOptions};
 use wire::checksum;
 
-/// The code point, in the byte where it stands.
+/// The code point, at its position in the DS field byte.
 const CODE_POINT: u8 = 1 << 2;
 const IP: usize = 14;
 
@@ -22,7 +22,8 @@ fn flow(frame: &[u8]) -> Option<Flow> {
     Some(flow)
 }
 
-/// Writes a capture again with packets of large flows, which have as many as `large`, marked, and all others not.
+/// Writes a copy of a capture in which packets of flows with at least `large` packets are marked; all
+/// others are unmarked.
 pub(super) fn mark_large(capture: &Path, large: u32, output: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", capture.display());
     let mut packets: HashMap<Flow, u32> = HashMap::new();
@@ -61,7 +62,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
         let mut writer = Writer::new(std::fs::File::create(&from).unwrap(), WriterOptions::default());
-        // One flow of 120 packets, and one of a single one.
+        // One flow of 120 packets, and one flow of a single packet.
         for number in (0..120).map(|_| 1).chain([2]) {
             let frame = source::frame(number, 1 << 20, 100);
             writer.write(0, frame.len() as u32, [&frame[..]]).unwrap();

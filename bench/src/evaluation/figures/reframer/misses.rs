@@ -1,8 +1,9 @@
 //! Figure 5: misses of the caches per packet, simulated.
 //!
-//! Virtual machines have no counters of caches, so the caches are callgrind's model of them: first-level caches and one last
-//! level of this machine's sizes, without prefetching. What the program does besides (reading, building, the first round) is
-//! in a short run as in a long one, so that the difference of both is what packets take.
+//! Virtual machines have no counters of caches, so the caches are callgrind's model: first-level caches and
+//! one last level with the sizes of this machine, without prefetching. The fixed cost of the program
+//! (reading, building, the first round) is the same in a short and in a long run, so that their difference
+//! is the cost of packets.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,10 +16,10 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::NAT;
 use crate::{classify, source};
 
-/// Rules of the firewall: fewer than elsewhere, as the model is slow.
+/// The number of rules of the firewall: fewer than elsewhere, because the model is slow.
 const RULES: usize = 5_000;
 
-/// What callgrind counts, by its names for events.
+/// The counts of callgrind, by its names for events.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     instructions: f64,
@@ -87,11 +88,11 @@ fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Resu
     writer.flush()
 }
 
-/// What this program counts with so many rounds of a capture.
+/// Counts the events of this program with a number of rounds of a capture.
 fn count(folder: &Path, capture: &Path, loops: usize, chain: &str) -> Result<Counts, String> {
     let output = folder.join("callgrind.out");
     let config = format!("InMemoryNic({}, LOOPS {loops}) -> MarkIPHeader(14) -> {chain}", capture.display());
-    // In a file, because thousands of rules are too long for an argument.
+    // The configuration is in a file, because thousands of rules are too long for an argument.
     let file = folder.join("chain.click");
     std::fs::write(&file, config).map_err(|error| format!("{}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -110,7 +111,7 @@ fn count(folder: &Path, capture: &Path, loops: usize, chain: &str) -> Result<Cou
     totals(&text).ok_or_else(|| "callgrind gives no totals".to_string())
 }
 
-/// The totals of a profile of callgrind: a line with the names of events, and one with their numbers.
+/// Returns the totals of a callgrind profile: one line has the names of events, and one line their numbers.
 fn totals(text: &str) -> Option<Counts> {
     let names = text.lines().find_map(|line| line.strip_prefix("events: "))?;
     let numbers = text

@@ -1,4 +1,5 @@
-//! Reframer: what order is worth to functions, and what holding packets for microseconds brings and costs.
+//! Reframer: the benefit of order for functions, and the benefit and cost of holding packets for
+//! microseconds.
 
 mod classes;
 mod cores;
@@ -23,14 +24,14 @@ pub(super) use switch::switch;
 pub(super) use web::web;
 pub(super) use workload::{Workload, characteristics};
 
-/// Packets of one flow in a row.
+/// The values of the SLF.
 const SLF: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// Bytes of a frame.
+/// The size of a frame in bytes.
 const FRAME: usize = 1024;
-/// Flows.
+/// The number of flows.
 const FLOWS: usize = 10_000;
 
-/// Packets in memory, and flows of them, so that all flows are there whatever the SLF.
+/// Returns the number of packets in memory and of their flows. All flows are present for every SLF.
 fn amount(run: &super::super::Run<'_>) -> (usize, usize) {
     let most = SLF[SLF.len() - 1];
     let packets = if run.is_small() { run.settings.packets } else { FLOWS * most };

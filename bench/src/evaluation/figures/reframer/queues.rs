@@ -1,4 +1,4 @@
-//! Figure 13: many receive queues as the rival way to locality.
+//! Figure 13: many receive queues as an alternative way to locality.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::functions;
 use crate::{median, workers};
 
-/// Figure 13: many receive queues in place of holding.
+/// Measures Figure 13: many receive queues in place of holding.
 pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
     const QUEUES: [usize; 5] = [1, 8, 32, 128, 500];
     const MICROS: u64 = 128;

@@ -1,4 +1,4 @@
-//! Figures 1 and 2: the kernel's TCP, whose packets come in longer and longer runs.
+//! Figures 1 and 2: the kernel's TCP, whose packets arrive in runs of increasing length.
 
 use std::time::Duration;
 

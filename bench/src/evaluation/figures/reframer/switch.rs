@@ -1,4 +1,4 @@
-//! Figure 3: Open vSwitch, whose packets come in longer and longer runs.
+//! Figure 3: Open vSwitch, whose packets arrive in runs of increasing length.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -12,13 +12,14 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, source};
 
-/// Flows of the switch.
+/// The numbers of rules in the switch.
 const RULES: [usize; 2] = [1_000, 10_000];
-/// Bytes of a frame, and packets per second.
+/// The bytes of a frame, and the packets per second.
 const FRAME: usize = 1500;
 const RATE: u64 = 60_000;
 
-/// So many rules, of which the last one matches everything that is sent: by Ethernet and IP addresses.
+/// Returns `count` rules that match Ethernet and IP addresses. The last rule matches all packets that are
+/// sent.
 fn rules(count: usize) -> String {
     let mut text = String::new();
     for number in 1..count {

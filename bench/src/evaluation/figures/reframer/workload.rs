@@ -1,8 +1,10 @@
-//! The traffic of section 5: a trace cut into windows, of which 1 to 32 come at the same time (Figure 11).
+//! The traffic of section 5: a trace cut into windows, of which 1 to 32 are replayed at the same time
+//! (Figure 11).
 //!
-//! The paper's trace of a campus is not public. Either a capture is given, or a trace is made with what the paper says of
-//! its own: 2.2 Gb/s of packets of 1 KB on average, flows whose sizes follow a power law, SLF 1.2, and packets of one flow so
-//! close to each other that holding them for 128 µs makes about three times as long runs of them.
+//! The paper's trace of a campus is not public. Either a capture is given, or a trace is generated from the
+//! paper's description: 2.2 Gb/s of packets of 1 KB on average, flows whose sizes follow a power law, SLF
+//! 1.2, and packets of one flow so close to each other that holding them for 128 µs makes their runs about
+//! three times as long.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,33 +18,33 @@ use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 
-/// Windows.
+/// The number of windows.
 pub(super) const WINDOWS: usize = 32;
-/// How long each of them is where nothing is given, in nanoseconds: as much as fits into memory.
+/// The length of a window in nanoseconds for a generated trace, limited by memory.
 const LENGTH: i64 = 40_000_000;
-/// Packets per second of one window.
+/// The packets per second of one window.
 const RATE: f64 = 275_000.0;
 
-/// A trace, and how it is cut.
+/// A trace, and the length of its windows.
 pub(in super::super) struct Workload {
     folder: tempfile::TempDir,
     trace: PathBuf,
     length: i64,
 }
 
-/// So many windows at the same time.
+/// A number of windows at the same time.
 pub(in super::super) struct Load {
     pub(in super::super) windows: usize,
     pub(in super::super) capture: PathBuf,
-    /// Packets and bytes of all frames on the wire.
+    /// The packets and bytes of all frames on the wire.
     pub(in super::super) packets: usize,
     pub(in super::super) bytes: u64,
-    /// Packets per second.
+    /// The packets per second.
     pub(in super::super) rate: f64,
 }
 
 impl Load {
-    /// Mean bytes of a packet.
+    /// Returns the mean size of a packet in bytes.
     pub(in super::super) fn mean(&self) -> f64 {
         self.bytes as f64 / self.packets.max(1) as f64
     }
@@ -56,7 +58,7 @@ impl Workload {
     pub(in super::super) fn new(run: &Run<'_>) -> Result<Workload, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         if let Some(trace) = &run.trace {
-            // The whole of it, in windows of the same length.
+            // The whole trace, in windows of equal length.
             let (first, last) = ends(trace)?;
             let length = ((last - first) / WINDOWS as i64).max(1);
             return Ok(Workload { folder, trace: trace.clone(), length });
@@ -84,7 +86,7 @@ impl Workload {
         Ok(Workload { folder, trace, length })
     }
 
-    /// So many windows at the same time.
+    /// Merges `windows` windows into one capture.
     pub(in super::super) fn load(&self, windows: usize) -> Result<Load, String> {
         let capture = self.folder.path().join(format!("{windows}.pcap"));
         let mut reader = Reader::open(&self.trace).map_err(|error| error.to_string())?;
@@ -97,21 +99,22 @@ impl Workload {
         Ok(Load { windows, capture, packets, bytes, rate })
     }
 
-    /// A file beside the captures.
+    /// Returns a file in the folder of the captures.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
-/// Packets in the order in which a network brings them: those of a run as closely as a link of 100 Gb/s does, and three of
-/// four others soon behind the one before of their flow, as a window of TCP comes, with those of other flows between them.
+/// Returns packets in the order in which a network delivers them. Packets of a run are as close as on a
+/// link of 100 Gb/s. Of the other packets, three of four follow soon after the previous packet of their
+/// flow, as in a TCP window, with packets of other flows between them.
 fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8>)> {
-    /// Nanoseconds from one packet of a run to the next,
+    /// The nanoseconds from one packet of a run to the next.
     const NEXT: i64 = 80;
-    /// and on average from one run of a flight to the next.
+    /// The mean nanoseconds from one run of a flight to the next.
     const LATER: f64 = 20_000.0;
     const SOON: f64 = 0.75;
-    /// Addresses and ports of IPv4.
+    /// The bytes of IPv4 addresses and ports in a frame.
     const FLOW: std::ops::Range<usize> = 26..38;
     let mut random = fastrand::Rng::with_seed(1);
     let mut last: HashMap<Vec<u8>, i64> = HashMap::new();
@@ -122,7 +125,7 @@ fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8
             let time = match last.get(&flow) {
                 Some(last) if before == flow => last + NEXT,
                 Some(last) if random.f64() < SOON => last + (-LATER * random.f64().max(1e-9).ln()) as i64,
-                // Never in front of its own flow.
+                // A packet never precedes an earlier packet of its flow.
                 Some(last) => time.max(last + NEXT),
                 None => time,
             };
@@ -144,7 +147,7 @@ fn write(path: &Path, packets: impl Iterator<Item = (i64, Vec<u8>)>) -> std::io:
     writer.flush()
 }
 
-/// When a capture's first and last packet came.
+/// Returns the times of a capture's first and last packet.
 fn ends(path: &Path) -> Result<(i64, i64), String> {
     let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
     let mut ends: Option<(i64, i64)> = None;
@@ -157,7 +160,7 @@ fn ends(path: &Path) -> Result<(i64, i64), String> {
     ends.ok_or_else(|| format!("{}: no packets", path.display()))
 }
 
-/// Packets and bytes of a capture.
+/// Returns the number of packets and bytes of a capture.
 fn total(path: &Path) -> Result<(usize, u64), String> {
     let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
     let (mut packets, mut bytes) = (0, 0);
@@ -168,7 +171,7 @@ fn total(path: &Path) -> Result<(usize, u64), String> {
     Ok((packets, bytes))
 }
 
-/// What comes of a number of windows: throughput, flows, and packets of a flow in a row.
+/// Measures throughput, flows and SLF over the number of windows.
 pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String> {
     let workload = Workload::new(run)?;
     let mut table = Table::new(&["windows", "packets", "gbps", "flows", "slf"]);

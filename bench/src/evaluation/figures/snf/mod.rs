@@ -19,14 +19,14 @@ use crate::{Row, Settings};
 const FORMS: [&str; 2] = ["original", "synthesized"];
 const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
 
-/// Rows of both forms of a case, with more that is told of them.
+/// Measures rows of both forms of a case, with additional parameters.
 fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
     let mut contenders = case.contenders(settings.packets)?;
     contenders.iter_mut().for_each(|(params, _)| params.extend(more.iter().cloned()));
     measure_in_turns("snf", settings, case.frame, contenders)
 }
 
-/// The translator, firewall and balancer.
+/// Measures the translator, firewall and balancer.
 pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("as it is and synthesized")?;
     let case = Case::motivating();
@@ -85,7 +85,7 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
 }
 
-/// One to ten functions in a row, in both bursts.
+/// Measures one to ten functions in a row, in both burst sizes.
 pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
     const BURSTS: [usize; 2] = [32, 128];
     let mut rows = Vec::new();
@@ -145,7 +145,7 @@ pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels: panels.into(), finding })
 }
 
-/// Ten functions, over sizes of frames.
+/// Measures ten functions over sizes of frames.
 pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
     let mut rows = Vec::new();
     for kind in KINDS {
@@ -189,9 +189,9 @@ pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels: vec![rates], finding })
 }
 
-/// The provider's chains: cost and latency.
+/// Measures the provider's chains: cost and latency.
 pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
-    /// Of what the original bears.
+    /// The load, as a fraction of the original's highest rate.
     const LOAD: f64 = 0.7;
     let mut rows = Vec::new();
     let columns =
@@ -278,12 +278,13 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
             .into(),
     };
     let mut costs = Table::of_costs(&rows);
-    // One file: what stands in one table only is empty in the other's rows.
+    // One file holds both tables; cells without a value stay empty.
     costs.join(table, &["rules", "frame", "form"]);
     Ok(Outcome { table: costs, panels, finding })
 }
 
-/// The throughput of synthesized chains in multiples of the original's, for each number of rules over frames.
+/// Returns the throughput of synthesized chains as a multiple of the original's, for each number of rules
+/// over sizes of frames.
 fn gains(rows: &[Row]) -> Vec<Series> {
     let synthesized: Vec<Row> = rows.iter().filter(|row| word(row, "form") == FORMS[1]).cloned().collect();
     let mut all = series(&synthesized, |row| {
@@ -300,7 +301,7 @@ fn gains(rows: &[Row]) -> Vec<Series> {
     all
 }
 
-/// Latencies of both forms at this rate; the median of runs that take turns.
+/// Measures latencies of both forms at a rate, in turns; each result is the run with the median latency.
 fn latencies(run: &Run<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
     let time = if run.is_small() { Duration::from_millis(5) } else { Duration::from_millis(300) };
     let rounds = run.settings.repeats.min(5);

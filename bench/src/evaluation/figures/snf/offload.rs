@@ -1,4 +1,4 @@
-//! Figure 11: Open vSwitch finds out the class of a packet, and the software behind it goes on from there.
+//! Figure 11: Open vSwitch classifies packets, and the software downstream of it continues from the class.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::synthesis::Case;
 use crate::{classify, median};
 
-/// Rules of the chains.
+/// The numbers of rules of the chains.
 const RULES: [usize; 3] = [251, 713, 8550];
-/// What the switch does without any.
+/// The four rules of the switch without offload.
 const FOUR: &str = "priority=4,tcp,in_port=1,actions=output:2\n\
                     priority=3,udp,in_port=1,actions=output:2\n\
                     priority=2,icmp,in_port=1,actions=output:2\n\
                     priority=1,in_port=1,actions=output:2\n";
-/// Packets per second at which latency is measured.
+/// The packets per second at which latency is measured.
 const RATE: u64 = 20_000;
-/// Packets in memory.
+/// The number of packets in memory.
 const PACKETS: usize = 40_000;
 
-/// A switch with flows, and software behind it.
+/// A switch with flows, and the software downstream of it.
 struct Setting {
     name: String,
     flows: PathBuf,
     software: PathBuf,
-    /// Rules that traffic is of.
+    /// The number of rules that the traffic matches.
     rules: usize,
 }
 
-/// Files of switches, chains and traffic.
+/// The files of switches, chains and traffic.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -48,7 +48,7 @@ impl Files {
         Ok(path)
     }
 
-    /// A provider's chain with so many rules, all of which permit, between two interfaces.
+    /// Writes a provider's chain between two interfaces, with a number of rules that all permit.
     fn chain(&self, receive: &str, rules: usize) -> Result<PathBuf, String> {
         let patterns = classify::made(rules);
         let permissions: Vec<String> = patterns.iter().map(|pattern| format!("allow {pattern}")).collect();
@@ -62,7 +62,7 @@ impl Files {
     }
 }
 
-/// All settings of the figure: each switch in front of software that forwards, and of the chain.
+/// Returns all settings of the figure: each switch with software that only forwards, and with the chain.
 fn settings(run: &Run<'_>, switching: &Switching, files: &Files) -> Result<Vec<Setting>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let receive = switching.receive("nf0");
@@ -98,7 +98,7 @@ fn settings(run: &Run<'_>, switching: &Switching, files: &Files) -> Result<Vec<S
     Ok(all)
 }
 
-/// Throughput at full load, and latency at a low one.
+/// Measures throughput at full load, and latency at a low load.
 fn measure(
     switching: &Switching,
     files: &Files,
