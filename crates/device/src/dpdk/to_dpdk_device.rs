@@ -55,6 +55,7 @@ use packet::BATCH_CAPACITY;
 
 use super::ports::{Ports, Transmitter};
 use super::{Refused, Wanted, read_wanted};
+use crate::losses::Losses;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -117,7 +118,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         pulls_input: false,
         transmitter: None,
         is_stuck: false,
-        told: false,
+        losses: Losses::default(),
         count: 0,
         dropped: 0,
         copied: 0,
@@ -146,8 +147,7 @@ struct ToDpdkDevice {
     transmitter: Option<Transmitter>,
     /// Whether the port has taken nothing since it was tried for long: it is not waited for again until it has.
     is_stuck: bool,
-    /// Whether the user knows that the port takes too little.
-    told: bool,
+    losses: Losses,
     count: u64,
     dropped: u64,
     /// As it was when the port was closed.
@@ -157,6 +157,15 @@ struct ToDpdkDevice {
 impl ToDpdkDevice {
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.dropped += 1;
+        let (port, length) = (&self.wanted.port, packet.len());
+        let text = match why {
+            DropReason::TooLarge => format_args!("a frame of {length} bytes is longer than the port carries"),
+            DropReason::TooShort => format_args!("a packet of {length} bytes is too short for a frame"),
+            DropReason::SendQueueFull => format_args!("its send queue is full; a Queue in front lets packets wait"),
+            DropReason::NoBuffer => format_args!("there is no free buffer for a packet; more memory has more"),
+            _ => format_args!("there is no such port"),
+        };
+        self.losses.count(cx, port, (why, 1), Some(text));
         cx.drop(packet, why);
     }
 
@@ -183,10 +192,6 @@ impl ToDpdkDevice {
             std::hint::spin_loop();
         }
         self.is_stuck = true;
-        if !self.told {
-            self.told = true;
-            cx.warn(format_args!("packet dropped"));
-        }
         false
     }
 
@@ -294,6 +299,7 @@ impl Element for ToDpdkDevice {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.clear_timer(0);
+        self.losses.end(cx, &self.wanted.port);
         if let Some(transmitter) = self.transmitter.take() {
             self.copied = transmitter.copied();
             transmitter.close(cx);

@@ -36,7 +36,7 @@
 //! - `BURST`: most packets per turn. A large segment that is cut here counts for the packets that it becomes, beyond BURST in
 //!   the turns that follow, so that a Queue behind does not get more per turn than ToDevice takes out of it.
 //! - `TIMESTAMP`: whether packets get a time stamp.
-//! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
+//! - `ACTIVE`: whether it receives. What comes in meanwhile is dropped (`inactive`).
 //! - `STEERING`: how packets come to workers: `hash`, so that a flow, in both directions, stays on one, or `spray`, which
 //!   spreads even a single connection: its segments go to any worker, by a random number, but for those that open and close
 //!   it. Without, what the engine has been told (`--steering`).
@@ -452,20 +452,21 @@ impl FromDevice {
     /// Emits what has come: at most so many packets ([`Budget`]). Returns the number of frames that were looked at.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let mut batch = cx.batch();
-        let mut looked = 0;
+        let (mut looked, mut inactive) = (0, 0);
         let Some(ring) = &mut self.ring else { return 0 };
         self.budget.begin(most);
         while self.budget.has_some() && (self.is_drained || cx.has_room()) {
             let Some(frame) = ring.next() else { break };
             looked += 1;
-            let wanted = self.active
-                && (self.outbound || frame.kind != libc::PACKET_OUTGOING)
+            let is_wanted = (self.outbound || frame.kind != libc::PACKET_OUTGOING)
                 && (self.protocol == 0 || self.protocol == frame.protocol);
-            if !wanted {
+            if !is_wanted || !self.active {
                 self.budget.spend(0);
+                inactive += usize::from(is_wanted);
                 continue;
             }
             let received = Received {
+                device: &self.device,
                 bytes: frame.bytes,
                 length: frame.length,
                 time: if self.time_stamps { Timestamp(frame.time) } else { Timestamp::ZERO },
@@ -477,6 +478,9 @@ impl FromDevice {
             self.budget.spend(made);
         }
         cx.emit(0, batch);
+        if inactive > 0 {
+            self.incoming.count_inactive(cx, &self.device, inactive);
+        }
         looked
     }
 
@@ -604,6 +608,7 @@ impl Element for FromDevice {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.unwatch(RECEIVE);
+        self.incoming.end(cx, &self.device);
         self.joint.shut().clear();
         *self.joint.barrier() = None;
         self.earlier_drops = self.drops();

@@ -18,7 +18,7 @@
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
 //! - `ETHER`: the interface's Ethernet address.
-//! - `IGNORE_QUEUE_OVERFLOWS`: whether to say only once that the interface takes nothing more.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; that the interface takes nothing more is said once, and then with the number of packets.
 //! - `MTU`: the longest packet, without Ethernet header.
 //! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.
@@ -105,7 +105,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
     let usual = args.setup.burst.unwrap_or(1) as u32;
     let burst = args.or("BURST", usual);
     let mac: Option<MacAddr> = args.get("ETHER");
-    let ignores_overflows = args.or("IGNORE_QUEUE_OVERFLOWS", false);
+    args.or("IGNORE_QUEUE_OVERFLOWS", false);
     let mtu = args.or("MTU", MTU);
     let older: Option<String> = args.get("DEV_NAME");
     let name = args.get("DEVNAME").or(older).unwrap_or_default();
@@ -133,7 +133,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
         burst: (burst as usize).min(BATCH_CAPACITY),
         inputs: args.inputs(),
         outputs: args.outputs(),
-        transmitter: Transmitter::new(mtu as usize, ignores_overflows),
+        transmitter: Transmitter::new(mtu as usize),
         ..KernelTun::new(wanted, gone, Receiver::new(marks_ip, link))
     }))
 }
@@ -308,6 +308,8 @@ impl Element for KernelTun {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.transmitter.end(cx, &self.wanted.name);
+        self.receiver.incoming.end(cx, &self.wanted.name);
         // With the last file the interface goes, and with it its addresses and routes.
         cx.unwatch(RECEIVE);
         self.tun = None;

@@ -4,11 +4,12 @@
 use std::fmt::Arguments;
 use std::io;
 
-use element::{Cx, Timestamp};
+use element::{Cx, DropReason, Timestamp};
 use libc::c_int;
 
 use super::sys::link;
 use super::{Gone, LOOK_AGAIN};
+use crate::losses::Losses;
 use crate::reason;
 
 /// How long to wait for an interface that takes nothing: at first, and at most.
@@ -34,8 +35,7 @@ pub(crate) struct OutLink {
     is_gone: bool,
     /// When that was last looked at.
     looked_again: Timestamp,
-    /// Frames that were too long for it.
-    too_long: u64,
+    losses: Losses,
     /// Bytes of the longest frame, and what it is at most whatever the interface says.
     longest: usize,
     most: usize,
@@ -62,7 +62,7 @@ impl OutLink {
             gone,
             is_gone: false,
             looked_again: Timestamp::ZERO,
-            too_long: 0,
+            losses: Losses::default(),
             longest: 0,
             most,
             looked: Timestamp::ZERO,
@@ -127,30 +127,42 @@ impl OutLink {
         found
     }
 
-    /// Says at the end how many frames were too long.
+    /// Says at the end how many packets were dropped.
     ///
     /// # Errors
     /// The interface was removed, and the run had to end.
-    pub(crate) fn end(&self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if self.too_long > 1 {
-            self.say(cx, format_args!("{} frames in all were too long for it", self.too_long));
-        }
+    pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.losses.end(cx, &self.device);
         self.gone.end(&self.device, self.is_gone)
     }
 
-    /// Counts a frame that is too long, and says so of the first one.
+    /// Counts packets that are dropped, of which the first one has so many bytes, and tells the user.
     #[cold]
-    pub(crate) fn count_too_long(&mut self, cx: &mut Cx<'_>, length: usize) {
-        self.too_long += 1;
-        if self.too_long == 1 {
-            let longest = self.longest;
-            self.say(
+    pub(crate) fn count_lost(&mut self, cx: &mut Cx<'_>, (why, packets): (DropReason, usize), length: usize) {
+        let (device, longest, loss) = (&self.device, self.longest, (why, packets));
+        match why {
+            DropReason::TooLarge => self.losses.count(
                 cx,
-                format_args!(
-                    "a frame of {length} bytes is too long: it carries {longest} (MTU and Ethernet header); such frames are dropped \
-                     and counted"
-                ),
-            );
+                device,
+                loss,
+                Some(format_args!(
+                    "a frame of {length} bytes is too long: it carries {longest} (MTU and Ethernet header)"
+                )),
+            ),
+            DropReason::TooShort => {
+                let text = format_args!("a packet of {length} bytes is too short for a frame");
+                self.losses.count(cx, device, loss, Some(text));
+            }
+            DropReason::SendQueueFull => {
+                let text = format_args!("its send queue is full; a Queue in front lets packets wait");
+                self.losses.count(cx, device, loss, Some(text));
+            }
+            DropReason::NoBuffer => {
+                let text = format_args!("there is no free slot for a copy of a packet; --memory gives more");
+                self.losses.count(cx, device, loss, Some(text));
+            }
+            // What has become of the interface, or what the system says, is told already.
+            _ => self.losses.count(cx, device, loss, None),
         }
     }
 

@@ -184,6 +184,11 @@ impl ToDevice {
     /// Ends a packet that cannot be sent.
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
+        // With a second output nothing is dropped.
+        if self.outputs < 2 {
+            let length = self.longest(&packet);
+            self.link.count_lost(cx, (why, 1), length);
+        }
         cx.emit_one(1, packet, why);
     }
 
@@ -218,8 +223,6 @@ impl ToDevice {
                 DropReason::TooLarge => {
                     // It has become less than it was.
                     self.link.look(cx.now());
-                    let length = self.waiting.front().map_or(0, |packet| self.longest(packet));
-                    self.link.count_too_long(cx, length);
                 }
                 // Told already.
                 DropReason::InterfaceDown if self.link.is_down => {}
@@ -271,7 +274,6 @@ impl ToDevice {
             if self.link.carries(cx.now(), length) {
                 self.waiting.push_back(packet);
             } else {
-                self.link.count_too_long(cx, length);
                 self.fail(cx, packet, DropReason::TooLarge);
             }
         }

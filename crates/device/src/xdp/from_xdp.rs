@@ -34,7 +34,7 @@
 //!   it has, which is often known. Only with several workers and queues, under the real clock, and where no other program has
 //!   some of the queues. The old one is put back at the end. One that the driver does not take is said.
 //! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
-//! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
+//! - `ACTIVE`: whether it receives. What comes in meanwhile is dropped (`inactive`).
 //!
 //! ## Handlers
 //! - `count`: packets received.
@@ -76,6 +76,7 @@ use super::receiver::{Counts, Receiver};
 use super::sys::program::Runner;
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::complete;
+use crate::losses::Losses;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket, take_error};
 use crate::interface::{Gone, Presence, cannot};
@@ -160,6 +161,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         stage: Stage::Open,
         told: None,
         has_begun: false,
+        losses: Losses::default(),
         count: 0,
         completed: 0,
         counts: Counts::default(),
@@ -222,6 +224,7 @@ struct FromXdp {
     told: Option<String>,
     /// Whether packets may go on.
     has_begun: bool,
+    losses: Losses,
     count: u64,
     completed: u64,
     /// Of sockets that are closed.
@@ -405,6 +408,9 @@ impl FromXdp {
                 made += 1;
                 cx.count_made(1);
                 if !self.active {
+                    let text = format_args!("packets come while the element is switched off (ACTIVE false)");
+                    let device = &self.wanted.device;
+                    self.losses.count(cx, device, (DropReason::Inactive, 1), Some(text));
                     cx.drop(packet, DropReason::Inactive);
                     continue;
                 }
@@ -530,6 +536,7 @@ impl Element for FromXdp {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.losses.end(cx, &self.wanted.device);
         self.interface.detach();
         self.close_queues(cx);
         self.gone.end(&self.wanted.device, self.state == Presence::Gone)

@@ -219,6 +219,7 @@ impl ToXdp {
 
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
+        self.link.count_lost(cx, (why, 1), packet.len());
         cx.drop(packet, why);
     }
 
@@ -299,6 +300,9 @@ impl ToXdp {
     fn lose(&mut self, cx: &mut Cx<'_>, packets: usize) {
         self.count -= packets as u64;
         self.drops += packets as u64;
+        if packets > 0 {
+            self.link.count_lost(cx, (DropReason::InterfaceDown, packets), 0);
+        }
         cx.count_dropped(packets, DropReason::InterfaceDown);
     }
 
