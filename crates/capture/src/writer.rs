@@ -25,6 +25,10 @@ pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
 /// Records are collected up to this many bytes before they are written.
 const BUFFER: usize = 256 * 1024;
 
+/// Bytes of the file's header, and of that of a record.
+const HEADER: usize = 24;
+const RECORD: usize = 16;
+
 /// Bytes of a buffer: no record is longer than what the limit leaves.
 const ROOM: usize = BUFFER + MAX_CAPTURED + 16;
 
@@ -67,9 +71,13 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// Packets in the buffer.
+    /// Packets in the buffer, and bytes in front of them: the file's header.
     gathered: u64,
+    front: usize,
     written: u64,
+    /// As of the last flush.
+    flushed: u64,
+    lost: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -98,7 +106,10 @@ impl<W: Write> Writer<W> {
             snap_length,
             clamped: 0,
             gathered: 0,
+            front: HEADER,
             written: 0,
+            flushed: 0,
+            lost: 0,
         }
     }
 
@@ -144,7 +155,16 @@ impl<W: Write> Writer<W> {
     /// Those of the stream.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out()?;
-        self.inner.flush()
+        let result = self.inner.flush();
+        match result {
+            Ok(()) => self.flushed = self.written,
+            // A stream that compresses has taken packets that are nowhere.
+            Err(_) => {
+                self.lost += self.written - self.flushed;
+                self.written = self.flushed;
+            }
+        }
+        result
     }
 
     /// How many packets had a time that the format cannot hold.
@@ -155,6 +175,11 @@ impl<W: Write> Writer<W> {
     /// The number of packets that the stream has taken, without those in the buffer.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// The number of packets that were in the buffer when the stream did not take all of it, and that it has not got.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// The stream; what is still in the buffer has not reached it.
@@ -176,18 +201,89 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_out(&mut self) -> io::Result<()> {
-        let written = self.inner.write_all(&self.buffer);
+        let (taken, result) = write_all(&mut self.inner, &self.buffer);
+        let whole = match &result {
+            Ok(()) => self.gathered,
+            Err(_) => whole_records(self.buffer.get(self.front..taken).unwrap_or_default()),
+        };
+        self.written += whole;
+        self.lost += self.gathered.saturating_sub(whole);
+        (self.gathered, self.front) = (0, 0);
         // Also after an error: part of it may have been written, so writing it again would damage the file.
         self.buffer.clear();
-        let gathered = std::mem::take(&mut self.gathered);
-        self.written += if written.is_ok() { gathered } else { 0 };
-        written
+        result
     }
+}
+
+/// Writes bytes; how many the stream has taken.
+fn write_all(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+        match to.write(rest) {
+            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
+            Ok(n) => taken += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
+}
+
+/// The number of records that are there as a whole.
+fn whole_records(mut bytes: &[u8]) -> u64 {
+    let mut records = 0;
+    while let Some(length) = bytes.get(8..).and_then(|rest| rest.first_chunk())
+        && let Some(rest) = bytes.get(RECORD + u32::from_le_bytes(*length) as usize..)
+    {
+        (records, bytes) = (records + 1, rest);
+    }
+    records
 }
 
 impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
         // As BufWriter does: who wants to know calls `flush`.
         let _ = self.write_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with so many bytes left.
+    struct Full(Vec<u8>, usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let n = bytes.len().min(self.1 - self.0.len());
+            self.0.extend_from_slice(&bytes[..n]);
+            if n == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(n) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_full_disk_has_taken_is_counted() {
+        let record = RECORD + 100;
+        for (room, whole) in [
+            (0, 0),
+            (HEADER + record - 1, 0),
+            (HEADER + record, 1),
+            (HEADER + 5 * record + RECORD, 5),
+            (HEADER + 10 * record, 10),
+        ] {
+            let mut writer = Writer::new(Full(Vec::new(), room), WriterOptions::default());
+            for _ in 0..10 {
+                writer.write(0, 100, [&[7; 100][..]]).unwrap();
+            }
+            assert_eq!(writer.flush().is_ok(), whole == 10, "{room}");
+            assert_eq!((writer.written(), writer.lost()), (whole, 10 - whole), "{room}");
+            let file = std::mem::take(&mut writer.inner.0);
+            assert_eq!(whole_records(file.get(HEADER..).unwrap_or_default()), whole, "{room}");
+        }
     }
 }
