@@ -103,12 +103,8 @@ mod tests {
         }
     }
 
-    static LOSER: Class = Class {
-        name: "Loser",
-        ports: "0/0",
-        build: |_| Ok(Box::new(Loser::default())),
-        ..Class::DEFAULT
-    };
+    static LOSER: Class =
+        Class { name: "Loser", ports: "0/0", build: |_| Ok(Box::new(Loser::default())), ..Class::DEFAULT };
 
     #[test]
     fn the_first_packet_is_told_and_then_their_number_now_and_then() {

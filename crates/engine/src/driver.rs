@@ -435,7 +435,7 @@ impl Worker {
 
     /// Whether something may still come from outside. Simulated time does not wait for it.
     fn is_awaited(&self, clock: ClockKind) -> bool {
-        clock == ClockKind::Real && !self.inner.watches.is_empty()
+        clock == ClockKind::Real && self.inner.watches.keep_running()
     }
 
     /// Tells elements of the signals that they wait for. One that an element has heard of does not end the run.

@@ -32,10 +32,15 @@ impl Watches {
         self.entries.is_empty()
     }
 
+    /// True if something is waited for that a run goes on for.
+    pub(crate) fn keep_running(&self) -> bool {
+        self.entries.iter().any(|watch| watch.interest != Interest::Aside)
+    }
+
     /// Whose files are ready, after `longest` at the latest, or when the bell rings.
     pub(crate) fn wait(&self, longest: Duration, bell: Option<&EventFd>) -> Vec<(ElementId, u32)> {
         let flags = |interest: Interest| match interest {
-            Interest::Read => PollFlags::POLLIN,
+            Interest::Read | Interest::Aside => PollFlags::POLLIN,
             Interest::Write => PollFlags::POLLOUT,
             Interest::Both => PollFlags::POLLIN | PollFlags::POLLOUT,
         };

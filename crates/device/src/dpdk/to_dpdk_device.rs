@@ -161,8 +161,12 @@ impl ToDpdkDevice {
         let text = match why {
             DropReason::TooLarge => format_args!("a frame of {length} bytes is longer than the port carries"),
             DropReason::TooShort => format_args!("a packet of {length} bytes is too short for a frame"),
-            DropReason::SendQueueFull => format_args!("its send queue is full; a Queue in front lets packets wait"),
-            DropReason::NoBuffer => format_args!("there is no free buffer for a packet; more memory has more"),
+            DropReason::SendQueueFull => {
+                format_args!("its send queue is full; a Queue in front lets packets wait")
+            }
+            DropReason::NoBuffer => {
+                format_args!("there is no free buffer for a packet; more memory has more")
+            }
             _ => format_args!("there is no such port"),
         };
         self.losses.count(cx, port, (why, 1), Some(text));

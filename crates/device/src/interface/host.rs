@@ -28,6 +28,8 @@ const ETHERNET: usize = 14;
 const MOST_TAGS: usize = 2;
 /// Token of the watched file.
 pub(super) const RECEIVE: u32 = 0;
+/// Token of what the kernel says of interfaces.
+pub(super) const NEWS: u32 = 1;
 
 /// What an interface is to be like.
 #[derive(Clone, Debug, Default)]
@@ -69,35 +71,39 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
     }
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
-    let name = tun.name.clone();
     // The first worker that comes does the rest.
-    if is_made {
-        return Ok(tun);
+    if !is_made {
+        settle(cx, wanted, &tun.name)?;
     }
+    Ok(tun)
+}
+
+/// Gives an interface what it is to have, and brings it up.
+pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(), String> {
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
         cx.warn(format_args!("could not set interface {what}: {}", reason(error)));
     };
     if let Some(near) = wanted.near {
-        address::set(&name, near.address, near.mask).map_err(|(step, error)| cannot(&name, step, &error))?;
+        address::set(name, near.address, near.mask).map_err(|(step, error)| cannot(name, step, &error))?;
     }
     if let Some(mac) = wanted.mac
-        && let Err(error) = link::set_mac(&name, mac)
+        && let Err(error) = link::set_mac(name, mac)
     {
         warn(cx, "Ethernet address", &error);
     }
     if let Some(mtu) = wanted.mtu
-        && let Err(error) = link::set_mtu(&name, mtu as i32)
+        && let Err(error) = link::set_mtu(name, mtu as i32)
     {
         warn(cx, "MTU", &error);
     }
-    link::set_flags(&name, libc::IFF_UP, 0).map_err(|error| cannot(&name, "SIOCSIFFLAGS", &error))?;
+    link::set_flags(name, libc::IFF_UP, 0).map_err(|error| cannot(name, "SIOCSIFFLAGS", &error))?;
     if let Some((address, prefix)) = wanted.near6 {
-        address::set6(&name, address, prefix).map_err(|error| cannot(&name, "SIOCSIFADDR", &error))?;
+        address::set6(name, address, prefix).map_err(|error| cannot(name, "SIOCSIFADDR", &error))?;
     }
     if let Some(gateway) = wanted.gateway {
-        address::set_default_route(gateway).map_err(|error| cannot(&name, "default route", &error))?;
+        address::set_default_route(gateway).map_err(|error| cannot(name, "default route", &error))?;
     }
-    Ok(tun)
+    Ok(())
 }
 
 /// Whether somebody has a queue of the interface; another one for us would share its packets.

@@ -294,7 +294,11 @@ mod tests {
             self.0.snap_length = cut;
             let (length, time, kind) = (bytes.len(), Timestamp(1), PacketKind::Host);
             let mut batch = cx.batch();
-            self.0.take(cx, &mut batch, &Received { device: "", bytes: &bytes, length, time, kind, vlan, virtio });
+            self.0.take(
+                cx,
+                &mut batch,
+                &Received { device: "", bytes: &bytes, length, time, kind, vlan, virtio },
+            );
             cx.emit(0, batch);
             true
         }

@@ -4,11 +4,13 @@
 use std::fmt::Arguments;
 use std::io;
 
-use element::{Cx, DropReason, Timestamp};
+use element::{Cx, DropReason, Interest, Timestamp};
 use libc::c_int;
 
+use super::awaited::{Awaited, is_awaited};
 use super::sys::link;
-use super::{Gone, LOOK_AGAIN};
+use super::sys::news::News;
+use super::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::Losses;
 use crate::reason;
 
@@ -35,6 +37,10 @@ pub(crate) struct OutLink {
     is_gone: bool,
     /// When that was last looked at.
     looked_again: Timestamp,
+    /// As long as another one is waited for.
+    awaited: Option<Awaited>,
+    /// What the kernel says of interfaces; without, whoever sends finds out.
+    news: Option<News>,
     losses: Losses,
     /// Bytes of the longest frame, and what it is at most whatever the interface says.
     longest: usize,
@@ -62,6 +68,8 @@ impl OutLink {
             gone,
             is_gone: false,
             looked_again: Timestamp::ZERO,
+            awaited: None,
+            news: None,
             losses: Losses::default(),
             longest: 0,
             most,
@@ -84,6 +92,44 @@ impl OutLink {
         self.device = link::name_of(index).unwrap_or_else(|_| self.wanted.clone());
         self.index = index;
         Ok(index)
+    }
+
+    /// Finds the interface when an element starts; its number. `None` where the element takes the place of another one that waits
+    /// for an interface of this name, and goes on waiting.
+    ///
+    /// # Errors
+    /// There is none of the name.
+    pub(crate) fn find_first(&mut self, cx: &mut Cx<'_>, token: u32) -> Result<Option<c_int>, String> {
+        // Before the look, so that nothing happens in between that nobody hears of.
+        self.news = News::open().ok();
+        if let Some(news) = &self.news {
+            cx.watch(token, news.socket(), Interest::Aside)
+                .map_err(|error| cannot(&self.device, "poll", &error))?;
+        }
+        match self.find() {
+            Ok(index) => Ok(Some(index)),
+            Err(_) if cx.is_heir() && is_awaited(&self.wanted) && self.gone == Gone::Wait => {
+                (self.is_gone, self.is_down) = (true, true);
+                self.awaited = Some(Awaited::new(&self.wanted));
+                Ok(None)
+            }
+            Err(error) => Err(cannot(&self.device, "SIOCGIFINDEX", &error)),
+        }
+    }
+
+    /// Hears what the kernel says of interfaces. True if it has said something, after which a look for another interface waits for
+    /// nothing.
+    pub(crate) fn hears_news(&mut self) -> bool {
+        let heard = self.news.as_ref().is_some_and(|news| news.take(self.index).something);
+        if heard {
+            self.looked_again = Timestamp::ZERO;
+        }
+        heard
+    }
+
+    /// The number of the interface.
+    pub(crate) fn index(&self) -> c_int {
+        self.index
     }
 
     /// Finds out whether the interface has got another name.
@@ -124,6 +170,7 @@ impl OutLink {
         if self.is_gone && self.gone == Gone::Stop {
             cx.stop();
         }
+        self.awaited = if self.is_gone { Some(Awaited::new(&self.wanted)) } else { None };
         found
     }
 
@@ -133,6 +180,7 @@ impl OutLink {
     /// The interface was removed, and the run had to end.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.losses.end(cx, &self.device);
+        (self.awaited, self.news) = (None, None);
         self.gone.end(&self.device, self.is_gone)
     }
 

@@ -121,6 +121,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(to_device))
 }
 
+/// Token of what the kernel says of interfaces.
+const NEWS: u32 = 0;
+
 struct ToDevice {
     link: OutLink,
     burst: usize,
@@ -198,7 +201,12 @@ impl ToDevice {
             self.fail_all(cx);
         }
         while !self.waiting.is_empty() {
-            let Some(sender) = &mut self.sender else { break };
+            let Some(sender) = &mut self.sender else {
+                if !self.open_again(cx) {
+                    self.fail_all(cx);
+                }
+                continue;
+            };
             let error = match sender.send(self.waiting.iter()) {
                 Ok(0) => break,
                 Ok(sent) => {
@@ -297,14 +305,16 @@ impl Element for ToDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let index = self.link.find().map_err(|error| cannot(&self.link.device, "SIOCGIFINDEX", &error))?;
+        let index = self.link.find_first(cx, NEWS)?;
         let device = &self.link.device;
         // Only where something may come in that is left to a device, the kernel has to be told what.
         self.offloads = cx.facts().leave_work();
         self.bypass &= !self.offloads;
-        let sender = Sender::open(index, self.offloads, self.bypass)
-            .map_err(|(step, error)| cannot(device, step, &error))?;
-        self.sender = Some(sender);
+        if let Some(index) = index {
+            let sender = Sender::open(index, self.offloads, self.bypass)
+                .map_err(|(step, error)| cannot(device, step, &error))?;
+            self.sender = Some(sender);
+        }
         self.link.look(cx.now());
         self.pulls_input = !cx.input_is_push(0);
         if self.pulls_input {
@@ -350,6 +360,14 @@ impl Element for ToDevice {
         cx.schedule();
     }
 
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        let is_bound = self.sender.as_ref().is_some_and(|sender| sender.bound() == self.link.index());
+        if self.link.hears_news() && !is_bound {
+            self.link.is_down = true;
+            self.open_again(cx);
+        }
+    }
+
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
         for packet in std::mem::take(&mut self.waiting) {
@@ -358,6 +376,7 @@ impl Element for ToDevice {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.unwatch(NEWS);
         // The error of an interface that went down is told already.
         self.sender.take().map(|sender| take_error(sender.socket()));
         self.link.end(cx)

@@ -29,6 +29,8 @@
 //! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues are then opened with all
 //!   these arguments, or `stop`: the run ends with an error.
+//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too. Without, the second
+//!   program is refused.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `RSS_KEY`: `secret`, or `own`: whether the interface chooses queues by a secret key, of its own length, or by the one that
 //!   it has, which is often known. Only with several workers and queues, under the real clock, and where no other program has
@@ -76,10 +78,12 @@ use super::receiver::{Counts, Receiver};
 use super::sys::program::Runner;
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::complete;
-use crate::losses::Losses;
+use crate::interface::awaited::{Awaited, is_awaited};
+use crate::interface::claim::Claim;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket, take_error};
 use crate::interface::{Gone, Presence, cannot};
+use crate::losses::Losses;
 use crate::rss_key;
 
 /// The class.
@@ -99,6 +103,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PROMISC", "bool", "false"),
         ArgInfo::keyword("RING", "unsigned", "2048"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
+        ArgInfo::keyword("SHARED", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("RSS_KEY", "word", "secret"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
@@ -156,7 +161,10 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         speaks: args.setup.worker == 0 || !is_everywhere,
         membership: None,
         index: 0,
+        is_shared: args.or("SHARED", false),
+        claim: None,
         state: Presence::Up,
+        awaited: None,
         gone: Gone::read(args),
         stage: Stage::Open,
         told: None,
@@ -217,7 +225,12 @@ struct FromXdp {
     membership: Option<OwnedFd>,
     /// Number of the interface; another one of the same name has another.
     index: c_int,
+    is_shared: bool,
+    /// Keeps other programs from receiving.
+    claim: Option<Arc<Claim>>,
     state: Presence,
+    /// As long as another interface of the name is waited for.
+    awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
     /// Why another interface of the name could not be opened, as it was told last.
@@ -243,6 +256,9 @@ impl FromXdp {
         let hardware = link::hardware(&device).map_err(|error| cannot(&device, "SIOCGIFHWADDR", &error))?;
         if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
             return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
+        }
+        if !self.is_shared {
+            self.claim = Claim::of(&device, self.index)?;
         }
         let (copy, copies) = copy_of(cx);
         if self.shares(copies) {
@@ -315,6 +331,7 @@ impl FromXdp {
         while self.receive(cx, BATCH_CAPACITY) > 0 {}
         self.leave(cx);
         self.stage = Stage::Left(self.interface.leave());
+        self.awaited = Some(Awaited::new(&self.name));
     }
 
     /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
@@ -333,6 +350,7 @@ impl FromXdp {
         match self.open(cx) {
             Ok(()) => {
                 (self.stage, self.state, self.told) = (Stage::Open, Presence::Up, None);
+                self.awaited = None;
                 if self.speaks {
                     cx.note(format_args!("{}: is there again", self.wanted.device));
                 }
@@ -352,7 +370,7 @@ impl FromXdp {
 
     fn close_queues(&mut self, cx: &mut Cx<'_>) {
         self.unwatch(cx);
-        (self.membership, self.bell) = (None, None);
+        (self.membership, self.bell, self.claim) = (None, None, None);
         self.counts = self.counts();
         let transmitters = self.offer.with(std::mem::take);
         close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
@@ -489,7 +507,15 @@ impl Element for FromXdp {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.open(cx)?;
+        let is_away = link::index(&self.name).is_err() && is_awaited(&self.name);
+        if is_away && cx.is_heir() && self.gone == Gone::Wait {
+            // The element at work waits, and this one goes on waiting.
+            self.state = Presence::Gone;
+            self.awaited = Some(Awaited::new(&self.name));
+            self.stage = Stage::Left(self.interface.leave());
+        } else {
+            self.open(cx)?;
+        }
         self.look(cx);
         Ok(())
     }
@@ -537,6 +563,7 @@ impl Element for FromXdp {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.losses.end(cx, &self.wanted.device);
+        self.awaited = None;
         self.interface.detach();
         self.close_queues(cx);
         self.gone.end(&self.wanted.device, self.state == Presence::Gone)

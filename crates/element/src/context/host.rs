@@ -105,6 +105,8 @@ pub enum Interest {
     Write,
     /// Either.
     Both,
+    /// Reading, of what is only to be known in passing: a run that has nothing else to do does not wait for it.
+    Aside,
 }
 
 /// Where text goes.

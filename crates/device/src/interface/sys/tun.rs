@@ -63,6 +63,13 @@ impl Tun {
         checked(result).map(drop)
     }
 
+    /// True if the interface has not been deleted; it may be in another namespace.
+    pub(crate) fn is_attached(&self) -> bool {
+        // SAFETY: the structure is plain memory, for which zero is a value.
+        let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
+        ioctl(self.file.as_fd(), libc::TUNGETIFF, &mut answer).is_ok()
+    }
+
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
