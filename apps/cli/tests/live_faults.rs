@@ -1,6 +1,6 @@
-//! What goes wrong while packets flow: interfaces that are removed, go down, get another name or MTU, and come back; full disks;
-//! programs that are killed or stopped. Afterwards no packet is missing in the counts, nothing is left behind, and the next start works.
-//! Skipped with a message where there can be no network namespaces.
+//! What goes wrong while packets flow: interfaces that are removed, go down, get another name or MTU, and come back;
+//! full disks; programs that are killed or stopped. Afterwards no packet is missing in the counts, nothing is left
+//! behind, and the next start works. Skipped with a message where there can be no network namespaces.
 
 mod line;
 
@@ -11,7 +11,8 @@ use std::time::Duration;
 use lab::{Running, Space, is_silent, ping};
 use line::{Control, LEFT, Line, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value};
 
-/// Ends a program that was started with `--json -`: it has ended well, and what came in went out, is held, or was dropped.
+/// Ends a program that was started with `--json -`: it has ended well, and what came in went out, is held, or was
+/// dropped.
 fn balances(running: Running) -> String {
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");

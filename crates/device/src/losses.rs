@@ -9,8 +9,8 @@ const PAUSE: Timestamp = Timestamp(10_000_000_000);
 /// More reasons than any element has.
 const MOST_REASONS: usize = 8;
 
-/// The packets that an element has dropped, by reason. The first one of each reason is told, and the number of the later ones
-/// after ten seconds and more, and at the end.
+/// The packets that an element has dropped, by reason. The first one of each reason is told, and the number of the
+/// later ones after ten seconds and more, and at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 
@@ -25,8 +25,8 @@ struct Loss {
 }
 
 impl Losses {
-    /// Counts packets that are dropped. The text says what is wrong with the first one and what to do; `None` where a message of
-    /// another kind has said it, as it does of an interface that is down.
+    /// Counts packets that are dropped. The text says what is wrong with the first one and what to do; `None` where a
+    /// message of another kind has said it, as it does of an interface that is down.
     #[cold]
     pub(crate) fn count(
         &mut self,

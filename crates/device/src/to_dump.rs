@@ -10,11 +10,11 @@
 //! Either way the run ends with an error that says how many there were. Packets of interfaces or captures of several
 //! types go to several files.
 //!
-//! On a live run, the file's header is there with the first packet, or from the start if ENCAP or USE_ENCAP_FROM is given; packets are
-//! in the file within a second. When the run ends, also by SIGINT or SIGTERM, all of them are.
+//! On a live run, the file's header is there with the first packet, or from the start if ENCAP or USE_ENCAP_FROM is
+//! given; packets are in the file within a second. When the run ends, also by SIGINT or SIGTERM, all of them are.
 //!
-//! Where the disk is full, the run goes on, and what comes from then on is dropped (`write error`). A message says how many packets
-//! of those that had been taken before are not in the file; `count` is the number of those that are.
+//! Where the disk is full, the run goes on, and what comes from then on is dropped (`write error`). A message says how
+//! many packets of those that had been taken before are not in the file; `count` is the number of those that are.
 //!
 //! ## Usage
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`

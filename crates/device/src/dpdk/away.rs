@@ -1,8 +1,8 @@
 //! Ports whose devices were removed, and how their elements take up again those that come back by the same name.
 //!
-//! Each copy of an element leaves the port with all that it has there; the last one removes the port from DPDK. From then on
-//! whoever looks first lets DPDK look for the device again, and all copies open their queues as at the start. Memory for packets
-//! stays with whoever has left until the port is removed: its driver may have slots until then.
+//! Each copy of an element leaves the port with all that it has there; the last one removes the port from DPDK. From
+//! then on whoever looks first lets DPDK look for the device again, and all copies open their queues as at the start.
+//! Memory for packets stays with whoever has left until the port is removed: its driver may have slots until then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -54,8 +54,8 @@
 //! - `UCO`: the same.
 //! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
 //! - `ALLOW_NONEXISTENT`: whether to do nothing, instead of refusing, where there is no such port.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are then opened with all these
-//!   arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are then opened
+//!   with all these arguments, or `stop`: the run ends with an error.
 //! - `ACTIVE`: whether it receives. Otherwise packets stay in the port's queues.
 //!
 //! ## Handlers

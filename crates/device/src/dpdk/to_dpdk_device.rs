@@ -28,8 +28,8 @@
 //! - `VERBOSE`: accepted.
 //! - `ACTIVE`: accepted.
 //! - `ALLOW_NONEXISTENT`: whether to drop what comes, instead of refusing, where there is no such port.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are dropped, or `stop`: the run
-//!   ends with an error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are dropped, or
+//!   `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.

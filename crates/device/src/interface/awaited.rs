@@ -1,5 +1,5 @@
-//! The interfaces that elements of this process wait for, because they were removed: a configuration that takes the place of
-//! another one goes on waiting for them, where otherwise it would be refused.
+//! The interfaces that elements of this process wait for, because they were removed: a configuration that takes the
+//! place of another one goes on waiting for them, where otherwise it would be refused.
 
 use std::sync::{Mutex, PoisonError};
 

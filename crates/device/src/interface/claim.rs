@@ -2,8 +2,9 @@
 //! duplicates.
 //!
 //! A claim is a Unix socket with a name in the abstract namespace, which is that of the network namespace. It ends with the
-//! process, however that ends. Any user may make such names, so the kernel is asked whose a claim is (`SO_PEERCRED`): only those of
-//! root and of this process's own user count. For that, names end with a number of chance, so that nobody can take all of them.
+//! process, however that ends. Any user may make such names, so the kernel is asked whose a claim is (`SO_PEERCRED`):
+//! only those of root and of this process's own user count. For that, names end with a number of chance, so that nobody
+//! can take all of them.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -31,8 +32,8 @@ pub(crate) struct Claim {
 static CLAIMS: Mutex<Vec<Weak<Claim>>> = Mutex::new(Vec::new());
 
 impl Claim {
-    /// Claims an interface for an element that does not share it. `None` where the kernel does not let us: packets matter more
-    /// than claims.
+    /// Claims an interface for an element that does not share it. `None` where the kernel does not let us: packets
+    /// matter more than claims.
     ///
     /// # Errors
     /// Another process receives from it.
@@ -43,8 +44,8 @@ impl Claim {
             Err(Refused::Other(process)) => {
                 let process = process.map(|number| format!(" (process {number})")).unwrap_or_default();
                 Err(format!(
-                    "{device}: another tidegate{process} receives from it, and packets would be forwarded twice; end it, or \
-                     write SHARED true to receive beside it"
+                    "{device}: another tidegate{process} receives from it, and packets would be forwarded twice; \
+                     end it, or write SHARED true to receive beside it"
                 ))
             }
         }

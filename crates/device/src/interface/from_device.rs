@@ -42,9 +42,9 @@
 //!   it. Without, what the engine has been told (`--steering`).
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which is then opened with all
 //!   these arguments, or `stop`: the run ends with an error.
-//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too. Each FromDevice
-//!   gets every packet, so that two that forward send each packet twice; without, the second program is refused. Programs of other
-//!   users than root and one's own do not count.
+//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too. Each
+//!   FromDevice gets every packet, so that two that forward send each packet twice; without, the second program is
+//!   refused. Programs of other users than root and one's own do not count.
 //! - `OFFLOAD`: whether large segments and partial checksums may come in as they are. Without, the kernel's statement
 //!   about them is not asked for, and they come in as broken packets.
 //!

@@ -162,8 +162,8 @@ impl Incoming {
     #[cold]
     fn refuse(&mut self, cx: &mut Cx<'_>, received: &Received<'_>) {
         let text = format_args!(
-            "large segments in tunnels, of more than 128 KiB or of unknown kinds cannot be cut; let their sender cut them: \
-             `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`"
+            "large segments in tunnels, of more than 128 KiB or of unknown kinds cannot be cut; let their sender cut \
+             them: `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`"
         );
         self.losses.count(cx, received.device, (DropReason::UnknownSegments, 1), Some(text));
         self.count += 1;

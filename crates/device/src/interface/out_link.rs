@@ -94,8 +94,8 @@ impl OutLink {
         Ok(index)
     }
 
-    /// Finds the interface when an element starts; its number. `None` where the element takes the place of another one that waits
-    /// for an interface of this name, and goes on waiting.
+    /// Finds the interface when an element starts; its number. `None` where the element takes the place of another one
+    /// that waits for an interface of this name, and goes on waiting.
     ///
     /// # Errors
     /// There is none of the name.
@@ -117,8 +117,8 @@ impl OutLink {
         }
     }
 
-    /// Hears what the kernel says of interfaces. True if it has said something, after which a look for another interface waits for
-    /// nothing.
+    /// Hears what the kernel says of interfaces. True if it has said something, after which a look for another
+    /// interface waits for nothing.
     pub(crate) fn hears_news(&mut self) -> bool {
         let heard = self.news.as_ref().is_some_and(|news| news.take(self.index).something);
         if heard {

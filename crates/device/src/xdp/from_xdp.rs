@@ -29,8 +29,8 @@
 //! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues are then opened with all
 //!   these arguments, or `stop`: the run ends with an error.
-//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too. Without, the second
-//!   program is refused.
+//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too.
+//!   Without, the second program is refused.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `RSS_KEY`: `secret`, or `own`: whether the interface chooses queues by a secret key, of its own length, or by the one that
 //!   it has, which is often known. Only with several workers and queues, under the real clock, and where no other program has
