@@ -361,8 +361,12 @@ impl Element for ToDevice {
     }
 
     fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        // First what there is to hear: what happens behind the look comes as other news.
+        if !self.link.hears_news() {
+            return;
+        }
         let is_bound = self.sender.as_ref().is_some_and(|sender| sender.bound() == self.link.index());
-        if self.link.hears_news() && !is_bound {
+        if !is_bound {
             self.link.is_down = true;
             self.open_again(cx);
         }
