@@ -211,15 +211,21 @@ fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> Running
 
 /// Gives the machines the other ends of TAPs.
 fn take_taps(line: &Line) {
-    for (space, tap, address) in [(&line.left, "tgl", "10.77.0.1/24"), (&line.right, "tgr", "10.77.0.2/24")] {
-        line.between.ip(&format!("link set {tap} netns {}", space.name())).unwrap();
-        space.ip(&format!("addr add {address} dev {tap}")).unwrap();
-        space.ip(&format!("link set {tap} up")).unwrap();
-    }
+    ["tgl", "tgr"].into_iter().for_each(|tap| take_tap(line, tap));
+}
+
+fn take_tap(line: &Line, tap: &str) {
+    let (space, address) =
+        if tap == "tgl" { (&line.left, "10.77.0.1/24") } else { (&line.right, "10.77.0.2/24") };
+    line.between.ip(&format!("link set {tap} netns {}", space.name())).unwrap();
+    space.ip(&format!("addr add {address} dev {tap}")).unwrap();
+    space.ip(&format!("link set {tap} up")).unwrap();
 }
 
 /// How long a cable is out, for ports that have nothing to say about that.
 const CUT: Duration = Duration::from_millis(400);
+
+const PACKET_SOCKETS: [&str; 2] = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
 
 const TAPS: [&str; 2] = ["--vdev=net_tap0,iface=tgl", "--vdev=net_tap1,iface=tgr"];
 
@@ -238,6 +244,70 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     assert!(value(&output, "left.count") > 5000 && value(&output, "right.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_left.copied") + value(&output, "to_right.copied"), 0, "{output}");
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
+}
+
+/// Somebody deletes a TAP: DPDK makes it again, and both elements go on with it.
+#[test]
+fn taps_that_are_deleted_are_made_again() {
+    let Some(line) = Line::without_cables() else { return };
+    for workers in ["1", "2"] {
+        let mut running = forward(&line, &TAPS, "Counter", &["--threads", workers, "--json", "-"]);
+        take_taps(&line);
+        line.check_with(&[100]);
+        for (space, tap, port) in [(&line.left, "tgl", 0), (&line.right, "tgr", 1), (&line.left, "tgl", 0)] {
+            space.ip(&format!("link del {tap}")).unwrap();
+            running.wait_for(&format!("DPDKDevice: {port}: is gone; waiting for another one")).unwrap();
+            running.wait_for(&format!("DPDKDevice: {port}: is there again")).unwrap();
+            take_tap(&line, tap);
+            line.left.ip("neigh flush all").unwrap();
+            line.right.ip("neigh flush all").unwrap();
+            line.check_with(&[100]);
+        }
+        let (good, [output, messages]) = running.stop();
+        assert!(good, "{messages}");
+        balances(&output);
+    }
+}
+
+/// The interface of a packet socket is removed, and comes back later.
+#[test]
+fn packet_sockets_of_dpdk_wait_for_an_interface() {
+    let Some(line) = Line::new() else { return };
+    for space in [&line.left, &line.right] {
+        space.ethtool("-K eth0 tso off gso off").unwrap();
+    }
+    let mut running = forward(&line, &PACKET_SOCKETS, "Counter", &["--json", "-"]);
+    line.check_with(&[100]);
+    for _ in 0..2 {
+        line.between.ip("link del right").unwrap();
+        running.wait_for("DPDKDevice: 1: is gone; waiting for another one of its name").unwrap();
+        // What is sent meanwhile is dropped.
+        line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
+        assert!(lab::is_silent(&line.left, RIGHT));
+        line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
+        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+        line.right.ethtool("-K eth0 tso off gso off").unwrap();
+        running.wait_for("DPDKDevice: 1: is there again").unwrap();
+        line.check_with(&[100]);
+    }
+    let (good, [output, messages]) = running.stop();
+    assert!(good && messages.contains("interface down"), "{messages}");
+    balances(&output);
+    // Or the run ends.
+    let config = "FromDPDKDevice(1, GONE stop) -> Discard; Script(print \"ready\")";
+    let mut running = line.between.start(TIDEGATE, &arguments(&PACKET_SOCKETS, config, &[])).unwrap();
+    running.wait_until_said("ready").unwrap();
+    line.between.ip("link del right").unwrap();
+    let (good, [_, messages]) = running.end();
+    assert!(!good && messages.contains("1: the interface was removed (GONE stop)"), "{messages}");
+}
+
+/// What came in went out, is held, or was dropped.
+fn balances(output: &str) {
+    let at = output.find('{').unwrap_or_else(|| panic!("no report: {output}"));
+    let report: serde_json::Value = serde_json::from_str(&output[at..]).unwrap();
+    let of = |name: &str| report["totals"][name].as_u64().unwrap();
+    assert_eq!(of("in"), of("out") + of("held") + of("dropped"), "{}", report["totals"]);
 }
 
 #[test]
@@ -273,8 +343,7 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
             return;
         }
     }
-    let dpdk = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
-    let running = forward(&line, &dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
+    let running = forward(&line, &PACKET_SOCKETS, "Counter", &handlers(&["left.count", "left.completed"]));
     // It has the kernel put fragments together, so that they are too long to go on.
     line.check_with(&[0, 1, 100, 1472]);
     line.pull_while_sending(&line.between, "right", || sleep(CUT));

@@ -26,6 +26,10 @@ pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
 /// The number of bytes that are collected before they are written.
 const BUFFER: usize = 256 * 1024;
 
+/// The sizes in bytes of the file's header and of a record's header.
+const HEADER: usize = 24;
+const RECORD: usize = 16;
+
 /// The size of a buffer in bytes: room for the longest record when the buffer is nearly full.
 const ROOM: usize = BUFFER + MAX_CAPTURED + 16;
 
@@ -68,9 +72,13 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// The number of packets in the buffer.
+    /// The number of packets in the buffer, and the number of bytes before them: the file's header.
     gathered: u64,
+    front: usize,
     written: u64,
+    /// The number of packets written at the last flush.
+    flushed: u64,
+    lost: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -99,7 +107,10 @@ impl<W: Write> Writer<W> {
             snap_length,
             clamped: 0,
             gathered: 0,
+            front: HEADER,
             written: 0,
+            flushed: 0,
+            lost: 0,
         }
     }
 
@@ -146,7 +157,16 @@ impl<W: Write> Writer<W> {
     /// If the stream returns an error.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out()?;
-        self.inner.flush()
+        let result = self.inner.flush();
+        match result {
+            Ok(()) => self.flushed = self.written,
+            // A stream that compresses has taken packets that the file does not have.
+            Err(_) => {
+                self.lost += self.written - self.flushed;
+                self.written = self.flushed;
+            }
+        }
+        result
     }
 
     /// Returns the number of packets with a time that the format cannot represent.
@@ -157,6 +177,11 @@ impl<W: Write> Writer<W> {
     /// Returns the number of packets that the stream has taken, without packets in the buffer.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// Returns the number of packets that the stream has not taken although they were in the buffer.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Returns the stream, without the bytes that are still in the buffer.
@@ -178,19 +203,90 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_out(&mut self) -> io::Result<()> {
-        let written = self.inner.write_all(&self.buffer);
+        let (taken, result) = write_all(&mut self.inner, &self.buffer);
+        let whole = match &result {
+            Ok(()) => self.gathered,
+            Err(_) => whole_records(self.buffer.get(self.front..taken).unwrap_or_default()),
+        };
+        self.written += whole;
+        self.lost += self.gathered.saturating_sub(whole);
+        (self.gathered, self.front) = (0, 0);
         // Also after an error: part of the buffer may have been written, so writing it again would damage
         // the file.
         self.buffer.clear();
-        let gathered = std::mem::take(&mut self.gathered);
-        self.written += if written.is_ok() { gathered } else { 0 };
-        written
+        result
     }
+}
+
+/// Writes bytes. Returns the number of bytes that the stream has taken.
+fn write_all(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+        match to.write(rest) {
+            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
+            Ok(n) => taken += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
+}
+
+/// Returns the number of complete records.
+fn whole_records(mut bytes: &[u8]) -> u64 {
+    let mut records = 0;
+    while let Some(length) = bytes.get(8..).and_then(|rest| rest.first_chunk())
+        && let Some(rest) = bytes.get(RECORD + u32::from_le_bytes(*length) as usize..)
+    {
+        (records, bytes) = (records + 1, rest);
+    }
+    records
 }
 
 impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
         // Errors are ignored, as in BufWriter. A caller that needs them calls `flush`.
         let _ = self.write_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with so many bytes left.
+    struct Full(Vec<u8>, usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let n = bytes.len().min(self.1 - self.0.len());
+            self.0.extend_from_slice(&bytes[..n]);
+            if n == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(n) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_full_disk_has_taken_is_counted() {
+        let record = RECORD + 100;
+        for (room, whole) in [
+            (0, 0),
+            (HEADER + record - 1, 0),
+            (HEADER + record, 1),
+            (HEADER + 5 * record + RECORD, 5),
+            (HEADER + 10 * record, 10),
+        ] {
+            let mut writer = Writer::new(Full(Vec::new(), room), WriterOptions::default());
+            for _ in 0..10 {
+                writer.write(0, 100, [&[7; 100][..]]).unwrap();
+            }
+            assert_eq!(writer.flush().is_ok(), whole == 10, "{room}");
+            assert_eq!((writer.written(), writer.lost()), (whole, 10 - whole), "{room}");
+            let file = std::mem::take(&mut writer.inner.0);
+            assert_eq!(whole_records(file.get(HEADER..).unwrap_or_default()), whole, "{room}");
+        }
     }
 }

@@ -9,6 +9,7 @@ pub mod from_dump;
 pub mod from_ip_summary_dump;
 pub mod in_memory_nic;
 pub mod interface;
+mod losses;
 mod pace;
 mod rss_key;
 mod sink;

@@ -10,8 +10,11 @@
 //! Either way the run ends with an error that says how many there were. Packets of interfaces or captures of several
 //! types go to several files.
 //!
-//! On a live run, packets are in the file within a second; when the run ends, also by SIGINT or SIGTERM, all of them
-//! are.
+//! On a live run, the file's header is there with the first packet, or from the start if ENCAP or USE_ENCAP_FROM is
+//! given; packets are in the file within a second. When the run ends, also by SIGINT or SIGTERM, all of them are.
+//!
+//! Where the disk is full, the run goes on, and what comes from then on is dropped (`write error`). A message says how
+//! many packets of those that had been taken before are not in the file; `count` is the number of those that are.
 //!
 //! ## Usage
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`
@@ -34,6 +37,7 @@
 //! - `count`: packets written; all of them are in the file.
 //! - `filename`: the file.
 //! - `reset_counts`: sets the count to zero.
+//! - `flush`: writes what is still in memory.
 //!
 //! ## Example
 //! ```click
@@ -81,6 +85,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("count"),
         HandlerInfo::read("filename"),
         HandlerInfo::write("reset_counts"),
+        HandlerInfo::write("flush"),
     ],
     samples: &["$OUTPUT", "$OUTPUT, SNAPLEN 0, NANO false -> 1/1", "$OUTPUT, 60, ENCAP IP"],
     build: |args| {
@@ -161,7 +166,7 @@ impl ToDump {
     /// Starts the file.
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
-        self.link = Some(link);
+        (self.link, self.number) = (Some(link), link.number());
         let buffer = std::mem::take(&mut self.buffer);
         self.writer = self.file.take().map(|file| Writer::with_buffer(file, options, buffer));
     }
@@ -220,9 +225,18 @@ impl ToDump {
         }
     }
 
+    /// What is said of an error.
+    fn text_of(&self, error: &io::Error) -> String {
+        let text = format!("ToDump({}): {}", self.filename, reason(error));
+        match self.writer.as_ref().map_or(0, Writer::lost) {
+            0 => text,
+            lost => format!("{text}; {lost} packets that were taken are not in the file"),
+        }
+    }
+
     #[cold]
     fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
-        let text = format!("ToDump({}): {}", self.filename, reason(error));
+        let text = self.text_of(error);
         cx.remark(Severity::Error, format_args!("{text}"));
         self.fault = Some(text);
     }
@@ -237,8 +251,11 @@ impl Sink for ToDump {
         if let Some(first) = batch.iter().next()
             && self.writer.is_none()
         {
-            self.number = first.link();
             self.begin(self.link.unwrap_or(LinkType::from_number(first.link())));
+            // Whoever reads the file meanwhile finds its header.
+            if !cx.follows_captures() {
+                self.write_out(cx);
+            }
         }
         let (mut failed, mut others) = (cx.batch(), cx.batch());
         batch.sift(
@@ -300,6 +317,10 @@ impl Element for ToDump {
             path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
         });
         self.buffer = capture::writer_buffer().map_err(|error| format!("no memory for a buffer: {error}"))?;
+        if let Some(link) = self.link.filter(|_| !cx.follows_captures()) {
+            self.begin(link);
+            self.write_out(cx);
+        }
         self.start(cx, self.passes_on);
         Ok(())
     }
@@ -325,11 +346,11 @@ impl Element for ToDump {
         if self.writer.is_none() && self.file.is_some() {
             self.begin(self.link.unwrap_or(LinkType::Ethernet));
         }
-        let result = self.flush();
+        let result = self.flush().map_err(|error| self.text_of(&error));
         self.writer = None;
         match (self.fault.take(), result) {
             (Some(fault), _) => Err(fault),
-            (None, Err(error)) => Err(format!("ToDump({}): {}", self.filename, reason(&error))),
+            (None, Err(text)) => Err(text),
             (None, Ok(())) if self.left_out > 0 => Err(format!(
                 "ToDump({}): {} packets with another link header than the file's were left out",
                 self.filename, self.left_out
@@ -350,9 +371,11 @@ impl Element for ToDump {
         })
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
         self.write_out(cx);
-        self.reset_at = self.written;
-        Ok(())
+        if name == "reset_counts" {
+            self.reset_at = self.written;
+        }
+        self.fault.clone().filter(|_| name == "flush").map_or(Ok(()), Err)
     }
 }

@@ -454,7 +454,7 @@ impl Worker {
 
     /// True if input may still come from a file. Simulated time does not wait for input.
     fn is_awaited(&self, clock: ClockKind) -> bool {
-        clock == ClockKind::Real && !self.inner.watches.is_empty()
+        clock == ClockKind::Real && self.inner.watches.keep_running()
     }
 
     /// Calls the elements that wait for signals that have come. An interrupt that an element handles

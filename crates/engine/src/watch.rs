@@ -32,11 +32,16 @@ impl Watches {
         self.entries.is_empty()
     }
 
+    /// True if a file is watched for which a run continues.
+    pub(crate) fn keep_running(&self) -> bool {
+        self.entries.iter().any(|watch| watch.interest != Interest::Aside)
+    }
+
     /// Waits for at most `longest`, or until the bell rings. Returns the elements and tokens whose files
     /// are ready.
     pub(crate) fn wait(&self, longest: Duration, bell: Option<&EventFd>) -> Vec<(ElementId, u32)> {
         let flags = |interest: Interest| match interest {
-            Interest::Read => PollFlags::POLLIN,
+            Interest::Read | Interest::Aside => PollFlags::POLLIN,
             Interest::Write => PollFlags::POLLOUT,
             Interest::Both => PollFlags::POLLIN | PollFlags::POLLOUT,
         };

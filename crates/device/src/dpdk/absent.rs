@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use element::{Cx, Packet, Setup};
+use nix::sys::eventfd::EventFd;
 use packet::Pool;
 
 use super::{Refused, Running, Wanted};
@@ -44,9 +45,49 @@ impl Ports {
     }
 }
 
+/// A port that was removed.
+pub(super) struct Away(Infallible);
+
+/// What has come of a look for it.
+#[expect(dead_code, reason = "there are no ports")]
+pub(super) enum Look<T> {
+    Back(T),
+    Away(Away, Option<String>),
+}
+
+impl Away {
+    pub(super) fn receive_again(self, _cx: &mut Cx<'_>, _wanted: &Wanted) -> Look<Receiver> {
+        match self.0 {}
+    }
+
+    pub(super) fn send_again(self, _cx: &mut Cx<'_>, _wanted: &Wanted) -> Look<Transmitter> {
+        match self.0 {}
+    }
+
+    pub(super) fn close(self, _cx: &mut Cx<'_>) {
+        match self.0 {}
+    }
+}
+
 pub(super) struct Port(Infallible);
 
 impl Port {
+    pub(super) fn is_gone(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(super) fn says_gone(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(super) fn says_back(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(super) fn ring(&self, _bell: &Arc<EventFd>) {
+        match self.0 {}
+    }
+
     pub(super) fn read(&self, _name: &str, _param: &str) -> Result<String, String> {
         match self.0 {}
     }
@@ -60,6 +101,10 @@ pub(super) struct Receiver(Infallible);
 
 impl Receiver {
     pub(super) fn port(&self) -> &Port {
+        match self.0 {}
+    }
+
+    pub(super) fn leave(self, _cx: &mut Cx<'_>) -> Away {
         match self.0 {}
     }
 
@@ -85,6 +130,10 @@ pub(super) struct Transmitter(Infallible);
 
 impl Transmitter {
     pub(super) fn port(&self) -> &Port {
+        match self.0 {}
+    }
+
+    pub(super) fn leave(self, _cx: &mut Cx<'_>) -> Away {
         match self.0 {}
     }
 

@@ -54,6 +54,8 @@
 //! - `UCO`: the same.
 //! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
 //! - `ALLOW_NONEXISTENT`: whether to do nothing, instead of refusing, where there is no such port.
+//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are then opened
+//!   with all these arguments, or `stop`: the run ends with an error.
 //! - `ACTIVE`: whether it receives. Otherwise packets stay in the port's queues.
 //!
 //! ## Handlers
@@ -111,9 +113,11 @@ use element::effects::{Action, Case, Field, Filter, PAINT, Target, Value};
 use element::{Args, Base, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
 
+use super::away::{Away, Look};
 use super::ports::{Ports, Receiver};
 use super::{Refused, Wanted, read_wanted};
 use crate::frames::complete;
+use crate::interface::{Gone, LOOK_AGAIN};
 
 const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
@@ -163,6 +167,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("UCO", "bool", "false"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     handlers: &[
@@ -271,6 +276,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         ports: Ports::of(args.setup),
         wanted,
         receiver: None,
+        gone: Gone::read(args),
+        is_gone: false,
+        away: None,
+        told: None,
+        looked: Timestamp::ZERO,
         pause: Timestamp::ZERO,
         idle: 0,
         count: 0,
@@ -295,11 +305,69 @@ struct FromDpdkDevice {
     active: bool,
     ports: Arc<Ports>,
     receiver: Option<Receiver>,
+    gone: Gone,
+    /// True from when the port was removed until it is there again, and what this copy has of it.
+    is_gone: bool,
+    away: Option<Away>,
+    /// Why it could not be opened again, as it was told last.
+    told: Option<String>,
+    /// When it was last looked whether the port is there.
+    looked: Timestamp,
     /// The next pause of an idle port, and turns without a packet.
     pause: Timestamp,
     idle: u32,
     count: u64,
     completed: u64,
+}
+
+impl FromDpdkDevice {
+    /// Leaves the port if its device was removed.
+    #[cold]
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        self.looked = cx.now();
+        let Some(port) = self.receiver.as_ref().map(Receiver::port).filter(|port| port.is_gone()) else {
+            return;
+        };
+        if std::mem::replace(&mut self.is_gone, true) {
+            return;
+        }
+        if port.says_gone() || self.gone == Gone::Stop {
+            cx.warn(format_args!("{}: {}", self.wanted.port, self.gone.text()));
+        }
+        match self.gone {
+            Gone::Stop => cx.stop(),
+            Gone::Wait => {
+                self.away = self.receiver.take().map(|receiver| receiver.leave(cx));
+                cx.set_coarse_timer(0, cx.now() + LOOK_AGAIN);
+            }
+        }
+    }
+
+    /// Looks whether the port is there again, and goes on with it.
+    #[cold]
+    fn find_again(&mut self, cx: &mut Cx<'_>, away: Away) {
+        match away.receive_again(cx, &self.wanted) {
+            Look::Back(receiver) => {
+                if receiver.port().says_back() {
+                    cx.note(format_args!("{}: is there again", self.wanted.port));
+                }
+                self.receiver = Some(receiver);
+                (self.is_gone, self.told) = (false, None);
+                if self.active {
+                    cx.schedule();
+                }
+            }
+            Look::Away(away, error) => {
+                self.away = Some(away);
+                if error.is_some() && error != self.told {
+                    let text = error.clone().unwrap_or_default();
+                    cx.warn(format_args!("{}: cannot be opened again: {text}", self.wanted.port));
+                    self.told = error;
+                }
+                cx.set_coarse_timer(0, cx.now() + LOOK_AGAIN);
+            }
+        }
+    }
 }
 
 impl Element for FromDpdkDevice {
@@ -336,6 +404,9 @@ impl Element for FromDpdkDevice {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if cx.now() - self.looked > LOOK_AGAIN {
+            self.look(cx);
+        }
         let Some(receiver) = &mut self.receiver else { return false };
         if !self.active {
             return false;
@@ -377,6 +448,9 @@ impl Element for FromDpdkDevice {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if let Some(away) = self.away.take() {
+            return self.find_again(cx, away);
+        }
         if self.active {
             cx.schedule();
         }
@@ -392,7 +466,10 @@ impl Element for FromDpdkDevice {
         if let Some(receiver) = self.receiver.take() {
             receiver.close(cx);
         }
-        Ok(())
+        if let Some(away) = self.away.take() {
+            away.close(cx);
+        }
+        self.gone.end(&self.wanted.port, self.is_gone)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {

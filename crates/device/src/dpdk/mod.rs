@@ -2,6 +2,7 @@
 //!
 //! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
 //! - `ports`: which queues the elements of a graph have, and a port's life: configured, started, stopped
+//! - `away`: ports that were removed, and come back
 //! - `handlers`: what can be asked of a port
 //! - `sys`: DPDK itself
 //!
@@ -10,6 +11,8 @@
 
 #[cfg(not(feature = "dpdk"))]
 mod absent;
+#[cfg(feature = "dpdk")]
+mod away;
 pub mod dpdk_info;
 pub mod from_dpdk_device;
 #[cfg(feature = "dpdk")]
@@ -24,6 +27,8 @@ pub mod to_dpdk_device;
 
 #[cfg(not(feature = "dpdk"))]
 use absent as ports;
+#[cfg(not(feature = "dpdk"))]
+use absent as away;
 #[cfg(not(feature = "dpdk"))]
 pub use absent::start;
 #[cfg(feature = "dpdk")]

@@ -3,15 +3,19 @@
 //! starts the port.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::{Cx, Packet, Setup};
+use nix::sys::eventfd::EventFd;
 use packet::{Pool, SLOT_CAPACITY};
 
+use super::away::Away;
 use super::start::with_its_words;
 use super::sys::memory::{Arrived, BURST, Memory, OwnPool, RxQueue, TxQueue};
 use super::sys::{port, start};
 use super::{Refused, Wanted};
+use crate::interface::sys::link;
+use crate::interface::sys::tun::Attached;
 
 /// An Ethernet header with a VLAN tag.
 const LINK_HEADER: usize = 18;
@@ -38,6 +42,8 @@ impl Refused {
 pub(super) struct Ports {
     wanted: Mutex<Vec<Wanted>>,
     open: Mutex<Vec<Arc<Port>>>,
+    /// Held by whoever looks for a port that was removed.
+    search: Mutex<()>,
     /// NB_MBUF of DPDKInfo.
     buffers: AtomicU32,
 }
@@ -50,8 +56,18 @@ pub(super) struct Port {
     shares: Vec<Share>,
     pub(super) rx: u16,
     pub(super) tx: u16,
-    /// Copies of elements that have not set up their queues yet.
+    /// Copies of elements that have not set up their queues yet, those that have left the port, and all of them.
     missing: AtomicUsize,
+    left: AtomicUsize,
+    copies: usize,
+    /// True if its device was removed.
+    pub(super) is_lost: AtomicBool,
+    /// True if the user knows that it is there again, and that it is gone.
+    told: [AtomicBool; 2],
+    /// The interface of the machine that it stands for.
+    pub(super) end: End,
+    /// Those of elements that have to hear of it.
+    bells: Mutex<Vec<Arc<EventFd>>>,
     runs: AtomicBool,
     /// True if packets are spread over its queues by a secret key.
     pub(super) has_secret_key: AtomicBool,
@@ -60,6 +76,46 @@ pub(super) struct Port {
     buffers: u32,
     pub(super) rx_descriptors: u16,
     tx_descriptors: u16,
+}
+
+/// The interface of the machine that a port stands for.
+pub(super) enum End {
+    /// None: the port has no other end that could be removed, or its driver says so.
+    None,
+    /// One that is there by itself, with this number.
+    Interface(i32),
+    /// One that the driver has made, and the files that it has of it: it may be in another namespace.
+    Tap(OnceLock<Attached>),
+}
+
+impl End {
+    fn of(info: &port::Info) -> End {
+        match info.interface {
+            _ if info.driver == "net_tap" => End::Tap(OnceLock::new()),
+            Some(index) => End::Interface(index),
+            None => End::None,
+        }
+    }
+
+    /// Looks which files there are, once the port has been started.
+    fn settle(&self, info: &port::Info) {
+        if let (End::Tap(files), Some(index)) = (self, info.interface)
+            && let Ok(name) = link::name_of(index)
+        {
+            files.get_or_init(|| Attached::to(&name));
+        }
+    }
+
+    /// True if it was removed.
+    pub(super) fn is_gone(&self) -> bool {
+        match self {
+            End::None => false,
+            End::Interface(index) => {
+                link::name_of(*index).is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
+            }
+            End::Tap(files) => files.get().is_some_and(Attached::is_gone),
+        }
+    }
 }
 
 struct Share {
@@ -100,10 +156,22 @@ impl Ports {
 
     /// The queues that an element's copy at this worker receives from.
     pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
-        self.open_receiver(cx, wanted).map_err(Refused::with_its_words)
+        let (receiver, joined) = self.open_receiver(cx, wanted).map_err(Refused::with_its_words)?;
+        match joined {
+            Ok(()) => Ok(receiver),
+            Err(text) => {
+                receiver.close(cx);
+                Err(Refused::Failed(text).with_its_words())
+            }
+        }
     }
 
-    fn open_receiver(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
+    /// The same, and whether the port could be started if this was the last copy.
+    pub(super) fn open_receiver(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_>,
+        wanted: &Wanted,
+    ) -> Result<(Receiver, Result<(), String>), Refused> {
         let (port, memory, share) = self.open(cx, wanted)?;
         let failed = Refused::Failed;
         let mut queues = Vec::new();
@@ -112,22 +180,27 @@ impl Ports {
             queues.push(RxQueue::new(Arc::clone(&memory), port.number, queue));
         }
         let joined = port.joined(cx, &memory);
-        let receiver = Receiver { ports: Arc::clone(self), port, memory, queues, first: 0 };
-        match joined {
-            Ok(()) => Ok(receiver),
-            Err(text) => {
-                receiver.close(cx);
-                Err(Refused::Failed(text))
-            }
-        }
+        Ok((Receiver { ports: Arc::clone(self), port, memory, queues, first: 0 }, joined))
     }
 
     /// The queue that an element's copy at this worker sends to.
     pub(super) fn send(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
-        self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)
+        let (transmitter, joined) = self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)?;
+        match joined {
+            Ok(()) => Ok(transmitter),
+            Err(text) => {
+                transmitter.close(cx);
+                Err(Refused::Failed(text).with_its_words())
+            }
+        }
     }
 
-    fn open_transmitter(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
+    /// The same, and whether the port could be started if this was the last copy.
+    pub(super) fn open_transmitter(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_>,
+        wanted: &Wanted,
+    ) -> Result<(Transmitter, Result<(), String>), Refused> {
         let (port, memory, number) = self.open(cx, wanted)?;
         let share = &port.shares[number];
         let copy = copy_of(cx, share.copies);
@@ -143,13 +216,40 @@ impl Ports {
             Transmitter { ports: Arc::clone(self), port: Arc::clone(&port), queue, longest: 0 };
         let joined = port.joined(cx, &memory);
         transmitter.longest = port.longest();
-        match joined {
-            Ok(()) => Ok(transmitter),
-            Err(text) => {
-                transmitter.close(cx);
-                Err(Refused::Failed(text))
-            }
+        Ok((transmitter, joined))
+    }
+
+    /// A copy of an element has left a port whose device was removed; the last one removes it from DPDK.
+    pub(super) fn leave(&self, pool: &mut Pool, memory: &Arc<Memory>, port: &Arc<Port>) {
+        if port.left.fetch_add(1, Ordering::AcqRel) + 1 == port.copies {
+            port.runs.store(false, Ordering::Release);
+            memory.remove(pool, port.number);
+            lock(&self.open).retain(|other| !Arc::ptr_eq(other, port));
         }
+    }
+
+    /// True if nobody has a port any more.
+    pub(super) fn is_removed(&self, port: &Arc<Port>) -> bool {
+        !lock(&self.open).iter().any(|other| Arc::ptr_eq(other, port))
+    }
+
+    /// For whoever looks for a port that was removed and opens it: one at a time.
+    pub(super) fn search(&self) -> MutexGuard<'_, ()> {
+        lock(&self.search)
+    }
+
+    /// Lets DPDK look for the device of a port that was removed, unless another copy has done so. True if it is there.
+    pub(super) fn find_again(&self, port: &Port) -> bool {
+        let info = &port.info;
+        port::find(&info.name).is_some()
+            || (!info.arguments.is_empty()
+                && port::probe(&info.arguments).is_ok()
+                && port::find(&info.name).is_some())
+    }
+
+    /// A port that is open, by its name.
+    pub(super) fn known(&self, name: &str) -> Option<Arc<Port>> {
+        lock(&self.open).iter().find(|port| port.info.name == name).cloned()
     }
 
     /// The port that an element wants, configured, with the memory of this worker, and which share of it is the element's.
@@ -173,8 +273,12 @@ impl Ports {
         let port = match found {
             Some(port) => port,
             None => {
-                let all = lock(&self.wanted);
-                let same = all.iter().filter(|other| port::find(&other.port) == Some(number));
+                let mut all = lock(&self.wanted);
+                // Where the port comes back, its number may be another one.
+                let name = port::info(number).map_or(wanted.port.clone(), |info| info.name);
+                let is_same = |other: &Wanted| port::find(&other.port) == Some(number);
+                all.iter_mut().filter(|other| is_same(other)).for_each(|other| other.port.clone_from(&name));
+                let same = all.iter().filter(|other| other.port == name);
                 let port = Arc::new(
                     Port::configure(cx, number, same.cloned(), self.buffers.load(Ordering::Relaxed))
                         .map_err(Refused::Failed)?,
@@ -200,7 +304,7 @@ impl Ports {
 
     /// Stops all ports, when the run is over: none of them may have packets of a worker any more when that gives its memory
     /// up. Rings between ports are emptied.
-    fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
+    pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let running: Vec<_> =
             lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
         for port in &running {
@@ -320,6 +424,12 @@ impl Port {
             port::descriptors(number, descriptors(false), descriptors(true));
         Ok(Port {
             number,
+            end: End::of(&info),
+            left: AtomicUsize::new(0),
+            copies: missing,
+            is_lost: AtomicBool::new(false),
+            told: Default::default(),
+            bells: Mutex::default(),
             info,
             shares,
             rx,
@@ -399,6 +509,7 @@ impl Port {
         if result < 0 {
             return Err(self.cannot("start", result));
         }
+        self.end.settle(&self.info);
         self.runs.store(true, Ordering::Release);
         if let Some(mtu) = wanted().find_map(|wanted| wanted.mtu)
             && port::mtu(self.number) != Ok(usize::from(mtu))
@@ -436,6 +547,25 @@ impl Port {
                 cx.warn(format_args!("{}", crate::rss_key::refusal(&self.info.name, &start::reason(error))));
             }
         }
+    }
+
+    /// True for the copy that tells the user, of all those that find that the port is gone.
+    pub(super) fn says_gone(&self) -> bool {
+        !self.told[1].swap(true, Ordering::Relaxed)
+    }
+
+    /// True for the copy that tells the user that the port is there again: the last one that opens it.
+    pub(super) fn says_back(&self) -> bool {
+        self.runs.load(Ordering::Acquire) && !self.told[0].swap(true, Ordering::Relaxed)
+    }
+
+    /// Rings a bell when the port is found to be removed.
+    pub(super) fn ring(&self, bell: &Arc<EventFd>) {
+        lock(&self.bells).push(Arc::clone(bell));
+    }
+
+    pub(super) fn bells(&self) -> Vec<Arc<EventFd>> {
+        lock(&self.bells).clone()
     }
 
     /// Bytes of the longest frame.
@@ -507,6 +637,13 @@ impl Receiver {
         Some(made)
     }
 
+    /// Leaves a port whose device was removed.
+    pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
+        let Receiver { ports, port, memory, queues, .. } = self;
+        drop(queues);
+        Away::new(cx, ports, port, memory)
+    }
+
     pub(super) fn close(self, cx: &mut Cx<'_>) {
         let Receiver { ports, memory, queues, .. } = self;
         ports.stop(cx.pool(), &memory);
@@ -558,6 +695,12 @@ impl Transmitter {
     /// Takes a packet back that waits.
     pub(super) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         self.queue.take_back(pool)
+    }
+
+    /// Leaves a port whose device was removed. Nothing waits for it any more.
+    pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
+        let Transmitter { ports, port, queue, .. } = self;
+        Away::new(cx, ports, port, queue.into_memory())
     }
 
     pub(super) fn close(self, cx: &mut Cx<'_>) {

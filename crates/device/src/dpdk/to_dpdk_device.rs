@@ -28,6 +28,8 @@
 //! - `VERBOSE`: accepted.
 //! - `ACTIVE`: accepted.
 //! - `ALLOW_NONEXISTENT`: whether to drop what comes, instead of refusing, where there is no such port.
+//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are dropped, or
+//!   `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
@@ -46,15 +48,22 @@
 //! ## See also
 //! FromDPDKDevice, DPDKInfo, ToXDP, ToDevice, Queue
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Packet, Timestamp, manual,
+};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::BATCH_CAPACITY;
 
+use super::away::{Away, Look};
 use super::ports::{Ports, Transmitter};
 use super::{Refused, Wanted, read_wanted};
+use crate::interface::{Gone, LOOK_AGAIN, cannot};
+use crate::losses::Losses;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -77,6 +86,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "int", "1"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
+        ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     handlers: &[
         HandlerInfo::count("count"),
@@ -117,7 +127,13 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         pulls_input: false,
         transmitter: None,
         is_stuck: false,
-        told: false,
+        losses: Losses::default(),
+        gone: Gone::read(args),
+        is_gone: false,
+        away: None,
+        told: None,
+        looked: Timestamp::ZERO,
+        bell: None,
         count: 0,
         dropped: 0,
         copied: 0,
@@ -131,6 +147,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 const PAUSE: Timestamp = Timestamp(20_000);
 /// How often BLOCKING tries: about a second of a port that takes nothing.
 const TRIES: u32 = 1 << 20;
+/// Timers: trying to send, and looking for a port that was removed.
+const SEND: u32 = 0;
+const AGAIN: u32 = 1;
 /// An Ethernet header.
 const HEADER: usize = 14;
 
@@ -146,17 +165,40 @@ struct ToDpdkDevice {
     transmitter: Option<Transmitter>,
     /// Whether the port has taken nothing since it was tried for long: it is not waited for again until it has.
     is_stuck: bool,
-    /// Whether the user knows that the port takes too little.
-    told: bool,
+    losses: Losses,
+    gone: Gone,
+    /// True from when the port was removed until it is there again, and what this copy has of it.
+    is_gone: bool,
+    away: Option<Away>,
+    /// Why it could not be opened again, as it was told last.
+    told: Option<String>,
+    /// When it was last looked whether the port is there.
+    looked: Timestamp,
+    /// Rings when another element has found that the port was removed.
+    bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
-    /// As it was when the port was closed.
+    /// Of queues that are closed.
     copied: u64,
 }
 
 impl ToDpdkDevice {
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.dropped += 1;
+        let (port, length) = (&self.wanted.port, packet.len());
+        let text = match why {
+            DropReason::TooLarge => format_args!("a frame of {length} bytes is longer than the port carries"),
+            DropReason::TooShort => format_args!("a packet of {length} bytes is too short for a frame"),
+            DropReason::SendQueueFull => {
+                format_args!("its send queue is full; a Queue in front lets packets wait")
+            }
+            DropReason::NoBuffer => {
+                format_args!("there is no free buffer for a packet; more memory has more")
+            }
+            _ => format_args!("there is no such port"),
+        };
+        // That it is gone is told already.
+        self.losses.count(cx, port, (why, 1), Some(text).filter(|_| !self.is_gone));
         cx.drop(packet, why);
     }
 
@@ -167,6 +209,69 @@ impl ToDpdkDevice {
         self.is_stuck &= sent == 0;
         self.count += sent as u64;
         cx.count_sent(sent);
+    }
+
+    /// Leaves the port if its device was removed.
+    #[cold]
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        self.looked = cx.now();
+        let Some(port) = self.transmitter.as_ref().map(Transmitter::port).filter(|port| port.is_gone())
+        else {
+            return;
+        };
+        if std::mem::replace(&mut self.is_gone, true) {
+            return;
+        }
+        if port.says_gone() || self.gone == Gone::Stop {
+            cx.warn(format_args!("{}: {}", self.wanted.port, self.gone.text()));
+        }
+        if self.gone == Gone::Stop {
+            return cx.stop();
+        }
+        while let Some(transmitter) = &mut self.transmitter
+            && let Some(packet) = transmitter.take_back(cx.pool())
+        {
+            self.fail(cx, packet, DropReason::InterfaceDown);
+        }
+        self.away = self.transmitter.take().map(|transmitter| {
+            self.copied += transmitter.copied();
+            transmitter.leave(cx)
+        });
+        cx.set_coarse_timer(AGAIN, cx.now() + LOOK_AGAIN);
+    }
+
+    /// Looks whether the port is there again, and goes on with it.
+    #[cold]
+    fn find_again(&mut self, cx: &mut Cx<'_>, away: Away) {
+        match away.send_again(cx, &self.wanted) {
+            Look::Back(transmitter) => {
+                self.hear(&transmitter);
+                if transmitter.port().says_back() {
+                    cx.note(format_args!("{}: is there again", self.wanted.port));
+                }
+                self.transmitter = Some(transmitter);
+                (self.is_gone, self.told) = (false, None);
+                if self.pulls_input {
+                    cx.schedule();
+                }
+            }
+            Look::Away(away, error) => {
+                self.away = Some(away);
+                if error.is_some() && error != self.told {
+                    let text = error.clone().unwrap_or_default();
+                    cx.warn(format_args!("{}: cannot be opened again: {text}", self.wanted.port));
+                    self.told = error;
+                }
+                cx.set_coarse_timer(AGAIN, cx.now() + LOOK_AGAIN);
+            }
+        }
+    }
+
+    /// Lets the bell ring for the port.
+    fn hear(&self, transmitter: &Transmitter) {
+        if let Some(bell) = &self.bell {
+            transmitter.port().ring(bell);
+        }
     }
 
     fn waiting(&self) -> usize {
@@ -183,10 +288,6 @@ impl ToDpdkDevice {
             std::hint::spin_loop();
         }
         self.is_stuck = true;
-        if !self.told {
-            self.told = true;
-            cx.warn(format_args!("packet dropped"));
-        }
         false
     }
 
@@ -239,7 +340,16 @@ impl Element for ToDpdkDevice {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         match self.ports.send(cx, &self.wanted) {
-            Ok(transmitter) => self.transmitter = Some(transmitter),
+            Ok(transmitter) => {
+                let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+                let bell =
+                    Arc::new(event.map_err(|error| cannot(&self.wanted.port, "eventfd", &error.into()))?);
+                cx.watch(SEND, bell.as_fd(), Interest::Aside)
+                    .map_err(|error| cannot(&self.wanted.port, "poll", &error))?;
+                self.bell = Some(bell);
+                self.hear(&transmitter);
+                self.transmitter = Some(transmitter);
+            }
             Err(Refused::Missing(_)) if self.wanted.may_be_missing => {}
             Err(Refused::Missing(text) | Refused::Failed(text)) => return Err(text),
         }
@@ -253,6 +363,9 @@ impl Element for ToDpdkDevice {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.add(cx, batch);
         self.send(cx);
+        if cx.now() - self.looked > LOOK_AGAIN {
+            self.look(cx);
+        }
         None
     }
 
@@ -262,6 +375,9 @@ impl Element for ToDpdkDevice {
             let batch = cx.pull(0, self.burst);
             worked = !batch.is_empty();
             self.add(cx, batch);
+        }
+        if cx.now() - self.looked > LOOK_AGAIN {
+            self.look(cx);
         }
         // There is nothing to wait for: what can be pulled has been.
         self.flush(cx);
@@ -273,7 +389,17 @@ impl Element for ToDpdkDevice {
         worked
     }
 
-    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if let Some(bell) = &self.bell {
+            let _ = bell.read();
+        }
+        self.look(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if token == AGAIN {
+            return self.away.take().into_iter().for_each(|away| self.find_again(cx, away));
+        }
         if self.pulls_input {
             return cx.schedule();
         }
@@ -293,12 +419,18 @@ impl Element for ToDpdkDevice {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.clear_timer(0);
+        cx.clear_timer(SEND);
+        cx.clear_timer(AGAIN);
+        self.losses.end(cx, &self.wanted.port);
         if let Some(transmitter) = self.transmitter.take() {
-            self.copied = transmitter.copied();
+            self.copied += transmitter.copied();
             transmitter.close(cx);
         }
-        Ok(())
+        if let Some(away) = self.away.take() {
+            away.close(cx);
+        }
+        cx.unwatch(SEND);
+        self.gone.end(&self.wanted.port, self.is_gone)
     }
 
     fn held(&self) -> usize {
@@ -317,7 +449,7 @@ impl Element for ToDpdkDevice {
             ("count", _) => self.count.to_string(),
             ("dropped", _) => self.dropped.to_string(),
             ("copied", transmitter) => {
-                transmitter.as_ref().map_or(self.copied, Transmitter::copied).to_string()
+                (self.copied + transmitter.as_ref().map_or(0, Transmitter::copied)).to_string()
             }
             (_, Some(transmitter)) => return transmitter.port().read(name, param),
             (_, None) => "0".into(),

@@ -2,21 +2,29 @@
 //! duplicates.
 //!
 //! A claim is a Unix socket with a name in the abstract namespace, which is that of the network namespace. It ends with the
-//! process, however that ends.
+//! process, however that ends. Any user may make such names, so the kernel is asked whose a claim is (`SO_PEERCRED`):
+//! only those of root and of this process's own user count. For that, names end with a number of chance, so that nobody
+//! can take all of them.
 
-use std::io;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use libc::c_int;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+
+use super::sys::peer;
 
 /// The claim of this process to receive from an interface alone.
 #[derive(Debug)]
 pub(crate) struct Claim {
     index: c_int,
-    _socket: UnixDatagram,
+    _socket: UnixListener,
 }
 
 /// Claims of this process: a configuration may receive from an interface several times, and so may the one that takes its
@@ -24,42 +32,107 @@ pub(crate) struct Claim {
 static CLAIMS: Mutex<Vec<Weak<Claim>>> = Mutex::new(Vec::new());
 
 impl Claim {
-    /// Claims the interface with this number.
+    /// Claims an interface for an element that does not share it. `None` where the kernel does not let us: packets
+    /// matter more than claims.
     ///
     /// # Errors
-    /// Another process has claimed it (`EADDRINUSE`), or what the system says.
-    pub(crate) fn new(index: c_int) -> io::Result<Arc<Claim>> {
+    /// Another process receives from it.
+    pub(crate) fn of(device: &str, index: c_int) -> Result<Option<Arc<Claim>>, String> {
+        match Claim::new(index) {
+            Ok(claim) => Ok(Some(claim)),
+            Err(Refused::System) => Ok(None),
+            Err(Refused::Other(process)) => {
+                let process = process.map(|number| format!(" (process {number})")).unwrap_or_default();
+                Err(format!(
+                    "{device}: another tidegate{process} receives from it, and packets would be forwarded twice; \
+                     end it, or write SHARED true to receive beside it"
+                ))
+            }
+        }
+    }
+
+    /// Claims the interface with this number.
+    fn new(index: c_int) -> Result<Arc<Claim>, Refused> {
         let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|claim| claim.strong_count() > 0);
         let found = claims.iter().filter_map(Weak::upgrade).find(|claim| claim.index == index);
         if let Some(claim) = found {
             return Ok(claim);
         }
-        let address = SocketAddr::from_abstract_name(name(index))?;
-        let claim = Arc::new(Claim { index, _socket: UnixDatagram::bind_addr(&address)? });
+        let own = format!("{}{:016x}", prefix(index), RandomState::new().build_hasher().finish());
+        let socket =
+            SocketAddr::from_abstract_name(&own).and_then(|address| UnixListener::bind_addr(&address));
+        let claim = Arc::new(Claim { index, _socket: socket.map_err(|_| Refused::System)? });
+        // Ours is there before we look, so that of two programs that begin at once one sees the other at least.
+        if let Some(other) = others(index).into_iter().filter(|other| other.name != own).find(Other::counts) {
+            return Err(Refused::Other(other.process()));
+        }
         claims.push(Arc::downgrade(&claim));
         Ok(claim)
     }
 }
 
-fn name(index: c_int) -> String {
-    format!("tidegate/receiver/{index}")
+/// Why there is no claim.
+#[derive(Debug)]
+enum Refused {
+    /// Another process has one: its number, if this one may see it.
+    Other(Option<u32>),
+    System,
 }
 
-/// The process that has claimed an interface, if this one may see it.
-pub(crate) fn holder(index: c_int) -> Option<u32> {
-    let sockets = std::fs::read_to_string("/proc/net/unix").ok()?;
-    let name = format!("@{}", name(index));
-    let line = sockets.lines().find(|line| line.rsplit(' ').next() == Some(&name))?;
-    // Number, references, protocol, flags, type, state, inode, path.
-    let target = format!("socket:[{}]", line.split_whitespace().nth(6)?);
-    let has_it = |process: &Path| {
-        let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|link| link == Path::new(&target))
+fn prefix(index: c_int) -> String {
+    format!("tidegate/receiver/{index}/")
+}
+
+/// A claim that somebody has: its name, and the number of its socket.
+struct Other {
+    name: String,
+    inode: String,
+}
+
+/// All claims of an interface.
+fn others(index: c_int) -> Vec<Other> {
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let prefix = format!("@{}", prefix(index));
+    let claim = |line: &str| {
+        // Number, references, protocol, flags, type, state, inode, path.
+        let [inode, path] = [6, 7].map(|field| line.split_whitespace().nth(field));
+        let name = path?.strip_prefix('@').filter(|_| path.is_some_and(|path| path.starts_with(&prefix)))?;
+        Some(Other { name: name.into(), inode: inode?.into() })
     };
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.into_iter().find(|number| has_it(&Path::new("/proc").join(number.to_string())))
+    sockets.lines().filter_map(claim).collect()
+}
+
+impl Other {
+    /// True if it is root's or of our own user. What cannot be found out does not keep us from work.
+    fn counts(&self) -> bool {
+        let own = peer::own_user();
+        let of_process = || Some(std::fs::metadata(format!("/proc/{}", self.process()?)).ok()?.uid());
+        self.owner().or_else(of_process).is_some_and(|user| user == 0 || user == own)
+    }
+
+    /// The user who has made it, as the kernel says to whoever connects. Its queue is full if many have asked.
+    fn owner(&self) -> Option<u32> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).ok()?;
+        let address = UnixAddr::new_abstract(self.name.as_bytes()).ok()?;
+        connect(socket.as_raw_fd(), &address).ok()?;
+        peer::user(socket.as_fd()).ok()
+    }
+
+    /// The process that has it, if this one may see it.
+    fn process(&self) -> Option<u32> {
+        let target = format!("socket:[{}]", self.inode);
+        let has_it = |process: &Path| {
+            let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+            files
+                .filter_map(|file| std::fs::read_link(file.path()).ok())
+                .any(|link| link == Path::new(&target))
+        };
+        let processes = std::fs::read_dir("/proc").ok()?.flatten();
+        let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        numbers.find(|number| has_it(&Path::new("/proc").join(number.to_string())))
+    }
 }
 
 #[cfg(test)]
@@ -70,18 +143,24 @@ mod tests {
     fn a_process_shares_a_claim_and_others_are_refused() {
         // No interface has this number.
         let index = c_int::MAX - 7;
-        let first = Claim::new(index).unwrap();
-        let second = Claim::new(index).unwrap();
+        let [first, second] = [(); 2].map(|()| Claim::new(index).unwrap());
         assert!(Arc::ptr_eq(&first, &second));
-        assert_eq!(holder(index), Some(std::process::id()));
-        // As another process would.
-        let address = SocketAddr::from_abstract_name(name(index)).unwrap();
-        let refused = UnixDatagram::bind_addr(&address).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
         drop((first, second));
-        let other = UnixDatagram::bind_addr(&address).unwrap();
-        assert_eq!(Claim::new(index).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(others(index).is_empty());
+        // As another process would.
+        let address = SocketAddr::from_abstract_name(format!("{}other", prefix(index))).unwrap();
+        let other = UnixListener::bind_addr(&address).unwrap();
+        match Claim::new(index) {
+            Err(Refused::Other(process)) => assert_eq!(process, Some(std::process::id())),
+            refused => panic!("{refused:?}"),
+        }
+        let text = Claim::of("eth0", index).unwrap_err();
+        assert!(text.contains("SHARED true"), "{text}");
+        // Nobody can keep it from being asked: its queue is full of those who have.
+        let ask = || others(index).iter().find(|other| other.name.ends_with("other")).unwrap().owner();
+        while ask().is_some() {}
+        assert!(Claim::new(index).is_err());
         drop(other);
-        assert!(Claim::new(index).is_ok() && holder(index).is_none());
+        assert!(Claim::new(index).is_ok());
     }
 }

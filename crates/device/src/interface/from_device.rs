@@ -36,14 +36,15 @@
 //! - `BURST`: most packets per turn. A large segment that is cut here counts for the packets that it becomes, beyond BURST in
 //!   the turns that follow, so that a Queue behind does not get more per turn than ToDevice takes out of it.
 //! - `TIMESTAMP`: whether packets get a time stamp.
-//! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
+//! - `ACTIVE`: whether it receives. What comes in meanwhile is dropped (`inactive`).
 //! - `STEERING`: how packets come to workers: `hash`, so that a flow, in both directions, stays on one, or `spray`, which
 //!   spreads even a single connection: its segments go to any worker, by a random number, but for those that open and close
 //!   it. Without, what the engine has been told (`--steering`).
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which is then opened with all
 //!   these arguments, or `stop`: the run ends with an error.
-//! - `SHARED`: whether other programs of this kind may receive from the interface, too. Each of them gets every packet, so that
-//!   two that forward send each packet twice; without, the second one is refused.
+//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too. Each
+//!   FromDevice gets every packet, so that two that forward send each packet twice; without, the second program is
+//!   refused. Programs of other users than root and one's own do not count.
 //! - `OFFLOAD`: whether large segments and partial checksums may come in as they are. Without, the kernel's statement
 //!   about them is not asked for, and they come in as broken packets.
 //!
@@ -64,7 +65,6 @@
 //! ToDevice, FromDump, KernelTap
 
 use std::any::Any;
-use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -76,8 +76,9 @@ use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
+use super::awaited::{Awaited, is_awaited};
 use super::budget::Budget;
-use super::claim::{self, Claim};
+use super::claim::Claim;
 use super::incoming::{Incoming, MarksIp, Received, SHOWN};
 use super::steering::Steering;
 use super::sys::barrier::Barrier;
@@ -191,6 +192,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         ring: None,
         index: 0,
         state: Presence::Up,
+        awaited: None,
         earlier_drops: 0,
         joint: args.setup.common.get_or_make(args.id(), Joint::default),
         // The first worker is the last one to begin; an element that has been given to a worker is there only.
@@ -238,6 +240,8 @@ struct FromDevice {
     /// Number of the interface; another one of the same name has another.
     index: c_int,
     state: Presence,
+    /// As long as another interface of the name is waited for.
+    awaited: Option<Awaited>,
     /// Packets for which earlier rings had no room.
     earlier_drops: u64,
     joint: Arc<Joint>,
@@ -293,12 +297,7 @@ impl FromDevice {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
         if !self.is_shared {
-            self.claim = match Claim::new(self.index) {
-                Ok(claim) => Some(claim),
-                Err(error) if error.kind() == ErrorKind::AddrInUse => return Err(self.in_use()),
-                // Packets matter more than claims.
-                Err(_) => None,
-            };
+            self.claim = Claim::of(&self.device, self.index)?;
         }
         let hardware = link::hardware(&self.device).map_err(|error| failed("SIOCGIFHWADDR", &error))?;
         self.incoming.link = match hardware {
@@ -307,17 +306,6 @@ impl FromDevice {
             _ => LinkType::RawIp,
         };
         Ok(())
-    }
-
-    /// The message about another program that receives from the interface.
-    fn in_use(&self) -> String {
-        let process = claim::holder(self.index).map(|number| format!(" (process {number})"));
-        format!(
-            "{}: another tidegate{} receives from it, and packets would be forwarded twice; end it, or write SHARED true to \
-             receive beside it",
-            self.device,
-            process.unwrap_or_default()
-        )
     }
 
     /// Keeps the kernel from what comes in, unless another copy has done so.
@@ -387,6 +375,7 @@ impl FromDevice {
         self.is_open = true;
         // Nobody has left it a ring.
         if self.ring.is_none()
+            && self.state != Presence::Gone
             && let Err(error) = self.open(cx)
         {
             self.say(cx, format_args!("{error}"));
@@ -415,7 +404,7 @@ impl FromDevice {
                     if self.begins {
                         cx.note(format_args!("{}: is there again", self.device));
                     }
-                    (self.state, self.is_open) = (Presence::Up, true);
+                    (self.state, self.is_open, self.awaited) = (Presence::Up, true, None);
                     return self.look(cx);
                 }
                 Err(error) if self.told.as_ref() != Some(&error) => {
@@ -452,20 +441,21 @@ impl FromDevice {
     /// Emits what has come: at most so many packets ([`Budget`]). Returns the number of frames that were looked at.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let mut batch = cx.batch();
-        let mut looked = 0;
+        let (mut looked, mut inactive) = (0, 0);
         let Some(ring) = &mut self.ring else { return 0 };
         self.budget.begin(most);
         while self.budget.has_some() && (self.is_drained || cx.has_room()) {
             let Some(frame) = ring.next() else { break };
             looked += 1;
-            let wanted = self.active
-                && (self.outbound || frame.kind != libc::PACKET_OUTGOING)
+            let is_wanted = (self.outbound || frame.kind != libc::PACKET_OUTGOING)
                 && (self.protocol == 0 || self.protocol == frame.protocol);
-            if !wanted {
+            if !is_wanted || !self.active {
                 self.budget.spend(0);
+                inactive += usize::from(is_wanted);
                 continue;
             }
             let received = Received {
+                device: &self.device,
                 bytes: frame.bytes,
                 length: frame.length,
                 time: if self.time_stamps { Timestamp(frame.time) } else { Timestamp::ZERO },
@@ -477,6 +467,9 @@ impl FromDevice {
             self.budget.spend(made);
         }
         cx.emit(0, batch);
+        if inactive > 0 {
+            self.incoming.count_inactive(cx, &self.device, inactive);
+        }
         looked
     }
 
@@ -515,11 +508,17 @@ impl FromDevice {
                 // What has come before is in the ring.
                 cx.schedule();
                 match self.gone {
-                    Gone::Wait => cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN),
+                    Gone::Wait => self.wait(cx),
                     Gone::Stop => cx.stop(),
                 }
             }
         }
+    }
+
+    /// Waits for another interface of the name.
+    fn wait(&mut self, cx: &mut Cx<'_>) {
+        self.awaited = Some(Awaited::new(&self.wanted));
+        cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN);
     }
 
     fn drops(&mut self) -> u64 {
@@ -545,7 +544,16 @@ impl Element for FromDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.find()?;
+        if let Err(error) = self.find() {
+            let is_away = link::index(&self.device).is_err() && is_awaited(&self.wanted);
+            if !(is_away && cx.is_heir() && self.gone == Gone::Wait) {
+                return Err(error);
+            }
+            // The element at work waits, and this one goes on waiting.
+            self.state = Presence::Gone;
+            self.wait(cx);
+            return Ok(());
+        }
         if !self.sniffer {
             self.seclude()?;
         }
@@ -604,10 +612,11 @@ impl Element for FromDevice {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.unwatch(RECEIVE);
+        self.incoming.end(cx, &self.device);
         self.joint.shut().clear();
         *self.joint.barrier() = None;
         self.earlier_drops = self.drops();
-        (self.ring, self.claim) = (None, None);
+        (self.ring, self.claim, self.awaited) = (None, None, None);
         self.gone.end(&self.device, self.state == Presence::Gone)
     }
 
@@ -622,7 +631,11 @@ impl Element for FromDevice {
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let Ok(legacy) = state.downcast::<Legacy>() else { return Err("state of another element".into()) };
         let Legacy { device, index, opened, mut ring, count, earlier_drops, state } = *legacy;
-        if (&device, index) == (&self.device, self.index) {
+        let is_away = device == self.device && self.state == Presence::Gone;
+        if is_away {
+            self.incoming.count += count;
+            self.earlier_drops += earlier_drops + ring.lost();
+        } else if (&device, index) == (&self.device, self.index) {
             self.incoming.count += count;
             self.earlier_drops += earlier_drops;
             if opened == self.opened() {

@@ -17,6 +17,7 @@ use super::incoming::{Incoming, MarksIp, Received};
 use super::large::leave_checksum;
 use super::sys::tun::Tun;
 use super::sys::{VIRTIO, address, link, parse_virtio};
+use crate::losses::Losses;
 use crate::reason;
 
 /// Room for the longest packet with its header.
@@ -27,6 +28,8 @@ const ETHERNET: usize = 14;
 const MOST_TAGS: usize = 2;
 /// Token of the watched file.
 pub(super) const RECEIVE: u32 = 0;
+/// Token of what the kernel says of interfaces.
+pub(super) const NEWS: u32 = 1;
 
 /// What an interface is to be like.
 #[derive(Clone, Debug, Default)]
@@ -68,35 +71,39 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
     }
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
-    let name = tun.name.clone();
     // The first worker that comes does the rest.
-    if is_made {
-        return Ok(tun);
+    if !is_made {
+        settle(cx, wanted, &tun.name)?;
     }
+    Ok(tun)
+}
+
+/// Gives an interface what it is to have, and brings it up.
+pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(), String> {
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
         cx.warn(format_args!("could not set interface {what}: {}", reason(error)));
     };
     if let Some(near) = wanted.near {
-        address::set(&name, near.address, near.mask).map_err(|(step, error)| cannot(&name, step, &error))?;
+        address::set(name, near.address, near.mask).map_err(|(step, error)| cannot(name, step, &error))?;
     }
     if let Some(mac) = wanted.mac
-        && let Err(error) = link::set_mac(&name, mac)
+        && let Err(error) = link::set_mac(name, mac)
     {
         warn(cx, "Ethernet address", &error);
     }
     if let Some(mtu) = wanted.mtu
-        && let Err(error) = link::set_mtu(&name, mtu as i32)
+        && let Err(error) = link::set_mtu(name, mtu as i32)
     {
         warn(cx, "MTU", &error);
     }
-    link::set_flags(&name, libc::IFF_UP, 0).map_err(|error| cannot(&name, "SIOCSIFFLAGS", &error))?;
+    link::set_flags(name, libc::IFF_UP, 0).map_err(|error| cannot(name, "SIOCSIFFLAGS", &error))?;
     if let Some((address, prefix)) = wanted.near6 {
-        address::set6(&name, address, prefix).map_err(|error| cannot(&name, "SIOCSIFADDR", &error))?;
+        address::set6(name, address, prefix).map_err(|error| cannot(name, "SIOCSIFADDR", &error))?;
     }
     if let Some(gateway) = wanted.gateway {
-        address::set_default_route(gateway).map_err(|error| cannot(&name, "default route", &error))?;
+        address::set_default_route(gateway).map_err(|error| cannot(name, "default route", &error))?;
     }
-    Ok(tun)
+    Ok(())
 }
 
 /// Whether somebody has a queue of the interface; another one for us would share its packets.
@@ -154,6 +161,7 @@ impl Receiver {
                 continue;
             };
             let received = Received {
+                device: &tun.name,
                 bytes,
                 length: bytes.len(),
                 time: cx.now(),
@@ -190,32 +198,20 @@ fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
     }
 }
 
-/// Why the machine did not get a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// It is none that it could take.
-    Packet(DropReason),
-    /// What the system said.
-    System(i32),
-}
-
 /// Packets to the machine.
 #[derive(Default)]
 pub(super) struct Transmitter {
     /// Longest packet, without Ethernet header; 0 leaves it to the interface.
     mtu: usize,
-    /// Whether a full queue is reported only once.
-    ignores_overflows: bool,
-    /// The last failure that was told: the same one is not told again.
-    told: Option<Fault>,
+    losses: Losses,
     /// Whether packets may come that are left to a device in part.
     offloads: bool,
     pub(super) drops: u64,
 }
 
 impl Transmitter {
-    pub(super) fn new(mtu: usize, ignores_overflows: bool) -> Transmitter {
-        Transmitter { mtu, ignores_overflows, ..Transmitter::default() }
+    pub(super) fn new(mtu: usize) -> Transmitter {
+        Transmitter { mtu, ..Transmitter::default() }
     }
 
     /// Writes packets to the interface. Those of a TUN interface start with their network header.
@@ -261,7 +257,7 @@ impl Transmitter {
             false => VirtioNet::default(),
         };
         if let Some((why, text)) = refused {
-            self.say(cx, tun, Fault::Packet(why), format_args!("{text}"));
+            self.losses.count(cx, &tun.name, (why, 1), Some(format_args!("{text}")));
             return Err(why);
         }
         let length = match virtio.gso_type {
@@ -270,12 +266,8 @@ impl Transmitter {
         };
         let mtu = self.mtu;
         if mtu > 0 && length > mtu && length - if tap { link_header(packet.data()) } else { 0 } > mtu {
-            self.say(
-                cx,
-                tun,
-                Fault::Packet(DropReason::TooLarge),
-                format_args!("packet larger than MTU ({mtu})"),
-            );
+            let text = format_args!("packet larger than MTU ({mtu})");
+            self.losses.count(cx, &tun.name, (DropReason::TooLarge, 1), Some(text));
             return Err(DropReason::TooLarge);
         }
         loop {
@@ -287,19 +279,15 @@ impl Transmitter {
                 libc::EIO | libc::EBADFD | libc::ENODEV => DropReason::InterfaceDown,
                 _ => DropReason::WriteError,
             };
-            if why == DropReason::SendQueueFull && !self.ignores_overflows {
-                self.told = None;
-            }
-            self.say(cx, tun, Fault::System(number), format_args!("write failed: {}", reason(&error)));
+            let text = format_args!("write failed: {}", reason(&error));
+            self.losses.count(cx, &tun.name, (why, 1), Some(text));
             return Err(why);
         }
     }
 
-    /// Reports a failure, unless it was the last one too.
-    fn say(&mut self, cx: &mut Cx<'_>, tun: &Tun, fault: Fault, text: std::fmt::Arguments<'_>) {
-        if self.told.replace(fault) != Some(fault) {
-            cx.warn(format_args!("{}: {text}", tun.name));
-        }
+    /// Says at the end how many packets the machine did not take.
+    pub(super) fn end(&mut self, cx: &mut Cx<'_>, name: &str) {
+        self.losses.end(cx, name);
     }
 }
 

@@ -11,6 +11,7 @@ use wire::offload::{Segments, completed, set_checksum};
 use wire::{LinkType, sctp};
 
 use crate::force_ip::{mark_ip, marking_ip};
+use crate::losses::Losses;
 
 /// Bytes of the largest frame that interfaces take as it is: a packet that can say its length, and an Ethernet header.
 const LARGEST: usize = 65535 + 14;
@@ -24,6 +25,8 @@ const TAG_LENGTH: usize = 4;
 
 /// What came.
 pub(super) struct Received<'a> {
+    /// The name of the interface.
+    pub(super) device: &'a str,
     pub(super) bytes: &'a [u8],
     /// How many there were, if more than those.
     pub(super) length: usize,
@@ -53,15 +56,14 @@ pub(super) struct Incoming {
     pub(super) count: u64,
     /// A frame that is being put together.
     scratch: Vec<u8>,
-    /// Whether the user knows that there are segments that nobody can cut.
-    told: bool,
+    losses: Losses,
 }
 
 impl Incoming {
     pub(super) fn new(snap_length: usize, marks_ip: MarksIp, link: LinkType) -> Incoming {
         // Room for the largest, so that nothing grows while packets flow.
         let scratch = Vec::with_capacity(1 << 17);
-        Incoming { snap_length, marks_ip, link, count: 0, scratch, told: false }
+        Incoming { snap_length, marks_ip, link, count: 0, scratch, losses: Losses::default() }
     }
 
     /// The declaration of a source that makes packets so.
@@ -79,6 +81,20 @@ impl Incoming {
             effects.emits[0].output = Some(0);
         }
         effects
+    }
+
+    /// Counts packets that came while the element was switched off.
+    #[cold]
+    pub(super) fn count_inactive(&mut self, cx: &mut Cx<'_>, device: &str, packets: usize) {
+        cx.count_made(packets);
+        cx.count_dropped(packets, DropReason::Inactive);
+        let text = format_args!("packets come while the element is switched off (ACTIVE false)");
+        self.losses.count(cx, device, (DropReason::Inactive, packets), Some(text));
+    }
+
+    /// Says at the end how many packets were dropped.
+    pub(super) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
+        self.losses.end(cx, device);
     }
 
     /// Makes packets of what came, behind those in the batch, which is handed out when it is full. Returns how many.
@@ -145,12 +161,11 @@ impl Incoming {
     /// Drops a frame that cannot be cut and that no interface takes as it is.
     #[cold]
     fn refuse(&mut self, cx: &mut Cx<'_>, received: &Received<'_>) {
-        if !std::mem::replace(&mut self.told, true) {
-            cx.warn(format_args!(
-                "large segments in tunnels, of more than 128 KiB or of unknown kinds are dropped; let their sender \
-                 cut them: `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`"
-            ));
-        }
+        let text = format_args!(
+            "large segments in tunnels, of more than 128 KiB or of unknown kinds cannot be cut; let their sender cut \
+             them: `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`"
+        );
+        self.losses.count(cx, received.device, (DropReason::UnknownSegments, 1), Some(text));
         self.count += 1;
         if let Some(packet) = cx.packet(&received.bytes[..received.bytes.len().min(SHOWN)]) {
             cx.drop(packet, DropReason::UnknownSegments);
@@ -192,6 +207,10 @@ impl Incoming {
         }
         self.count += 1;
         if self.marks_ip != MarksIp::No && !mark_ip(&mut packet) && self.marks_ip == MarksIp::Only {
+            if cx.outputs() < 2 {
+                let text = format_args!("there are packets that are not IP (FORCE_IP true)");
+                self.losses.count(cx, received.device, (DropReason::BadIpHeader, 1), Some(text));
+            }
             return cx.emit_one(1, packet, DropReason::BadIpHeader);
         }
         if let Err(packet) = batch.push(packet) {
@@ -275,7 +294,11 @@ mod tests {
             self.0.snap_length = cut;
             let (length, time, kind) = (bytes.len(), Timestamp(1), PacketKind::Host);
             let mut batch = cx.batch();
-            self.0.take(cx, &mut batch, &Received { bytes: &bytes, length, time, kind, vlan, virtio });
+            self.0.take(
+                cx,
+                &mut batch,
+                &Received { device: "", bytes: &bytes, length, time, kind, vlan, virtio },
+            );
             cx.emit(0, batch);
             true
         }

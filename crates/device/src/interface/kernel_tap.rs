@@ -18,7 +18,8 @@
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
 //! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
-//! - `IGNORE_QUEUE_OVERFLOWS`: whether to say only once that the interface takes nothing more.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; that the interface takes nothing more is said once, and then with the number
+//!   of packets.
 //! - `MTU`: the longest packet, without Ethernet header.
 //! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.

@@ -18,7 +18,8 @@
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
 //! - `ETHER`: the interface's Ethernet address.
-//! - `IGNORE_QUEUE_OVERFLOWS`: whether to say only once that the interface takes nothing more.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; that the interface takes nothing more is said once, and then with the number
+//!   of packets.
 //! - `MTU`: the longest packet, without Ethernet header.
 //! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.
@@ -45,16 +46,19 @@ use std::sync::Arc;
 use element::args::Ipv4Prefix;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Header, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use libc::c_int;
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 use wire::ethernet::MacAddr;
 
 use super::from_host::HostInterface;
-use super::host::{Made, RECEIVE, Receiver, Transmitter, Wanted, open};
+use super::host::{Made, NEWS, RECEIVE, Receiver, Transmitter, Wanted, open, settle};
 use super::incoming::MarksIp;
+use super::sys::link;
+use super::sys::news::News;
 use super::sys::tun::Tun;
-use super::{Gone, LOOK_AGAIN};
+use super::{Gone, LOOK_AGAIN, cannot};
 
 /// The class.
 pub static CLASS: Class = Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), ..DESCRIPTION };
@@ -105,7 +109,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
     let usual = args.setup.burst.unwrap_or(1) as u32;
     let burst = args.or("BURST", usual);
     let mac: Option<MacAddr> = args.get("ETHER");
-    let ignores_overflows = args.or("IGNORE_QUEUE_OVERFLOWS", false);
+    args.or("IGNORE_QUEUE_OVERFLOWS", false);
     let mtu = args.or("MTU", MTU);
     let older: Option<String> = args.get("DEV_NAME");
     let name = args.get("DEVNAME").or(older).unwrap_or_default();
@@ -133,7 +137,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
         burst: (burst as usize).min(BATCH_CAPACITY),
         inputs: args.inputs(),
         outputs: args.outputs(),
-        transmitter: Transmitter::new(mtu as usize, ignores_overflows),
+        transmitter: Transmitter::new(mtu as usize),
         ..KernelTun::new(wanted, gone, Receiver::new(marks_ip, link))
     }))
 }
@@ -157,6 +161,11 @@ pub(super) struct KernelTun {
     receiver: Receiver,
     transmitter: Transmitter,
     tun: Option<Arc<Tun>>,
+    /// The number of the interface, and what the kernel says of interfaces.
+    index: c_int,
+    news: Option<News>,
+    /// True from when the interface was moved to another namespace until it is here again, without its addresses.
+    is_away: bool,
     /// Who else may write to it.
     shared: Option<Arc<HostInterface>>,
 }
@@ -177,6 +186,9 @@ impl KernelTun {
             receiver,
             transmitter: Transmitter::default(),
             tun: None,
+            index: 0,
+            news: None,
+            is_away: false,
             shared: None,
         }
     }
@@ -199,9 +211,35 @@ impl KernelTun {
         self.receiver.start(cx, &tun)?;
         // Where the kernel has chosen the name, it is kept.
         self.wanted.name = tun.name.clone();
+        self.index = link::index(&tun.name).unwrap_or(0);
         self.tun = Some(tun);
+        self.is_away = false;
         self.share();
         Ok(())
+    }
+
+    /// Gives the interface its addresses again where it has been in another namespace.
+    #[cold]
+    fn hear(&mut self, cx: &mut Cx<'_>) {
+        let Some(news) = &self.news else { return };
+        self.is_away |= news.take(self.index).was_removed;
+        let name = self.wanted.name.clone();
+        let Some(index) = link::index(&name).ok().filter(|_| self.is_away && !self.is_gone) else { return };
+        // Of one that was deleted, the file says so; another one of its name is not ours.
+        let is_ours = self.tun.as_ref().is_some_and(|tun| tun.is_attached());
+        let is_first = self.wanted.alone || cx.worker().0 == 0;
+        if !is_ours {
+            return;
+        }
+        (self.is_away, self.index) = (false, index);
+        if is_first {
+            match settle(cx, &self.wanted, &name) {
+                Ok(()) => {
+                    cx.note(format_args!("{name}: has been in another namespace; it has its addresses again"))
+                }
+                Err(error) => cx.warn(format_args!("{error}")),
+            }
+        }
     }
 
     /// Says that the interface was removed.
@@ -246,6 +284,11 @@ impl Element for KernelTun {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.open(cx)?;
+        self.news = News::open().ok();
+        if let Some(news) = &self.news {
+            let watched = cx.watch(NEWS, news.socket(), Interest::Aside);
+            watched.map_err(|error| cannot(&self.wanted.name, "poll", &error))?;
+        }
         self.transmitter.start(cx);
         self.pulls = self.inputs > 0 && !cx.input_is_push(0);
         if self.pulls {
@@ -299,7 +342,10 @@ impl Element for KernelTun {
         }
     }
 
-    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+    fn ready(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if token == NEWS {
+            return self.hear(cx);
+        }
         cx.schedule();
     }
 
@@ -308,8 +354,11 @@ impl Element for KernelTun {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.transmitter.end(cx, &self.wanted.name);
+        self.receiver.incoming.end(cx, &self.wanted.name);
         // With the last file the interface goes, and with it its addresses and routes.
         cx.unwatch(RECEIVE);
+        cx.unwatch(NEWS);
         self.tun = None;
         self.share();
         self.gone.end(&self.wanted.name, self.is_gone)

@@ -2,12 +2,14 @@
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
+//! - `awaited`: the interfaces that elements wait for
 //! - `claim`: keeps a second program from receiving from an interface
 //! - `budget`: how much sources take per turn
 //! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
 //! - `steering`: to which worker the kernel gives a packet; `cbpf` and `ebpf`: the languages that it is told in
 //! - `sys`: the system calls
 
+pub(crate) mod awaited;
 mod budget;
 mod cbpf;
 pub(crate) mod claim;

@@ -4,11 +4,14 @@
 use std::fmt::Arguments;
 use std::io;
 
-use element::{Cx, Timestamp};
+use element::{Cx, DropReason, Interest, Timestamp};
 use libc::c_int;
 
+use super::awaited::{Awaited, is_awaited};
 use super::sys::link;
-use super::{Gone, LOOK_AGAIN};
+use super::sys::news::News;
+use super::{Gone, LOOK_AGAIN, cannot};
+use crate::losses::Losses;
 use crate::reason;
 
 /// How long to wait for an interface that takes nothing: at first, and at most.
@@ -34,8 +37,11 @@ pub(crate) struct OutLink {
     is_gone: bool,
     /// When that was last looked at.
     looked_again: Timestamp,
-    /// Frames that were too long for it.
-    too_long: u64,
+    /// As long as another one is waited for.
+    awaited: Option<Awaited>,
+    /// What the kernel says of interfaces; without, whoever sends finds out.
+    news: Option<News>,
+    losses: Losses,
     /// Bytes of the longest frame, and what it is at most whatever the interface says.
     longest: usize,
     most: usize,
@@ -62,7 +68,9 @@ impl OutLink {
             gone,
             is_gone: false,
             looked_again: Timestamp::ZERO,
-            too_long: 0,
+            awaited: None,
+            news: None,
+            losses: Losses::default(),
             longest: 0,
             most,
             looked: Timestamp::ZERO,
@@ -84,6 +92,44 @@ impl OutLink {
         self.device = link::name_of(index).unwrap_or_else(|_| self.wanted.clone());
         self.index = index;
         Ok(index)
+    }
+
+    /// Finds the interface when an element starts; its number. `None` where the element takes the place of another one
+    /// that waits for an interface of this name, and goes on waiting.
+    ///
+    /// # Errors
+    /// There is none of the name.
+    pub(crate) fn find_first(&mut self, cx: &mut Cx<'_>, token: u32) -> Result<Option<c_int>, String> {
+        // Before the look, so that nothing happens in between that nobody hears of.
+        self.news = News::open().ok();
+        if let Some(news) = &self.news {
+            cx.watch(token, news.socket(), Interest::Aside)
+                .map_err(|error| cannot(&self.device, "poll", &error))?;
+        }
+        match self.find() {
+            Ok(index) => Ok(Some(index)),
+            Err(_) if cx.is_heir() && is_awaited(&self.wanted) && self.gone == Gone::Wait => {
+                (self.is_gone, self.is_down) = (true, true);
+                self.awaited = Some(Awaited::new(&self.wanted));
+                Ok(None)
+            }
+            Err(error) => Err(cannot(&self.device, "SIOCGIFINDEX", &error)),
+        }
+    }
+
+    /// Hears what the kernel says of interfaces. True if it has said something, after which a look for another
+    /// interface waits for nothing.
+    pub(crate) fn hears_news(&mut self) -> bool {
+        let heard = self.news.as_ref().is_some_and(|news| news.take(self.index).something);
+        if heard {
+            self.looked_again = Timestamp::ZERO;
+        }
+        heard
+    }
+
+    /// The number of the interface.
+    pub(crate) fn index(&self) -> c_int {
+        self.index
     }
 
     /// Finds out whether the interface has got another name.
@@ -124,33 +170,47 @@ impl OutLink {
         if self.is_gone && self.gone == Gone::Stop {
             cx.stop();
         }
+        self.awaited = if self.is_gone { Some(Awaited::new(&self.wanted)) } else { None };
         found
     }
 
-    /// Says at the end how many frames were too long.
+    /// Says at the end how many packets were dropped.
     ///
     /// # Errors
     /// The interface was removed, and the run had to end.
-    pub(crate) fn end(&self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if self.too_long > 1 {
-            self.say(cx, format_args!("{} frames in all were too long for it", self.too_long));
-        }
+    pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.losses.end(cx, &self.device);
+        (self.awaited, self.news) = (None, None);
         self.gone.end(&self.device, self.is_gone)
     }
 
-    /// Counts a frame that is too long, and says so of the first one.
+    /// Counts packets that are dropped, of which the first one has so many bytes, and tells the user.
     #[cold]
-    pub(crate) fn count_too_long(&mut self, cx: &mut Cx<'_>, length: usize) {
-        self.too_long += 1;
-        if self.too_long == 1 {
-            let longest = self.longest;
-            self.say(
+    pub(crate) fn count_lost(&mut self, cx: &mut Cx<'_>, (why, packets): (DropReason, usize), length: usize) {
+        let (device, longest, loss) = (&self.device, self.longest, (why, packets));
+        match why {
+            DropReason::TooLarge => self.losses.count(
                 cx,
-                format_args!(
-                    "a frame of {length} bytes is too long: it carries {longest} (MTU and Ethernet header); such frames are dropped \
-                     and counted"
-                ),
-            );
+                device,
+                loss,
+                Some(format_args!(
+                    "a frame of {length} bytes is too long: it carries {longest} (MTU and Ethernet header)"
+                )),
+            ),
+            DropReason::TooShort => {
+                let text = format_args!("a packet of {length} bytes is too short for a frame");
+                self.losses.count(cx, device, loss, Some(text));
+            }
+            DropReason::SendQueueFull => {
+                let text = format_args!("its send queue is full; a Queue in front lets packets wait");
+                self.losses.count(cx, device, loss, Some(text));
+            }
+            DropReason::NoBuffer => {
+                let text = format_args!("there is no free slot for a copy of a packet; --memory gives more");
+                self.losses.count(cx, device, loss, Some(text));
+            }
+            // What has become of the interface, or what the system says, is told already.
+            _ => self.losses.count(cx, device, loss, None),
         }
     }
 

@@ -121,6 +121,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(to_device))
 }
 
+/// Token of what the kernel says of interfaces.
+const NEWS: u32 = 0;
+
 struct ToDevice {
     link: OutLink,
     burst: usize,
@@ -184,6 +187,11 @@ impl ToDevice {
     /// Ends a packet that cannot be sent.
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
+        // With a second output nothing is dropped.
+        if self.outputs < 2 {
+            let length = self.longest(&packet);
+            self.link.count_lost(cx, (why, 1), length);
+        }
         cx.emit_one(1, packet, why);
     }
 
@@ -193,7 +201,12 @@ impl ToDevice {
             self.fail_all(cx);
         }
         while !self.waiting.is_empty() {
-            let Some(sender) = &mut self.sender else { break };
+            let Some(sender) = &mut self.sender else {
+                if !self.open_again(cx) {
+                    self.fail_all(cx);
+                }
+                continue;
+            };
             let error = match sender.send(self.waiting.iter()) {
                 Ok(0) => break,
                 Ok(sent) => {
@@ -218,8 +231,6 @@ impl ToDevice {
                 DropReason::TooLarge => {
                     // It has become less than it was.
                     self.link.look(cx.now());
-                    let length = self.waiting.front().map_or(0, |packet| self.longest(packet));
-                    self.link.count_too_long(cx, length);
                 }
                 // Told already.
                 DropReason::InterfaceDown if self.link.is_down => {}
@@ -271,7 +282,6 @@ impl ToDevice {
             if self.link.carries(cx.now(), length) {
                 self.waiting.push_back(packet);
             } else {
-                self.link.count_too_long(cx, length);
                 self.fail(cx, packet, DropReason::TooLarge);
             }
         }
@@ -295,14 +305,16 @@ impl Element for ToDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let index = self.link.find().map_err(|error| cannot(&self.link.device, "SIOCGIFINDEX", &error))?;
+        let index = self.link.find_first(cx, NEWS)?;
         let device = &self.link.device;
         // Only where something may come in that is left to a device, the kernel has to be told what.
         self.offloads = cx.facts().leave_work();
         self.bypass &= !self.offloads;
-        let sender = Sender::open(index, self.offloads, self.bypass)
-            .map_err(|(step, error)| cannot(device, step, &error))?;
-        self.sender = Some(sender);
+        if let Some(index) = index {
+            let sender = Sender::open(index, self.offloads, self.bypass)
+                .map_err(|(step, error)| cannot(device, step, &error))?;
+            self.sender = Some(sender);
+        }
         self.link.look(cx.now());
         self.pulls_input = !cx.input_is_push(0);
         if self.pulls_input {
@@ -348,6 +360,18 @@ impl Element for ToDevice {
         cx.schedule();
     }
 
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        // First what there is to hear: what happens behind the look comes as other news.
+        if !self.link.hears_news() {
+            return;
+        }
+        let is_bound = self.sender.as_ref().is_some_and(|sender| sender.bound() == self.link.index());
+        if !is_bound {
+            self.link.is_down = true;
+            self.open_again(cx);
+        }
+    }
+
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
         for packet in std::mem::take(&mut self.waiting) {
@@ -356,6 +380,7 @@ impl Element for ToDevice {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.unwatch(NEWS);
         // The error of an interface that went down is told already.
         self.sender.take().map(|sender| take_error(sender.socket()));
         self.link.end(cx)

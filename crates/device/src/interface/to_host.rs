@@ -102,7 +102,8 @@ impl Element for ToHost {
         None
     }
 
-    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.transmitter.end(cx, &self.name);
         self.tun = None;
         Ok(())
     }

@@ -253,6 +253,7 @@ impl Element for McastSocket {
             self.outgoing.finish(cx, sockets);
         }
         self.outgoing.clear(cx, DropReason::Stop);
+        self.outgoing.end(cx);
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

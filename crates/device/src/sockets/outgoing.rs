@@ -9,6 +9,8 @@ use element::{Batch, Cx, DropReason, Packet};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::losses::Losses;
+
 /// Packets that wait before whoever pushes more of them has to wait too.
 const MOST_WAITING: usize = 4096;
 /// How long that is at most, without a byte getting away. After that, packets are dropped until one does.
@@ -16,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Pieces of packets that are handed to the system together. A datagram has to fit: the largest packet has as many
 /// slots as this.
 const MOST_PIECES: usize = 128;
+
+/// What messages about packets call it.
+const LABEL: &str = "socket";
 
 /// Where packets go.
 pub(super) trait Line {
@@ -36,13 +41,14 @@ pub(super) struct Outgoing {
     gone: usize,
     /// Nothing went for so long that it is not worth waiting.
     stuck: bool,
+    losses: Losses,
 }
 
 impl Outgoing {
     pub(super) fn new() -> Outgoing {
         // Room for a batch beyond the limit, so that it need not grow while packets flow.
         let waiting = VecDeque::with_capacity(MOST_WAITING + packet::BATCH_CAPACITY);
-        Outgoing { waiting, gone: 0, stuck: false }
+        Outgoing { waiting, gone: 0, stuck: false, losses: Losses::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -86,6 +92,8 @@ impl Outgoing {
                 Err(error) => {
                     fault = Some(error);
                     if let Some(packet) = self.waiting.pop_front() {
+                        // What the system says is told by whoever has the socket.
+                        self.losses.count(cx, LABEL, (DropReason::WriteError, 1), None);
                         cx.drop(packet, DropReason::WriteError);
                     }
                 }
@@ -134,6 +142,8 @@ impl Outgoing {
         while self.len() > MOST_WAITING
             && let Some(packet) = self.waiting.pop_back()
         {
+            let text = format_args!("the other end takes packets more slowly than they come");
+            self.losses.count(cx, LABEL, (DropReason::QueueFull, 1), Some(text));
             cx.drop(packet, DropReason::QueueFull);
         }
         fault
@@ -161,9 +171,26 @@ impl Outgoing {
         }
     }
 
+    /// Drops packets that come while there is nobody to send to.
+    #[cold]
+    pub(super) fn refuse(&mut self, cx: &mut Cx<'_>, batch: Batch) {
+        let text = format_args!("packets come while there is no connection");
+        self.losses.count(cx, LABEL, (DropReason::NotConnected, batch.len()), Some(text));
+        cx.drop_all(batch, DropReason::NotConnected);
+    }
+
+    /// Says at the end how many packets were dropped.
+    pub(super) fn end(&mut self, cx: &mut Cx<'_>) {
+        self.losses.end(cx, LABEL);
+    }
+
     /// Drops everything.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         self.cut(cx);
+        if reason != DropReason::Stop && !self.waiting.is_empty() {
+            let text = format_args!("the connection has ended before all packets had gone");
+            self.losses.count(cx, LABEL, (reason, self.waiting.len()), Some(text));
+        }
         for packet in self.waiting.drain(..) {
             cx.drop(packet, reason);
         }

@@ -573,7 +573,7 @@ impl Element for Socket {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         if !self.goes_somewhere() {
-            cx.drop_all(batch, DropReason::NotConnected);
+            self.outgoing.refuse(cx, batch);
             return None;
         }
         self.outgoing.add(cx, batch);
@@ -632,6 +632,7 @@ impl Element for Socket {
             }
         }
         self.outgoing.clear(cx, DropReason::Stop);
+        self.outgoing.end(cx);
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

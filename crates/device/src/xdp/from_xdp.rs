@@ -29,12 +29,14 @@
 //! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
 //! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues are then opened with all
 //!   these arguments, or `stop`: the run ends with an error.
+//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too.
+//!   Without, the second program is refused.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `RSS_KEY`: `secret`, or `own`: whether the interface chooses queues by a secret key, of its own length, or by the one that
 //!   it has, which is often known. Only with several workers and queues, under the real clock, and where no other program has
 //!   some of the queues. The old one is put back at the end. One that the driver does not take is said.
 //! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
-//! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
+//! - `ACTIVE`: whether it receives. What comes in meanwhile is dropped (`inactive`).
 //!
 //! ## Handlers
 //! - `count`: packets received.
@@ -76,9 +78,12 @@ use super::receiver::{Counts, Receiver};
 use super::sys::program::Runner;
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::complete;
+use crate::interface::awaited::{Awaited, is_awaited};
+use crate::interface::claim::Claim;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket, take_error};
 use crate::interface::{Gone, Presence, cannot};
+use crate::losses::Losses;
 use crate::rss_key;
 
 /// The class.
@@ -98,6 +103,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PROMISC", "bool", "false"),
         ArgInfo::keyword("RING", "unsigned", "2048"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
+        ArgInfo::keyword("SHARED", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("RSS_KEY", "word", "secret"),
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
@@ -155,11 +161,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         speaks: args.setup.worker == 0 || !is_everywhere,
         membership: None,
         index: 0,
+        is_shared: args.or("SHARED", false),
+        claim: None,
         state: Presence::Up,
+        awaited: None,
         gone: Gone::read(args),
         stage: Stage::Open,
         told: None,
         has_begun: false,
+        losses: Losses::default(),
         count: 0,
         completed: 0,
         counts: Counts::default(),
@@ -215,13 +225,19 @@ struct FromXdp {
     membership: Option<OwnedFd>,
     /// Number of the interface; another one of the same name has another.
     index: c_int,
+    is_shared: bool,
+    /// Keeps other programs from receiving.
+    claim: Option<Arc<Claim>>,
     state: Presence,
+    /// As long as another interface of the name is waited for.
+    awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
     /// Why another interface of the name could not be opened, as it was told last.
     told: Option<String>,
     /// Whether packets may go on.
     has_begun: bool,
+    losses: Losses,
     count: u64,
     completed: u64,
     /// Of sockets that are closed.
@@ -240,6 +256,9 @@ impl FromXdp {
         let hardware = link::hardware(&device).map_err(|error| cannot(&device, "SIOCGIFHWADDR", &error))?;
         if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
             return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
+        }
+        if !self.is_shared {
+            self.claim = Claim::of(&device, self.index)?;
         }
         let (copy, copies) = copy_of(cx);
         if self.shares(copies) {
@@ -312,6 +331,7 @@ impl FromXdp {
         while self.receive(cx, BATCH_CAPACITY) > 0 {}
         self.leave(cx);
         self.stage = Stage::Left(self.interface.leave());
+        self.awaited = Some(Awaited::new(&self.name));
     }
 
     /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
@@ -330,6 +350,7 @@ impl FromXdp {
         match self.open(cx) {
             Ok(()) => {
                 (self.stage, self.state, self.told) = (Stage::Open, Presence::Up, None);
+                self.awaited = None;
                 if self.speaks {
                     cx.note(format_args!("{}: is there again", self.wanted.device));
                 }
@@ -349,7 +370,7 @@ impl FromXdp {
 
     fn close_queues(&mut self, cx: &mut Cx<'_>) {
         self.unwatch(cx);
-        (self.membership, self.bell) = (None, None);
+        (self.membership, self.bell, self.claim) = (None, None, None);
         self.counts = self.counts();
         let transmitters = self.offer.with(std::mem::take);
         close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
@@ -405,6 +426,9 @@ impl FromXdp {
                 made += 1;
                 cx.count_made(1);
                 if !self.active {
+                    let text = format_args!("packets come while the element is switched off (ACTIVE false)");
+                    let device = &self.wanted.device;
+                    self.losses.count(cx, device, (DropReason::Inactive, 1), Some(text));
                     cx.drop(packet, DropReason::Inactive);
                     continue;
                 }
@@ -483,7 +507,15 @@ impl Element for FromXdp {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.open(cx)?;
+        let is_away = link::index(&self.name).is_err() && is_awaited(&self.name);
+        if is_away && cx.is_heir() && self.gone == Gone::Wait {
+            // The element at work waits, and this one goes on waiting.
+            self.state = Presence::Gone;
+            self.awaited = Some(Awaited::new(&self.name));
+            self.stage = Stage::Left(self.interface.leave());
+        } else {
+            self.open(cx)?;
+        }
         self.look(cx);
         Ok(())
     }
@@ -530,6 +562,8 @@ impl Element for FromXdp {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.losses.end(cx, &self.wanted.device);
+        self.awaited = None;
         self.interface.detach();
         self.close_queues(cx);
         self.gone.end(&self.wanted.device, self.state == Presence::Gone)

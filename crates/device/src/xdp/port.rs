@@ -132,6 +132,12 @@ impl Transmitter {
         Kicked::All
     }
 
+    /// True if the interface of the socket was removed, whatever has its name and number now.
+    pub(super) fn is_unbound(&self) -> bool {
+        let result = socket::kick(self.port.socket.as_fd());
+        result.is_err_and(|error| matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)))
+    }
+
     /// Packets in the ring that the kernel has not taken.
     pub(super) fn pending(&mut self) -> usize {
         self.transmit.pending() as usize

@@ -48,8 +48,7 @@ use super::interface::Interface;
 use super::port::{Kicked, Transmitter, open_transmitter};
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::interface::out_link::OutLink;
-use crate::interface::sys::link;
-use crate::interface::{Gone, Presence, cannot};
+use crate::interface::{Gone, Presence};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -114,6 +113,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// Timers: the interface took nothing more, or was down.
 const KICK: u32 = 0;
 const LOOK: u32 = 1;
+/// Token of what the kernel says of interfaces.
+const NEWS: u32 = 0;
 /// How often to look whether the interface is up again.
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
 /// An Ethernet header.
@@ -219,6 +220,7 @@ impl ToXdp {
 
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
+        self.link.count_lost(cx, (why, 1), packet.len());
         cx.drop(packet, why);
     }
 
@@ -299,6 +301,9 @@ impl ToXdp {
     fn lose(&mut self, cx: &mut Cx<'_>, packets: usize) {
         self.count -= packets as u64;
         self.drops += packets as u64;
+        if packets > 0 {
+            self.link.count_lost(cx, (DropReason::InterfaceDown, packets), 0);
+        }
         cx.count_dropped(packets, DropReason::InterfaceDown);
     }
 
@@ -371,9 +376,16 @@ impl Element for ToXdp {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let device = &self.wanted.device;
-        self.index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
-        self.transmitter = self.open(cx)?;
+        match self.link.find_first(cx, NEWS)? {
+            Some(index) => {
+                self.index = index;
+                self.transmitter = self.open(cx)?;
+            }
+            None => {
+                self.is_closed = true;
+                self.look_soon(cx);
+            }
+        }
         self.link.look(cx.now());
         self.pulls_input = !cx.input_is_push(0);
         if self.pulls_input {
@@ -433,6 +445,16 @@ impl Element for ToXdp {
         }
     }
 
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if !self.link.hears_news() {
+            return;
+        }
+        self.is_lost |= self.transmitter.as_ref().is_some_and(Transmitter::is_unbound);
+        if self.is_closed || self.is_lost {
+            self.look(cx);
+        }
+    }
+
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.kick(cx);
         // What the kernel has not taken by now stays behind.
@@ -445,6 +467,7 @@ impl Element for ToXdp {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.unwatch(NEWS);
         cx.clear_timer(KICK);
         cx.clear_timer(LOOK);
         self.close_queue(cx);

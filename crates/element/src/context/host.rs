@@ -105,6 +105,8 @@ pub enum Interest {
     Write,
     /// Reading or writing.
     Both,
+    /// Reading, of what is only to be known in passing: a run that has nothing else to do does not wait for it.
+    Aside,
 }
 
 /// The destination of text.

@@ -62,6 +62,7 @@ unsafe extern "C" {
     fn tg_rx_setup(memory: *mut Headers, own: *mut Mempool, port: u16, queue: u16, descriptors: u16) -> i32;
     fn tg_port_start(memory: *mut Headers, port: u16) -> i32;
     fn tg_port_stop(memory: *mut Headers, port: u16);
+    fn tg_port_remove(memory: *mut Headers, port: u16);
     fn tg_port_map(port: u16, base: *mut c_void, length: usize) -> i32;
 }
 
@@ -221,6 +222,17 @@ impl Memory {
         let headers = self.its(pool);
         // SAFETY: as in `start`.
         unsafe { tg_port_stop(headers, port) }
+    }
+
+    /// Removes a port with its device, which nobody uses any more.
+    pub(in crate::dpdk) fn remove(&self, pool: &mut Pool, port: u16) {
+        let headers = self.its(pool);
+        // SAFETY: as in `start`.
+        unsafe { tg_port_remove(headers, port) }
+        self.reached
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .retain(|(other, _)| *other != port);
     }
 
     /// Lets a device reach the pool itself; whether it can.

@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString, c_char};
 unsafe extern "C" {
     safe fn tg_port_exists(port: u16) -> i32;
     fn tg_port_find(name: *const c_char) -> i32;
+    safe fn tg_port_removed(port: u16) -> i32;
+    fn tg_probe(arguments: *const c_char) -> i32;
     fn tg_port_info(port: u16, to: *mut RawInfo) -> i32;
     safe fn tg_port_configure(port: u16, rx: u16, tx: u16, mtu: u32, spreads: i32) -> i32;
     fn tg_port_descriptors(port: u16, rx: *mut u16, tx: *mut u16) -> i32;
@@ -26,6 +28,8 @@ unsafe extern "C" {
 
 /// Bytes of names (RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE).
 const NAME: usize = 64;
+/// Bytes of what DPDK finds a device by.
+const ARGUMENTS: usize = 1024;
 /// Ports that DPDK has room for (RTE_MAX_ETHPORTS).
 const MOST_PORTS: u16 = 32;
 /// Queues whose counts are kept apart (RTE_ETHDEV_QUEUE_STAT_CNTRS).
@@ -44,6 +48,8 @@ struct RawInfo {
     reta_size: u16,
     key_length: u16,
     rss: u64,
+    interface: u32,
+    arguments: [c_char; ARGUMENTS],
 }
 
 /// What a port is.
@@ -58,6 +64,10 @@ pub(in crate::dpdk) struct Info {
     pub(in crate::dpdk) reta_size: u16,
     /// Bytes of the key of the hash that packets are spread over queues by; `None` if they are not spread.
     pub(in crate::dpdk) key_length: Option<u8>,
+    /// The number of the machine's interface that the port stands for, if there is one.
+    pub(in crate::dpdk) interface: Option<i32>,
+    /// What DPDK finds the device by; empty if that is too long.
+    pub(in crate::dpdk) arguments: String,
 }
 
 #[repr(C)]
@@ -103,6 +113,18 @@ pub(in crate::dpdk) fn find(text: &str) -> Option<u16> {
     by_name(text).or_else(|| by_name(&format!("0000:{text}")))
 }
 
+/// True if the device of a port was removed, or there is no such port.
+pub(in crate::dpdk) fn was_removed(port: u16) -> bool {
+    tg_port_removed(port) != 0
+}
+
+/// Lets DPDK look for a device.
+pub(in crate::dpdk) fn probe(arguments: &str) -> Result<(), i32> {
+    let arguments = CString::new(arguments).map_err(|_| -libc::EINVAL)?;
+    // SAFETY: the text ends.
+    checked(unsafe { tg_probe(arguments.as_ptr()) }).map(drop)
+}
+
 /// All ports.
 pub(in crate::dpdk) fn all() -> Vec<u16> {
     (0..MOST_PORTS).filter(|&port| tg_port_exists(port) != 0).collect()
@@ -121,6 +143,8 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
         reta_size: 0,
         key_length: 0,
         rss: 0,
+        interface: 0,
+        arguments: [0; ARGUMENTS],
     };
     // SAFETY: a structure of the same layout.
     checked(unsafe { tg_port_info(port, &raw mut raw) })?;
@@ -137,6 +161,8 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
         most_tx: raw.most_tx,
         reta_size: raw.reta_size,
         key_length: u8::try_from(raw.key_length).ok().filter(|_| raw.rss != 0),
+        interface: i32::try_from(raw.interface).ok().filter(|&index| index > 0),
+        arguments: text(&raw.arguments),
     })
 }
 

@@ -19,6 +19,7 @@
 
 #include <rte_bus.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -404,6 +405,19 @@ uint32_t tg_said(char *to, uint32_t size)
 	return n;
 }
 
+/* Ports whose devices were removed, as their drivers have said. */
+static uint8_t removed[RTE_MAX_ETHPORTS];
+
+static int on_removal(uint16_t port, enum rte_eth_event_type type, void *argument, void *result)
+{
+	(void)type;
+	(void)argument;
+	(void)result;
+	if (port < RTE_MAX_ETHPORTS)
+		__atomic_store_n(&removed[port], 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
 /* With `quiet`, nothing is written to standard error, and standard output is without the page of help that
  * DPDK has there behind each mistake. */
 int tg_start(int count, char **arguments, int quiet)
@@ -422,6 +436,8 @@ int tg_start(int count, char **arguments, int quiet)
 	if (before >= 0 && nowhere >= 0)
 		dup2(nowhere, STDOUT_FILENO);
 	int result = rte_eal_init(count, arguments) < 0 ? -rte_errno : 0;
+	if (result == 0)
+		rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_RMV, on_removal, NULL);
 	if (before >= 0 && nowhere >= 0) {
 		fflush(stdout);
 		dup2(before, STDOUT_FILENO);
@@ -458,6 +474,9 @@ struct port_info {
 	/* Bytes of the hash's key. */
 	uint16_t key_length;
 	uint64_t rss;
+	/* The interface of the machine that it stands for, or 0; and what DPDK finds the device by. */
+	uint32_t interface;
+	char arguments[1024];
 };
 
 int tg_port_exists(uint16_t port)
@@ -491,6 +510,15 @@ int tg_port_info(uint16_t port, struct port_info *to)
 	/* Drivers that do not say have the usual one. */
 	to->key_length = info.hash_key_size ? info.hash_key_size : 40;
 	to->rss = info.flow_type_rss_offloads & RSS_FLOWS;
+	to->interface = info.if_index;
+	const struct rte_devargs *given = info.device ? rte_dev_devargs(info.device) : NULL;
+	const char *more = given && given->args && given->args[0] ? given->args : NULL;
+	int n = info.device ? snprintf(to->arguments, sizeof(to->arguments), "%s%s%s", rte_dev_name(info.device),
+				       more ? "," : "", more ? more : "")
+			    : 0;
+	/* Cut off, it would be another device. */
+	if (n < 0 || (size_t)n >= sizeof(to->arguments))
+		to->arguments[0] = 0;
 	return 0;
 }
 
@@ -524,6 +552,7 @@ int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = flows;
 	}
+	conf.intr_conf.rmv = info.dev_flags && (*info.dev_flags & RTE_ETH_DEV_INTR_RMV);
 	return rte_eth_dev_configure(port, rx, tx, &conf);
 }
 
@@ -559,6 +588,34 @@ void tg_port_stop(struct memory *memory, uint16_t port)
 	here = memory;
 	rte_eth_dev_stop(port);
 	here = NULL;
+}
+
+int tg_port_removed(uint16_t port)
+{
+	return !rte_eth_dev_is_valid_port(port)
+	       || (port < RTE_MAX_ETHPORTS && __atomic_load_n(&removed[port], __ATOMIC_ACQUIRE));
+}
+
+/* Removes a port with its device. */
+void tg_port_remove(struct memory *memory, uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	int there = rte_eth_dev_info_get(port, &info) == 0;
+	here = memory;
+	if (there) {
+		rte_eth_dev_stop(port);
+		if (rte_dev_remove(info.device) != 0 && rte_eth_dev_is_valid_port(port))
+			rte_eth_dev_close(port);
+	}
+	here = NULL;
+	if (port < RTE_MAX_ETHPORTS)
+		__atomic_store_n(&removed[port], 0, __ATOMIC_RELEASE);
+}
+
+/* Lets DPDK look for a device. */
+int tg_probe(const char *arguments)
+{
+	return rte_dev_probe(arguments);
 }
 
 int tg_port_promiscuous(uint16_t port, int on)

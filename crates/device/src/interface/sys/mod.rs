@@ -6,6 +6,8 @@ pub(crate) mod barrier;
 pub(crate) mod bpf;
 pub(crate) mod fanout;
 pub(crate) mod link;
+pub(crate) mod news;
+pub(crate) mod peer;
 pub(crate) mod ring;
 pub(crate) mod rss;
 pub(crate) mod sender;

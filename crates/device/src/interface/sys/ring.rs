@@ -152,13 +152,7 @@ impl Ring {
 
     /// The number of the interface that the socket is bound to: -1 once that was removed.
     pub(crate) fn bound(&self) -> c_int {
-        // SAFETY: the structure is plain memory, for which zero is a value.
-        let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the address lives through the call, and the kernel writes no more than its length.
-        let result =
-            unsafe { libc::getsockname(self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length) };
-        if result == 0 { address.sll_ifindex } else { -1 }
+        bound(self.socket.as_fd())
     }
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
@@ -268,6 +262,16 @@ impl Drop for Ring {
         // SAFETY: the mapping was made by `open` with this length, and nobody borrows from it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.blocks * BLOCK) };
     }
+}
+
+/// The number of the interface that a packet socket is bound to: -1 once that was removed.
+pub(super) fn bound(socket: BorrowedFd<'_>) -> c_int {
+    // SAFETY: the structure is plain memory, for which zero is a value.
+    let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address lives through the call, and the kernel writes no more than its length.
+    let result = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length) };
+    if result == 0 { address.sll_ifindex } else { -1 }
 }
 
 /// Whether what came at a time since 1970 has waited for too long.

@@ -56,6 +56,11 @@ impl Sender {
         self.socket.as_fd()
     }
 
+    /// The number of the interface that the socket is bound to: -1 once that was removed.
+    pub(crate) fn bound(&self) -> c_int {
+        ring::bound(self.socket.as_fd())
+    }
+
     /// Sends the first packets of some; how many. An error is about the first one.
     pub(crate) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a Packet>) -> io::Result<usize> {
         self.messages.clear();

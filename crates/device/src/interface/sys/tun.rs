@@ -63,6 +63,11 @@ impl Tun {
         checked(result).map(drop)
     }
 
+    /// True if the interface has not been deleted; it may be in another namespace.
+    pub(crate) fn is_attached(&self) -> bool {
+        name_of_file(self.file.as_raw_fd()).is_some()
+    }
+
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -94,6 +99,36 @@ impl Tun {
         let n = unsafe { libc::writev(self.file.as_raw_fd(), pieces.as_ptr().cast(), used as c_int) };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// The files of this process that belong to an interface, which others have opened.
+#[cfg(feature = "dpdk")]
+#[derive(Debug)]
+pub(crate) struct Attached(Vec<c_int>);
+
+#[cfg(feature = "dpdk")]
+impl Attached {
+    /// Those of the interface with this name.
+    pub(crate) fn to(name: &str) -> Attached {
+        let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        let of_tun =
+            files.filter(|file| std::fs::read_link(file.path()).is_ok_and(|path| path.ends_with("net/tun")));
+        let numbers = of_tun.filter_map(|file| file.file_name().to_str()?.parse().ok());
+        Attached(numbers.filter(|&file| name_of_file(file).is_some_and(|other| other == name)).collect())
+    }
+
+    /// True if the interface was deleted, wherever it was.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|&file| name_of_file(file).is_none())
+    }
+}
+
+fn name_of_file(file: c_int) -> Option<String> {
+    // SAFETY: the structure is plain memory, for which zero is a value.
+    let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: the request writes an `ifreq`, which lives through the call; a number that is no such file is refused.
+    let result = unsafe { libc::ioctl(file, libc::TUNGETIFF as _, &raw mut answer) };
+    (result == 0).then(|| name(&answer))
 }
 
 /// A packet of the largest size, with the header.

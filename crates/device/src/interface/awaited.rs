@@ -1,0 +1,47 @@
+//! The interfaces that elements of this process wait for, because they were removed: a configuration that takes the
+//! place of another one goes on waiting for them, where otherwise it would be refused.
+
+use std::sync::{Mutex, PoisonError};
+
+static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// As long as this lives, an element waits for an interface.
+#[derive(Debug)]
+pub(crate) struct Awaited(String);
+
+impl Awaited {
+    /// The element waits for the interface with this name.
+    pub(crate) fn new(name: &str) -> Awaited {
+        NAMES.lock().unwrap_or_else(PoisonError::into_inner).push(name.into());
+        Awaited(name.into())
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = names.iter().position(|name| *name == self.0) {
+            names.swap_remove(at);
+        }
+    }
+}
+
+/// True if some element waits for the interface with this name.
+pub(crate) fn is_awaited(name: &str) -> bool {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|other| other == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_awaited_until_nobody_waits() {
+        let [first, second] = [Awaited::new("eth77"), Awaited::new("eth77")];
+        assert!(is_awaited("eth77") && !is_awaited("eth7"));
+        drop(first);
+        assert!(is_awaited("eth77"));
+        drop(second);
+        assert!(!is_awaited("eth77"));
+    }
+}

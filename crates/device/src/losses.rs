@@ -1,0 +1,123 @@
+//! What the user is told of packets that a device element drops.
+
+use std::fmt::Arguments;
+
+use element::{Cx, DropReason, Timestamp};
+
+/// The least time between two messages about the same reason.
+const PAUSE: Timestamp = Timestamp(10_000_000_000);
+/// More reasons than any element has.
+const MOST_REASONS: usize = 8;
+
+/// The packets that an element has dropped, by reason. The first one of each reason is told, and the number of the
+/// later ones after ten seconds and more, and at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
+
+/// Packets that were dropped for one reason.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    why: DropReason,
+    packets: u64,
+    /// The number of packets that the user knows of, and since when.
+    told: u64,
+    at: Timestamp,
+}
+
+impl Losses {
+    /// Counts packets that are dropped. The text says what is wrong with the first one and what to do; `None` where a
+    /// message of another kind has said it, as it does of an interface that is down.
+    #[cold]
+    pub(crate) fn count(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: &str,
+        (why, packets): (DropReason, usize),
+        text: Option<Arguments<'_>>,
+    ) {
+        let (now, packets) = (cx.now(), packets as u64);
+        let is_its = |loss: &&mut Option<Loss>| loss.is_none_or(|loss| loss.why == why);
+        let Some(place) = self.0.iter_mut().find(is_its) else { return };
+        let Some(loss) = place else {
+            *place = Some(Loss { why, packets, told: packets, at: now });
+            if let Some(text) = text {
+                cx.warn(format_args!("{device}: {text}; such packets are dropped and counted"));
+            }
+            return;
+        };
+        loss.packets += packets;
+        if now - loss.at >= PAUSE {
+            (loss.told, loss.at) = (loss.packets, now);
+            cx.warn(format_args!("{device}: {} packets so far were dropped: {why}", loss.packets));
+        }
+    }
+
+    /// Says at the end how many packets were dropped of which the user does not know.
+    pub(crate) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
+        for loss in self.0.iter_mut().flatten().filter(|loss| loss.packets > loss.told) {
+            loss.told = loss.packets;
+            cx.warn(format_args!("{device}: {} packets in all were dropped: {}", loss.packets, loss.why));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use element::{Class, Effects, Element};
+    use testkit::Run;
+
+    use super::*;
+
+    const SECOND: Timestamp = Timestamp(1_000_000_000);
+
+    /// Loses three packets a second for one reason, and one in all for another one.
+    #[derive(Default)]
+    struct Loser {
+        losses: Losses,
+        seconds: u32,
+    }
+
+    impl Element for Loser {
+        fn effects(&self) -> Effects {
+            Effects::none()
+        }
+
+        fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+            cx.set_timer(0, cx.now() + SECOND);
+            self.losses.count(cx, "eth0", (DropReason::InterfaceDown, 1), None);
+            Ok(())
+        }
+
+        fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+            self.losses.count(cx, "eth0", (DropReason::TooShort, 3), Some(format_args!("it is short")));
+            self.seconds += 1;
+            match self.seconds {
+                25 => cx.stop(),
+                _ => cx.set_timer(0, cx.now() + SECOND),
+            }
+        }
+
+        fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+            self.losses.end(cx, "eth0");
+            Ok(())
+        }
+    }
+
+    static LOSER: Class =
+        Class { name: "Loser", ports: "0/0", build: |_| Ok(Box::new(Loser::default())), ..Class::DEFAULT };
+
+    #[test]
+    fn the_first_packet_is_told_and_then_their_number_now_and_then() {
+        static CLASSES: &[&Class] = &[&LOSER];
+        let run = Run { classes: CLASSES, ..Run::default() };
+        let outcome = run.text("l :: Loser", &[]).unwrap();
+        let said: Vec<&str> = outcome.messages.lines().collect();
+        let expected = [
+            "l :: Loser: eth0: it is short; such packets are dropped and counted",
+            "l :: Loser: eth0: 33 packets so far were dropped: too short",
+            "l :: Loser: eth0: 63 packets so far were dropped: too short",
+            "l :: Loser: eth0: 75 packets in all were dropped: too short",
+        ];
+        assert_eq!(said, expected);
+    }
+}
