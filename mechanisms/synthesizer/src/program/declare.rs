@@ -27,8 +27,7 @@ pub(super) enum Behind {
     Start,
     /// The end of the IPv4 header at this offset, which is known to have no options.
     Marked(i32),
-    /// The end of the IPv4 header at this offset if the header has no options, else the start of the
-    /// packet.
+    /// The end of the IPv4 header at this offset if the header has no options, else the packet's start.
     Either(i32),
 }
 

@@ -39,7 +39,7 @@ pub struct Program {
     /// The offsets of marked headers on packets that the program accepts, from the packet's start: link,
     /// network, transport.
     pub layout: [Option<i32>; 3],
-    /// True if the offset of the link header matters.
+    /// True if packets must have the link header of the layout, too.
     pub needs_link: bool,
     /// True if all packets that arrive have this layout, so that no packet has to be checked for it.
     pub is_certain: bool,
@@ -136,7 +136,8 @@ pub struct Step {
     pub before: Class,
 }
 
-/// A traffic class: an operation, and the exit of the packets.
+/// A traffic class: an operation, and the exit of the packets. All offsets are counted from the start of the
+/// input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// The offset at which the output packet starts.
@@ -148,7 +149,7 @@ pub struct Class {
     pub headers: [Option<Option<i32>>; 3],
     /// The packet type, if it is set.
     pub kind: Option<u8>,
-    /// The input port annotation, if it is set.
+    /// The recorded input port of the packet, if it is set.
     pub port: Option<u8>,
     /// True if the packet is marked as an Ethernet frame, regardless of its former link type.
     pub framed: bool,

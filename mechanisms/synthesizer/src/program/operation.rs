@@ -67,7 +67,7 @@ impl Operation {
     /// `leased` returns the index of a byte of a step's values in the row of a flow.
     ///
     /// # Errors
-    /// If the operation is impossible for every packet.
+    /// If the operation is impossible for every packet, or if it has too many values that are not constant.
     pub(super) fn new(
         class: &Class,
         is_seen: &dyn Fn(u8) -> bool,
@@ -446,7 +446,7 @@ impl Single {
     }
 }
 
-/// Returns a write whose leased values are located in the row of a flow; `None` if the row has no room for
+/// Returns a write whose leased values are located in the row of a flow; `None` if the row does not have
 /// them.
 fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write> {
     let find = |place: Place, length: u8| match place {

@@ -62,6 +62,7 @@ pub(super) struct Compiled {
     table: u32,
 }
 
+/// The compiled form of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ask {
     Byte(u16),
@@ -147,7 +148,8 @@ impl Runner {
     /// Compiles a program. `is_seen` returns true if an annotation byte is read downstream of an output.
     ///
     /// # Errors
-    /// If an operation is impossible for every packet.
+    /// If a question, a list or an operation is impossible for every packet, or if an operation has too many
+    /// values that are not constant.
     pub fn new(program: &Program, is_seen: &dyn Fn(usize, u8) -> bool) -> Result<Runner, String> {
         program.machine_code.prepare();
         let mut runner = Runner {

@@ -116,7 +116,8 @@ impl Trail {
             & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1)
     }
 
-    /// True if a packet leaves the trail, according to machine code for its length, type and bytes.
+    /// True if a packet leaves the trail, according to its length and type, and to the machine code for its
+    /// bytes.
     #[inline(always)]
     fn differs(&self, conditions: &Conditions, packet: &Packet) -> bool {
         let bytes = if self.holds(packet) { packet.slot_window(self.window) } else { None };

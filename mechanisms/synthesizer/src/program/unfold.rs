@@ -106,7 +106,7 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Op
     Some(Unfolded { stages: stages.into_iter().collect::<Option<_>>()?, passages })
 }
 
-/// The marks of headers after an operation, unless the operation changes them.
+/// The header marks that an operation sets unless its class sets others.
 type Marked = [Option<Option<i32>>; 3];
 
 struct Unfolding<'p> {
@@ -175,8 +175,9 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the marks that operations have to set. The first stages have marked the network and the
-    /// transport header; they have not marked the link header.
+    /// Returns the marks that operations set unless a class sets others: the network and the transport header
+    /// of the layout, because the first stages have marked these headers elsewhere. The mark of the link
+    /// header is unchanged.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
@@ -312,7 +313,8 @@ impl Unfolding<'_> {
         let rest = from.to(&Shape::of(class, self.program))?;
         let mut stage = self.operate(&rest, Behind::Start, from.marked(), to, forward);
         // The element keeps checksums correct for its own writes, so the class, which includes these
-        // writes, has to account for them. A wrong checksum is made visible here.
+        // writes, has to account for them. If the class does not, its checksum is declared as another
+        // function, so that the proof fails.
         for (sum, name) in self.wrong_sums(class, behind)? {
             let sum = field(Place::Byte(sum - class.start), 2);
             let all = vec![field(Place::Byte(0), IPV4 as u16)];

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 pub enum Making {
     /// Never.
     Never,
-    /// After many packets, in a thread of its own.
+    /// Once many packets have needed it, in a thread of its own.
     #[default]
     Later,
     /// Before the first packet.
@@ -57,7 +57,7 @@ static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
 });
 
 impl Making {
-    /// Starts the thread, while the calling thread is not yet bound to the processor of a worker.
+    /// Starts the thread that makes code, before the calling thread is bound to the processor of a worker.
     pub(in crate::program) fn prepare(self) {
         if self == Making::Later && super::EXISTS {
             LazyLock::force(&MAKER);
@@ -67,7 +67,7 @@ impl Making {
 
 /// Code that may exist, and the number of packets that have needed it.
 pub(in crate::program) struct Later<T> {
-    /// The place of the code, which exists since the code was ordered and is filled once the code is made.
+    /// The cell for the code: `None` until the code is ordered, and filled once the code is made.
     made: Option<Arc<OnceLock<Option<T>>>>,
     packets: u32,
 }
