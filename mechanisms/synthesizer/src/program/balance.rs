@@ -8,32 +8,33 @@
 //! to find flows that last. The other batches go to the elements, or through the program without their
 //! flows.
 
-/// Of so many batches one is a sample.
+/// The average number of batches per sample.
 const SAMPLED: u32 = 32;
 
-/// Packets over which the balance is kept: what is older counts less.
+/// The number of packets over which the balance is averaged; older packets count less.
 const PACKETS: i64 = 4096;
 
-/// The first balance, in instructions. A program begins as if it paid.
+/// The initial balance, in instructions: a program begins as if it paid.
 const FIRST: i64 = 1 << 17;
 
-/// The balance.
+/// The balance of one program.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
-    /// Instructions saved, less those spent.
+    /// The instructions that were saved, minus the instructions that were spent.
     saved: i64,
-    /// True if the program runs whatever it costs.
+    /// True if the program runs regardless of its cost.
     is_ignored: bool,
     random: fastrand::Rng,
 }
 
 impl Balance {
-    /// A balance of nothing yet. One that is ignored lets all batches be samples.
+    /// Returns the initial balance. If the balance is ignored, all batches are samples.
     pub(crate) fn new(is_ignored: bool, seed: u64) -> Balance {
         Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// True if the next batch is a sample. They are drawn by lot, so that flows that come in turns are in some of them.
+    /// True if the next batch is a sample. Samples are drawn at random, so that flows whose packets arrive
+    /// periodically are in some of the samples.
     #[inline]
     pub(crate) fn samples(&mut self) -> bool {
         self.is_ignored || self.random.u32(..SAMPLED) == 0
@@ -45,7 +46,7 @@ impl Balance {
         self.is_ignored || self.saved > 0
     }
 
-    /// Notes what the program has saved for so many packets.
+    /// Adds the instructions that the program has saved for a number of packets.
     #[inline]
     pub(crate) fn note(&mut self, packets: usize, saved: i64) {
         self.saved += saved - self.saved * packets as i64 / PACKETS;
@@ -66,7 +67,7 @@ mod tests {
             batches += 1;
         }
         assert!((5..50).contains(&batches), "{batches}");
-        // However long that goes on, it is not forgotten how to come back.
+        // The balance recovers even after many batches with losses.
         (0..100_000).for_each(|_| balance.note(32, -32 * 300));
         let samples = (0..16_000).filter(|_| balance.samples()).count();
         assert!((350..650).contains(&samples), "{samples}");

@@ -10,33 +10,34 @@ use wire::ipv4;
 use super::question::{Question, Sum};
 use super::run::{Ask, answer, plain, value};
 
-/// A question, as far as it is prepared.
+/// A compiled question.
 pub(super) enum Computed {
-    /// Whether a sum is zero or more.
+    /// True if a sum is zero or more.
     AtLeastZero(Total),
-    /// Whether the checksum of the IPv4 header that starts there is right.
+    /// True if the checksum of the IPv4 header at this offset is correct.
     RightChecksum(usize),
-    /// One of the others.
+    /// Any other question, evaluated by [`answer`].
     Other(Question),
 }
 
 /// A sum of answers.
 #[derive(Clone, Debug)]
 pub(super) enum Total {
-    /// Those that are asked often.
+    /// A sum of frequent questions only.
     Plain(Plain),
-    /// Others.
+    /// A sum that includes other questions.
     Other(Sum),
 }
 
-/// A sum of answers of no more than 32 bits.
+/// A sum of answers that have at most 32 bits each.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     constant: i64,
     terms: Vec<Term>,
 }
 
-/// A factor, a question, and the bits of its answer that count, the lowest of which has the value one.
+/// A term of a sum: a factor, a question, and the mask of the bits of its answer that count. The answer is
+/// shifted down so that the lowest of these bits has the value one.
 #[derive(Clone, Copy, Debug)]
 struct Term {
     factor: i64,
@@ -57,7 +58,8 @@ impl Computed {
         }
     }
 
-    /// The question, if it is one about bytes: where they are, and how many.
+    /// Returns the offset and the number of the bytes that the question reads; `None` if it is not a
+    /// question about 1 to 8 bytes.
     pub(super) fn place(&self) -> Option<(usize, usize)> {
         match self {
             Computed::Other(Question::Bytes { offset, length: length @ 1..=8 }) => {
@@ -67,7 +69,7 @@ impl Computed {
         }
     }
 
-    /// The sum, if it is one of plain answers.
+    /// Returns the sum that the question tests, if the sum is a plain sum.
     pub(super) fn sum(&self) -> Option<&Plain> {
         match self {
             Computed::AtLeastZero(Total::Plain(plain)) => Some(plain),
@@ -114,8 +116,10 @@ impl Plain {
         })
     }
 
-    /// For which numbers at one place it is zero or more, or is not, if all other parts are among these bytes: the place, how many
-    /// bytes it has, the first and the last of the numbers. `known` has the bits of a byte that are known, and what they are.
+    /// Returns the range of numbers at one location for which the sum is zero or more (or is negative, if
+    /// `is_at_least_zero` is false). All other terms have to be bytes with known values. The result is the
+    /// offset of the number, its length in bytes, and the first and the last number of the range. `known`
+    /// returns the mask of the known bits of a byte, and their values.
     pub(super) fn decided_by(
         &self,
         is_at_least_zero: bool,
@@ -138,7 +142,8 @@ impl Plain {
             }
         }
         let (place, length, factor, all) = left.filter(|(.., factor, _)| *factor != 0)?;
-        // From the number on where the sum changes its sign: upwards it is zero or more if the factor is positive.
+        // The sum changes its sign at `border`: from there upwards, it is zero or more if the factor is
+        // positive.
         let is_upper = (factor > 0) == is_at_least_zero;
         let border = match factor > 0 {
             true => (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0),
@@ -156,7 +161,7 @@ impl Term {
     }
 }
 
-/// Whether the checksum of an IPv4 header is right, as far as its own length says that it reaches.
+/// True if the checksum of an IPv4 header is correct, over the length that the header itself states.
 #[inline]
 pub(super) fn is_right(header: &[u8]) -> bool {
     match ipv4::Header::ref_from_prefix(header) {
@@ -186,7 +191,8 @@ mod tests {
     }
 
     proptest! {
-        /// Where all bytes but those of one number are known, the sum is zero or more for the numbers that are said, and for no others.
+        /// With all bytes but one number known, the sum is zero or more for exactly the numbers of the
+        /// returned range.
         #[test]
         fn a_sum_is_decided_by_a_number(
             constant in -300i64..300,
@@ -217,7 +223,7 @@ mod tests {
             }
         }
 
-        /// What is prepared answers as the question itself.
+        /// A compiled question gives the same answer as the question itself.
         #[test]
         fn answers_are_those_of_questions(
             constant in -200i64..200,

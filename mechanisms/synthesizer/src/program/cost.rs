@@ -6,32 +6,34 @@
 
 use super::{Class, Passed, Program};
 
-/// An element that a packet passes with others of its batch.
+/// The cost of an element for a packet that arrives in a batch.
 pub(crate) const ELEMENT: i64 = 37;
 
-/// More for a translator, which finds the packet's flow and writes addresses and ports: what is left of that for a program that
-/// has found the flow itself.
+/// The additional saving per translator, which finds the packet's flow and writes addresses and ports: the
+/// part of its cost that is saved even though the program has to find the flow itself.
 const TRANSLATOR: i64 = 130;
 
-/// A program: finding the class of a packet, and one operation.
+/// The cost of a program: finding the class of a packet, and one operation.
 pub(crate) const PROGRAM: i64 = 480;
 
-/// Finding the flow of a packet, and noting that it was seen.
+/// The cost of finding the flow of a packet and recording that the flow was seen.
 pub(crate) const FLOW: i64 = 250;
 
-/// Looking a packet up in a list of rules, which a program spares if it knows the packet's flow.
+/// The cost of a look-up in a list of rules. A program avoids it if it knows the packet's flow.
 pub(crate) const LOOK_UP: i64 = 250;
 
-/// More for a packet that a program has to look up: what is behind the list is asked question by question.
+/// The additional cost of a packet that a program has to look up in a list: the questions after the list
+/// are asked packet by packet.
 pub(crate) const LOOKED_UP: i64 = 350;
 
-/// Instructions that a program saves for a packet of a class, the packet's flow aside. Below zero if it costs more.
+/// Returns the instructions that a program saves for a packet of a class, without the cost of flows. The
+/// result is negative if the program costs more than the elements.
 pub(crate) fn saved(program: &Program, class: &Class) -> i64 {
     let translators = class.path.iter().filter(|passed| is_step(program, passed)).count();
     ELEMENT * class.path.len() as i64 + TRANSLATOR * translators as i64 - PROGRAM
 }
 
-/// True if a program costs less than its elements for the packets that it takes past the most of them.
+/// True if a program costs less than its elements for packets of the class with the longest path.
 pub(crate) fn pays(program: &Program) -> bool {
     let lists = program.lists.len() as i64;
     let of_class = |class: &Class| {
@@ -42,7 +44,7 @@ pub(crate) fn pays(program: &Program) -> bool {
     program.classes.iter().map(of_class).max().is_some_and(|(_, saved)| saved > 0)
 }
 
-/// True if a flow's packets are leased from the element that they pass here.
+/// True if flows are leased from the bypassed element for packets that pass it in this way.
 pub(crate) fn is_step(program: &Program, passed: &Passed) -> bool {
     let here = (passed.element, passed.input, passed.case);
     program.steps.iter().any(|step| (step.element, step.input, step.case) == here)

@@ -14,20 +14,20 @@ use super::question::{Question, Sum};
 use super::{Checksum, Class, Exit, List, Next, Node, Program, TransportChecksum, Value};
 use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 
-/// Cases that one declaration may have; those of longer programs say less.
+/// The maximum number of cases of a declaration. The declaration of a longer program is less precise.
 const MOST_CASES: usize = 4000;
 
-/// Rules that are told one by one in a declaration.
+/// The maximum number of rules of a list that a declaration lists individually.
 const MOST_RULES: usize = 64;
 
-/// How what stands behind an IPv4 header is asked for.
+/// The reference point for bytes after an IPv4 header.
 #[derive(Clone, Copy)]
 pub(super) enum Behind {
-    /// From the packet's start, like everything.
+    /// The start of the packet, as for all other bytes.
     Start,
-    /// Behind the header that starts there, which has no options.
+    /// The end of the IPv4 header at this offset, which is known to have no options.
     Marked(i32),
-    /// That depends on whether it has options.
+    /// The end of the IPv4 header at this offset if the header has no options, else the packet's start.
     Either(i32),
 }
 
@@ -36,7 +36,8 @@ pub(super) fn mark(base: Base, offset: Option<i32>) -> Action {
     Action::Set(Field::HeaderOffset(base), Set::Constant(bytes))
 }
 
-/// The program as one element. Where it would take too many cases, what decides is not said, only what is looked at.
+/// Returns the declaration of a program as one element. If the program has too many cases, the declaration
+/// names the fields that are read, but not the conditions.
 pub fn effects(program: &Program) -> Effects {
     let mut cases = Vec::new();
     if !program.is_certain {
@@ -51,7 +52,7 @@ pub fn effects(program: &Program) -> Effects {
             let when = Filter::Opaque { about: "one of many classes", reads: reads.clone() };
             cases.push(alone(program, class, when));
         }
-        // One of them it is.
+        // Exactly one of the cases applies, so the last case needs no condition.
         if let Some(last) = cases.last_mut() {
             last.when = Filter::Any;
         }
@@ -59,7 +60,8 @@ pub fn effects(program: &Program) -> Effects {
     Effects::cases(cases)
 }
 
-/// What is done to packets of a class, in one go: a checksum is declared as one only where its header is marked before.
+/// Returns the case of a class as a single operation. A checksum is declared as such only if its header is
+/// marked on the input packet.
 fn alone(program: &Program, class: &Class, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
@@ -78,7 +80,7 @@ fn target(class: &Class) -> Target {
     }
 }
 
-/// A case for each way through the graph; false if there are too many.
+/// Adds a case for each path through the graph. Returns false if there are too many.
 fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
     let node = match next {
         Next::Node(number) => &program.nodes[number as usize],
@@ -106,13 +108,13 @@ fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Ca
     }
 }
 
-/// For which packets the rules of a list lead where.
+/// Returns the destinations of a list's rules, each with the filter of the packets that are sent there.
 fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     let mut nexts: Vec<Next> = list.rules.iter().map(|rule| node.next(rule.outcome.into())).collect();
     nexts.sort_unstable();
     nexts.dedup();
     let leads = |to: Next| {
-        // From the last rule on: each decides what those behind it leave.
+        // Starts with the last rule: each rule decides before the rules after it.
         list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
             let when = condition(&rule.condition, list, Behind::Start);
             match node.next(rule.outcome.into()) == to {
@@ -124,7 +126,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     nexts.into_iter().map(|next| (next, leads(next))).collect()
 }
 
-/// Answers by where they lead.
+/// Returns the answers of a node, grouped by destination.
 pub(crate) fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
     let mut sets: Vec<(Next, Vec<(u128, u128)>)> = Vec::new();
     let mut low = 0;
@@ -150,7 +152,7 @@ pub(super) fn laid_out(program: &Program) -> Filter {
                 Filter::All(vec![Filter::AtMost(offset(), place()), Filter::AtMost(place(), offset())])
             }
             None => {
-                // A question about it fails where it is not marked.
+                // A comparison with the offset of a header that is not marked is always false.
                 let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
                 Filter::AtMost(marked, Number::constant(0)).not()
             }
@@ -165,7 +167,7 @@ pub(super) fn field(place: Place, length: u16) -> Field {
     match place {
         Place::Byte(offset) => Field::Bytes { base: Base::Data, offset, length },
         Place::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
-        // Nobody asks for it as a field.
+        // Values of leases are never read as a field.
         Place::Leased(..) => Field::Payload,
     }
 }
@@ -189,7 +191,7 @@ fn number(sum: &Sum) -> Number {
     Number { constant: sum.constant, terms: terms.collect() }
 }
 
-/// Fields that a question is about.
+/// Returns the fields that a question reads.
 fn asked(program: &Program, question: &Question) -> Vec<Field> {
     let mut fields = Vec::new();
     match question {
@@ -206,7 +208,7 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
     fields
 }
 
-/// Where the answer lies in a set.
+/// Returns the filter that is true if the answer to a question is in a set.
 pub(super) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
@@ -220,7 +222,7 @@ pub(super) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
             yes(Filter::RightChecksum { header: Header::Ipv4, base: Base::Data, offset: *offset })
         }
         question => match field_of(question) {
-            // Bytes that are not there count as zero.
+            // Bytes after the packet's end count as zero.
             Some(field @ Field::Bytes { .. }) if set.contains(0) => {
                 let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
                 Filter::One(vec![behind(field, u128::MAX, set, header), there.not()])
@@ -231,13 +233,13 @@ pub(super) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
     }
 }
 
-/// Whether the IPv4 header that starts there has no options.
+/// Returns the filter that is true if the IPv4 header at this offset has no options.
 pub(super) fn is_plain(header: i32) -> Filter {
     let field = Field::Bytes { base: Base::Data, offset: header, length: 1 };
     Filter::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) }
 }
 
-/// Where a field lies in a set.
+/// Returns the filter that is true if a field, under a mask, is in a set.
 fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter {
     let inside = |field: Field| Filter::In { field, mask, set: set.clone() };
     let Field::Bytes { base: Base::Data, offset, length } = field else { return inside(field) };
@@ -255,7 +257,7 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
     }
 }
 
-/// A rule's condition as a filter.
+/// Returns a rule's condition as a filter.
 pub(super) fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
     match tree {
@@ -292,10 +294,12 @@ fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
     }
 }
 
-/// What is done to packets of a class, the transport header of which is marked there then.
+/// Returns a case with the operation of a class. `transport` is the offset of the transport header that is
+/// marked after the operation.
 pub(super) fn operation(class: &Class, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
-    // What lies in front of the packet afterwards is written before it is taken off. Values are those that came in.
+    // Bytes that precede the output packet are written before they are stripped. All values are computed
+    // from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
@@ -350,7 +354,7 @@ pub(super) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
         Some(Checksum::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
             case = pure_sum(case, class, *header, "a sum over other words");
         }
-        // Only the checksum of a header that is marked can be declared as such.
+        // A checksum can only be declared as such if its header is marked.
         Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header })
             if !matches!(class.headers[1], None | Some(Some(_))) =>
         {
@@ -375,7 +379,7 @@ pub(super) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
     case
 }
 
-/// Places of the packet that a class writes.
+/// Returns the offsets of the packet bytes that a class writes.
 pub(crate) fn written(class: &Class) -> impl Iterator<Item = i32> {
     let places = class.writes.iter().flat_map(|write| {
         let more = 0..write.value.length() as i32;
@@ -387,14 +391,15 @@ pub(crate) fn written(class: &Class) -> impl Iterator<Item = i32> {
     })
 }
 
-/// Whether the checksum of a transport header accounts for all that a class writes to what it covers, and for each word once.
+/// True if the checksum of a transport header accounts for all covered words that a class writes, and for
+/// each word once.
 pub(super) fn accounts_for_covered(class: &Class, network: i32, sum: &TransportChecksum) -> bool {
     let once: BTreeSet<i32> = sum.words.iter().copied().collect();
     let mut covered = covered_words(class, network, sum.header);
     once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
 }
 
-/// The words that a class writes of what the checksum of a transport header covers.
+/// Returns the offsets of the words that a class writes and that the checksum of a transport header covers.
 pub(super) fn covered_words(class: &Class, network: i32, transport: i32) -> impl Iterator<Item = i32> {
     let addresses = network + 12..network + IPV4;
     let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);
@@ -410,11 +415,12 @@ fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case 
     case.with(Action::Set(sum, Set::Pure { name, reads }))
 }
 
-/// Whether a checksum accounts for all that is written to the header, and for nothing else that changes.
+/// True if an update of the IPv4 checksum accounts for all words of the header that a class writes, and for
+/// each word once.
 pub(crate) fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
     let in_header = |place: &i32| (header..header + IPV4).contains(place);
     let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
-    // Words that do not change do no harm, but each counts once.
+    // Words that do not change are harmless, but each word may count only once.
     let mut once = words.to_vec();
     once.sort_unstable();
     once.dedup();

@@ -3,20 +3,21 @@
 
 use packet::BATCH_CAPACITY;
 
-/// The packets of a batch by class.
+/// The packets of a batch, grouped by class as linked lists.
 pub struct Groups {
-    /// By class: the first packet. By packet: the next one of its class.
+    /// By class: the first packet of its list.
     first: Vec<u16>,
+    /// By packet: the next packet of the same class.
     next: [u16; BATCH_CAPACITY],
-    /// Classes that there are.
+    /// The classes that have packets.
     classes: Vec<u32>,
-    /// Packets of the class that was taken last.
+    /// The packets of the class that was taken last.
     pub places: Vec<u8>,
-    /// Those that were refused.
+    /// The packets of that class that the operation has refused.
     pub refused: Vec<u8>,
 }
 
-/// There is none.
+/// The end of a linked list.
 const NONE: u16 = u16::MAX;
 
 impl Default for Groups {
@@ -32,12 +33,12 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// Groups packets with so many different classes at the most. Those that are left to the elements are in no group; how many
-    /// the others are.
+    /// Groups packets by class. `most` is the number of classes. Packets that are left to the elements are
+    /// in no group. Returns the number of packets in groups.
     pub fn sort(&mut self, classes: &[u32], most: usize) -> usize {
         self.first.resize(most, NONE);
         let mut grouped = 0;
-        // The last one comes first, so that each is put in front of those behind it.
+        // Packets are prepended to their lists, so in reverse order each list ends up in order.
         for (place, &class) in classes.iter().enumerate().rev() {
             let Some(first) = self.first.get_mut(class as usize) else { continue };
             if *first == NONE {
@@ -49,7 +50,7 @@ impl Groups {
         grouped
     }
 
-    /// Puts the packets of a group into `places`, and says which class it is.
+    /// Moves the packets of a group into `places`. Returns the class, or `None` if no group is left.
     pub fn take(&mut self) -> Option<u32> {
         let class = self.classes.pop()?;
         self.places.clear();

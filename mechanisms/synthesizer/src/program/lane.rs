@@ -18,53 +18,60 @@ use super::machine::{Updates, Writes};
 use super::{Value, Write};
 use crate::compose::packet::Place;
 
-/// Lanes of a class that values are gathered for.
+/// The maximum number of lanes of a class for which values are gathered.
 const MOST_GATHERED: usize = 16;
 
-/// The longest sum that is written where it stood.
+/// The maximum length of a number, in bytes, to which a constant is added in place.
 const LONGEST_SUM: usize = 4;
 
-/// Values by lane.
+/// The gathered values, eight bytes for each lane.
 pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
 
-/// Eight bytes of the packet, or of what lies behind its end, which stays as it is.
+/// Eight bytes of the packet. Bytes of the slot after the packet's end may be included; they remain
+/// unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lane {
-    /// From the front of the packet while it is written.
+    /// The offset from the start of the packet during the writes.
     pub(super) place: usize,
-    /// Bits that stay, bits that are those of a sum, and what is added for that.
+    /// The bits that keep their value.
     pub(super) keep: u64,
+    /// The bits that are taken from the sum.
     pub(super) sum: u64,
+    /// The constant that is added to the eight bytes to compute the sum.
     pub(super) add: u64,
-    /// Bits that are set.
+    /// The bits that are set to one.
     pub(super) put: u64,
-    /// Bits that come from values: from which eight bytes, and how far these are turned for that.
+    /// The bits that come from values.
     pub(super) take: u64,
+    /// The index of the eight bytes that the values are read from.
     pub(super) from: usize,
+    /// The number of bits by which these bytes are rotated to the left.
     pub(super) turn: u32,
-    /// Whether these are values that were gathered, or those of the flow.
+    /// True if the values are gathered values; false if they are read from the row of a flow.
     is_gathered: bool,
-    /// Bits that the checksums of the IPv4 and of the transport header account for.
+    /// The bits that the checksums of the IPv4 and of the transport header account for.
     pub(super) covers: [u64; 2],
 }
 
-/// Eight bytes of which some are set to constants, and nothing else: most lanes are so.
+/// Eight bytes of which some are set to constants. Most lanes are of this kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Constant {
     pub(super) place: usize,
-    /// In the machine's byte order.
+    /// The bits that keep their value, in the machine's byte order.
     pub(super) keep: u64,
+    /// The bits that are set to one, in the machine's byte order.
     pub(super) put: u64,
 }
 
-/// Part of a value, which is put together with others.
+/// A part of a value that is gathered with others.
 #[derive(Clone, Debug)]
 struct Part {
     value: Value,
-    /// Which bytes of it.
+    /// The index of the first byte of the part within the value.
     first: usize,
+    /// The index after the last byte of the part.
     last: usize,
-    /// Where they are put.
+    /// The index of the first byte among the gathered values.
     to: usize,
 }
 
@@ -77,11 +84,12 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Compiles writes to bytes, which do not overlap, into packets that start at `front` while they are written. Two checksums
-    /// account for some words each. `None` where these words do not lie as they do in headers.
+    /// Compiles writes that do not overlap, for packets that start at offset `front` during the writes.
+    /// `words` are the words that the two checksums account for. Returns `None` if the words are not
+    /// aligned to each other.
     ///
     /// # Errors
-    /// If there is no room for values.
+    /// If there are more values than can be gathered.
     pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Result<Option<Lanes>, String> {
         let mut bytes = BTreeMap::new();
         for (number, write) in writes.iter().enumerate() {
@@ -90,7 +98,7 @@ impl Lanes {
                 bytes.extend((place..place.saturating_add(length)).map(|byte| (byte, number)));
             }
         }
-        // Words begin at even places from the first one.
+        // Words begin at even distances from the first word.
         let even = words.iter().flat_map(|words| words.first()).next().copied().unwrap_or(front);
         if words.iter().copied().flatten().any(|word| (word - even) % 2 != 0) {
             return Ok(None);
@@ -98,7 +106,7 @@ impl Lanes {
         let mut lanes = Lanes::default();
         while let Some((&first, _)) = bytes.first_key_value() {
             let start = (first - (first - even).rem_euclid(2)).max(front);
-            // In front of the first word there may be a byte of its own, which no checksum accounts for.
+            // A byte before the first word may get a lane of its own, for which no checksum accounts.
             let stop = if (start - even).rem_euclid(2) == 0 { start + 8 } else { start + 1 };
             let rest = bytes.split_off(&stop);
             let mut here = std::mem::replace(&mut bytes, rest);
@@ -109,7 +117,7 @@ impl Lanes {
         Ok(Some(lanes))
     }
 
-    /// Adds the lane that writes these bytes, by place, with the number of their write.
+    /// Adds the lane that writes some bytes. `bytes` has the index of the write of each offset.
     fn add(
         &mut self,
         place: i32,
@@ -121,7 +129,8 @@ impl Lanes {
         let mut lane =
             Lane { place: usize::try_from(place).unwrap_or_default(), keep: u64::MAX, ..Lane::default() };
         let shift = |byte: i32| 8 * (7 - (byte - start).clamp(0, 7)) as u32;
-        // Values from elsewhere: the byte, its write, which byte of that.
+        // The values from elsewhere: the offset of the byte, its write, and the index of the byte within
+        // the write's value.
         let mut values = Vec::new();
         for (&byte, &number) in bytes {
             let Write { place: Place::Byte(first), value } = &writes[number] else { continue };
@@ -152,7 +161,7 @@ impl Lanes {
             }
         }
         if lane.keep == u64::MAX {
-            // What was there is put there.
+            // The writes leave all bytes as they are.
         } else if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
             let native = |number: u64| u64::from_ne_bytes(number.to_be_bytes());
             let (keep, put) = (native(lane.keep), native(lane.put));
@@ -163,7 +172,8 @@ impl Lanes {
         Ok(())
     }
 
-    /// Takes values into a lane: as they stand with the flow, or gathered from wherever they are.
+    /// Adds values to a lane: directly from the row of a flow if they are consecutive there, otherwise
+    /// gathered.
     fn take(
         &mut self,
         lane: &mut Lane,
@@ -173,7 +183,7 @@ impl Lanes {
     ) -> Result<(), String> {
         let Some(&(first, number, within)) = values.first() else { return Ok(()) };
         lane.take = values.iter().fold(0, |bits, (byte, ..)| bits | 0xff << (8 * (7 - (byte - start))));
-        // Where the first byte of the lane would be among the flow's values.
+        // Returns the index in the row to which the first byte of the lane would correspond.
         let origin = |byte: i32, number: usize, within: usize| match writes[number].value {
             Value::Copy(Place::Leased(_, from), _) => Some(i32::from(from) + within as i32 - (byte - start)),
             _ => None,
@@ -203,7 +213,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Puts values together that are not taken as they stand, from a packet as it came in.
+    /// Gathers values from an input packet, and from the row of its flow.
     pub(super) fn gather(&self, packet: &Packet, leased: &[u8; ROW]) -> Gathered {
         let mut gathered = [0; 8 * MOST_GATHERED];
         for Part { value, first, last, to } in &self.parts {
@@ -220,8 +230,9 @@ impl Lanes {
         gathered
     }
 
-    /// Writes to packets of a batch that begin at the front, and says how the two checksums of each change. A whole lane of
-    /// all of them is written before the next one. `row` says what stands with the flow of a packet.
+    /// Writes to packets of a batch that have been extended to `front`, lane by lane, each lane for all
+    /// packets. Adds the changes of each packet's two checksums to `changes`. `row` returns the row of a
+    /// packet's flow.
     #[inline]
     pub(super) fn write<'r>(
         &self,
@@ -260,7 +271,8 @@ impl Lanes {
         }
     }
 
-    /// What makes machine code that writes the same and updates these checksums, for lanes of which none is gathered.
+    /// Returns a function that makes machine code for the same writes and for these checksum updates. None
+    /// of the lanes may be gathered.
     pub(super) fn recipe(&self, updates: Updates) -> impl FnOnce() -> Option<Writes> + use<> {
         let Lanes { constants, lanes, .. } = self.clone();
         let sums = updates.iter().flatten().map(|(place, _)| place + 2).max().unwrap_or_default();
@@ -268,23 +280,23 @@ impl Lanes {
         move || Writes::new(&constants, &lanes, updates, window)
     }
 
-    /// How many bytes of a packet's slot, from the front on, are read and written.
+    /// Returns the number of bytes of a packet's slot, from the start on, that are read and written.
     pub(super) fn reach(&self) -> usize {
         let places = self.constants.iter().map(|lane| lane.place);
         places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
     }
 
-    /// Whether there is nothing to be written.
+    /// True if there are no writes.
     pub(super) fn is_empty(&self) -> bool {
         self.constants.is_empty() && self.lanes.is_empty() && self.parts.is_empty()
     }
 
-    /// Whether values that stand with flows are written.
+    /// True if values come from the rows of flows or are gathered.
     pub(super) fn takes(&self) -> bool {
         self.lanes.iter().any(|lane| lane.take != 0)
     }
 
-    /// Whether values are gathered, one packet at a time.
+    /// True if values are gathered, so that packets are processed one by one.
     pub(super) fn gathers(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -296,7 +308,7 @@ impl Lane {
         old & self.keep | old.wrapping_add(self.add) & self.sum | self.put | values & self.take
     }
 
-    /// The values that are taken, where they belong.
+    /// Returns the values, rotated to their position in the lane.
     #[inline(always)]
     fn values(&self, from: &[u8]) -> u64 {
         let values = from.get(self.from..).and_then(|values| values.first_chunk());
@@ -304,7 +316,7 @@ impl Lane {
     }
 }
 
-/// Where a lane has to end so that no sum is divided, and there is only one.
+/// Returns the offset at which a lane must end, so that no sum is split and the lane has at most one sum.
 fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
     let mut sums = 0;
     let mut last = None;
@@ -321,18 +333,18 @@ fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
     stop
 }
 
-/// Whether a write adds something to what stands there.
+/// True if a write adds a constant to a number in place.
 fn is_sum_in_place(write: &Write) -> bool {
     matches!(write.value, Value::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
 }
 
-/// The word at a place.
+/// Returns the word at an offset.
 #[inline]
 pub(super) fn word_mut(packet: &mut Packet, place: i32) -> Option<&mut [u8; 2]> {
     packet.data_mut().get_mut(usize::try_from(place).ok()?..)?.first_chunk_mut()
 }
 
-/// Puts what a value is made from into `to`, and says how many bytes that are; constants need no room there.
+/// Computes a value into `to`, and returns the number of its bytes. Constants take no room there.
 pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mut [u8]) -> usize {
     match value {
         Value::Constant(_) => 0,
@@ -357,7 +369,8 @@ pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mu
     }
 }
 
-/// Copies bytes of a packet that has them, or of what is leased.
+/// Copies bytes from the packet, its annotations, or the row of its flow. Does nothing if the source does
+/// not have them.
 fn copy(packet: &Packet, leased: &[u8; ROW], place: Place, to: &mut [u8]) {
     let (from, place) = match place {
         Place::Byte(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),

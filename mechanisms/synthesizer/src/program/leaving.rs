@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 
 use element::{Batch, Cx, DropReason, ElementId, Packet};
 
-/// Packets on their way out.
+/// Packets of a batch that have not left yet.
 pub(crate) struct Leaving {
-    /// By output.
+    /// By output: the packets that are held.
     waiting: Vec<Option<Batch>>,
-    /// Outputs that have packets. No two of them meet.
+    /// The outputs that hold packets. No two of them meet.
     open: Vec<usize>,
-    /// By output and other output: whether packets of both may come to one element.
+    /// By pair of outputs: true if packets of both may reach a common element.
     meet: Vec<bool>,
 }
 
 impl Leaving {
-    /// By so many outputs, all of which meet.
+    /// Makes empty queues for a number of outputs, all of which meet.
     pub(crate) fn new(outputs: usize) -> Leaving {
         Leaving {
             waiting: (0..outputs).map(|_| None).collect(),
@@ -28,13 +28,14 @@ impl Leaving {
         }
     }
 
-    /// Finds out which outputs meet, from the elements that packets may come to from each.
+    /// Computes the pairs of outputs that meet from the elements that each output reaches.
     pub(crate) fn find_meeting(&mut self, reached: &[BTreeSet<ElementId>]) {
         let pairs = reached.iter().flat_map(|one| reached.iter().map(move |other| (one, other)));
         self.meet = pairs.map(|(one, other)| !one.is_disjoint(other)).collect();
     }
 
-    /// Lets a packet leave behind all that it may meet.
+    /// Adds a packet for an output. Emits packets held at other outputs first, if this packet may meet
+    /// them.
     #[inline]
     pub(crate) fn push(&mut self, cx: &mut Cx<'_>, output: usize, packet: Packet) {
         let Leaving { waiting, open, meet } = self;
@@ -43,7 +44,7 @@ impl Leaving {
             return;
         };
         if let Some(batch) = here {
-            // No more packets than came in one batch, so they fit into one.
+            // The packets of one incoming batch always fit into one batch.
             if let Err(packet) = batch.push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }
@@ -65,7 +66,7 @@ impl Leaving {
         open.push(output);
     }
 
-    /// Lets all go.
+    /// Emits all packets that are held.
     pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
         for output in self.open.drain(..) {
             if let Some(batch) = self.waiting[output].take() {

@@ -33,43 +33,45 @@ use crate::compose::packet::Place;
 use machine::Making;
 use question::{Question, Sum};
 
-/// A program.
+/// A synthesized program: a decision graph with classes as its leaves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// Where headers are marked on the packets that it is for, from the start of each: link, network, transport.
+    /// The offsets of marked headers on packets that the program accepts, from the packet's start: link,
+    /// network, transport.
     pub layout: [Option<i32>; 3],
-    /// Whether it matters where the link header is.
+    /// True if packets must have the link header of the layout, too.
     pub needs_link: bool,
-    /// Whether all packets that come are laid out like that.
+    /// True if all packets that arrive have this layout, so that no packet has to be checked for it.
     pub is_certain: bool,
-    /// The output for packets that are laid out otherwise.
+    /// The output for packets with another layout.
     pub otherwise: usize,
-    /// Questions; each leads to later ones only.
+    /// The nodes of the graph. The answers of each node lead only to classes and to nodes with higher
+    /// numbers.
     pub nodes: Vec<Node>,
-    /// Where to begin.
+    /// The first question, or the only class.
     pub start: Next,
-    /// Rule sets.
+    /// The rule sets.
     pub lists: Vec<List>,
-    /// Elements with state that flows are leased from, each behind the one that packets pass before.
+    /// The stateful elements from which flows are leased. The predecessor of a step has a lower number.
     pub steps: Vec<Step>,
-    /// What becomes of packets.
+    /// The classes: the leaves of the graph.
     pub classes: Vec<Class>,
-    /// Names of elements that packets would have passed.
+    /// The names of the elements that packets bypass.
     pub elements: Vec<String>,
-    /// How many outputs there are.
+    /// The number of outputs.
     pub outputs: usize,
-    /// When there is machine code for it.
+    /// The time at which machine code is made.
     pub machine_code: Making,
-    /// True if it takes packets and flows whatever that costs.
+    /// True if the program takes packets and flows regardless of cost.
     pub always: bool,
 }
 
-/// Where an answer leads.
+/// The destination of an edge of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Next {
-    /// To another question.
+    /// A node.
     Node(u32),
-    /// To a class.
+    /// A class.
     Class(u32),
 }
 
@@ -79,169 +81,178 @@ impl Default for Next {
     }
 }
 
-/// A question, and where its answers lead.
+/// A node of the graph: a question, and an edge for each range of answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     /// The question.
     pub question: Question,
-    /// Ranges of answers by their last one, lowest first; the last one ends where answers do.
+    /// The ranges of answers, each by its last answer and with its destination, in ascending order. The
+    /// last range extends to the highest answer.
     pub parts: Vec<(u128, Next)>,
 }
 
-/// Rules, the first that holds counts.
+/// An ordered list of rules: the first rule that matches decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// The element whose rules these are, by place in [`Program::elements`], and the input.
+    /// The element that the rules are from: an index in [`Program::elements`].
     pub element: u32,
-    /// The input.
+    /// The input of the element.
     pub input: usize,
-    /// Where the network and the transport header start for its conditions; that of the link starts with the packet.
+    /// The offsets of the network and the transport header, to which the rules' conditions refer. The link
+    /// header starts at offset 0.
     pub headers: [i32; 2],
-    /// Where the packet ends by then, if not where it did when it came in: what lies behind is not seen.
+    /// The end of the packet at the list, if it differs from the end of the input packet. Conditions do not
+    /// see bytes after this end.
     pub end: Option<Sum>,
-    /// The rules. One of them always holds.
+    /// The rules. At least one rule always matches.
     pub rules: Vec<Rule>,
 }
 
 /// A rule of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// When it holds.
+    /// The condition under which the rule matches.
     pub condition: Condition,
-    /// The answer.
+    /// The number of the outcome: the answer to [`Question::List`].
     pub outcome: u32,
-    /// The case of the element's declaration.
+    /// The case of the element's declaration that the rule belongs to.
     pub case: usize,
 }
 
-/// A place where an element with state would decide about packets: what it does to those of a flow is asked once, when the
-/// flow is taken on lease ([`element::lease`]). A flow of which one step is not to be had is not on lease at all.
+/// A point at which a stateful element would decide about packets. The element is asked once per flow, when
+/// the flow is leased ([`element::lease`]). If the element of one step refuses, the flow is leased from no
+/// element.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The element, by place in [`Program::elements`].
+    /// The element: an index in [`Program::elements`].
     pub element: u32,
-    /// The input.
+    /// The input of the element.
     pub input: usize,
-    /// The case of its declaration that is for packets of flows that it knows.
+    /// The case of the element's declaration for packets of known flows.
     pub case: usize,
-    /// The step that packets have passed before.
+    /// The previous step on the path; `None` for a first step.
     pub after: Option<u16>,
-    /// What they have become when they come to the element; the exit is none.
+    /// The packet as it arrives at the element; the exit has no meaning here.
     pub before: Class,
 }
 
-/// An operation, and where packets go then.
+/// A traffic class: an operation, and the exit of the packets. All offsets are counted from the start of the
+/// input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// Where the packet starts then.
+    /// The offset at which the output packet starts.
     pub start: i32,
-    /// Where it ends then, if not where it did.
+    /// The offset at which the output packet ends, if it differs from the end of the input packet.
     pub end: Option<Sum>,
-    /// Where headers are marked then (link, network, transport), if not where they were.
+    /// The offsets of marked headers on the output packet (link, network, transport); `None` for a header
+    /// whose mark does not change, `Some(None)` for a header whose mark is removed.
     pub headers: [Option<Option<i32>>; 3],
     /// The packet type, if it is set.
     pub kind: Option<u8>,
-    /// The input that packets are said to have come from, if that is set.
+    /// The recorded input port of the packet, if it is set.
     pub port: Option<u8>,
-    /// Whether they are Ethernet frames then, whatever they were.
+    /// True if the packet is marked as an Ethernet frame, regardless of its former link type.
     pub framed: bool,
-    /// Whether they get a new time stamp.
+    /// True if the packet gets a new time stamp.
     pub stamped: bool,
-    /// What is written; values are those that came in, and places do not overlap.
+    /// The writes. All values are computed from the input packet, and the written locations do not overlap.
     pub writes: Vec<Write>,
-    /// What becomes of the checksum of the IPv4 header.
+    /// The operation on the checksum of the IPv4 header.
     pub checksum: Option<Checksum>,
-    /// What becomes of that of TCP or UDP.
+    /// The operation on the checksum of the TCP or UDP header.
     pub transport_checksum: Option<TransportChecksum>,
-    /// Where the packet goes.
+    /// The exit.
     pub exit: Exit,
-    /// The way that it would have gone: elements, for whoever counts.
+    /// The elements that packets of the class bypass, in order; counters of these elements are updated.
     pub path: Vec<Passed>,
 }
 
-/// One write.
+/// A write to one location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// Where.
+    /// The location.
     pub place: Place,
-    /// What.
+    /// The value that is written.
     pub value: Value,
 }
 
-/// What is written.
+/// A value that is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// These bytes.
+    /// Constant bytes.
     Constant(Vec<u8>),
-    /// Bytes that stood elsewhere.
+    /// Input bytes from a location, with their number.
     Copy(Place, u8),
-    /// A number of so many bytes (1 to 8) that stood there, plus something; it wraps around.
+    /// An input number from a location, of 1 to 8 bytes, plus a constant. The sum wraps around.
     Plus(Place, u8, i64),
-    /// A byte that stood there, with bits cleared and set.
+    /// An input byte from a location, of which the bits of the first mask are kept, and the bits of the
+    /// second mask are set.
     Masked(Place, u8, u8),
 }
 
-/// What becomes of the checksum of an IPv4 header without options.
+/// The operation on the checksum of an IPv4 header without options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Checksum {
-    /// It accounts for what was written to these 16-bit words (RFC 1624).
+    /// The checksum is updated incrementally (RFC 1624) for writes to these 16-bit words.
     Updated {
-        /// Where the header starts.
+        /// The offset of the header.
         header: i32,
-        /// Where the words start.
+        /// The offsets of the words.
         words: Vec<i32>,
     },
-    /// It is computed afresh.
+    /// The checksum is computed from scratch.
     Recomputed {
-        /// Where the header starts.
+        /// The offset of the header.
         header: i32,
     },
 }
 
-/// An update of the checksum of TCP or UDP: it accounts for what was written to these words (RFC 1624). UDP's zero stays.
+/// An incremental update (RFC 1624) of a TCP or UDP checksum for writes to some words. A UDP checksum of
+/// zero, which means "no checksum", stays zero.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportChecksum {
-    /// Of which protocol.
+    /// The protocol.
     pub protocol: Header,
-    /// Where the header starts.
+    /// The offset of the transport header.
     pub header: i32,
-    /// Where the words start, addresses among them.
+    /// The offsets of the written words, including words of the IP addresses.
     pub words: Vec<i32>,
 }
 
-/// Where packets of a class go.
+/// The exit of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// By an output.
+    /// An output of the program.
     Output(usize),
-    /// They end at the last element of the path.
+    /// No output: the last element of the path drops the packets.
     Drop(DropReason),
 }
 
-/// An element that packets would have passed.
+/// An element that packets bypass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Passed {
-    /// By place in [`Program::elements`].
+    /// The element: an index in [`Program::elements`].
     pub element: u32,
-    /// The input.
+    /// The input of the element.
     pub input: usize,
-    /// The case of its declaration.
+    /// The case of the element's declaration that applies to the packets.
     pub case: usize,
-    /// Where the packet started when it came there: its length follows from that.
+    /// The offset of the packet's start on arrival at the element. The element's byte counter needs it.
     pub start: i32,
-    /// Whether it ended by then where it ends at last, rather than where it did when it came in.
+    /// True if the packet already had its final end on arrival at the element, and not the end of the input
+    /// packet.
     pub cut: bool,
 }
 
 impl TransportChecksum {
-    /// Where it stands.
+    /// Returns the offset of the checksum field.
     pub fn place(&self) -> i32 {
         self.header + if self.protocol == Header::Tcp { 16 } else { 6 }
     }
 }
 
 impl Checksum {
-    /// Where the header starts.
+    /// Returns the offset of the header.
     pub fn header(&self) -> i32 {
         let (Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = self;
         *header
@@ -249,7 +260,7 @@ impl Checksum {
 }
 
 impl Value {
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub fn length(&self) -> usize {
         match self {
             Value::Constant(bytes) => bytes.len(),
@@ -258,7 +269,8 @@ impl Value {
         }
     }
 
-    /// What it is made from, and how many bytes that are.
+    /// Returns the location that the value is computed from, and the number of bytes there; `None` for a
+    /// constant.
     pub fn from(&self) -> Option<(Place, usize)> {
         match self {
             Value::Constant(_) => None,
@@ -269,8 +281,9 @@ impl Value {
 }
 
 impl Class {
-    /// The first byte that has to be part of the packet while it is written: where it came in, where it leaves, where it started
-    /// on its way, or where something is written that is taken off again.
+    /// Returns the lowest offset that must be part of the packet during the writes: the minimum of the
+    /// start of the input packet, the start of the output packet, the starts on the path, and all offsets
+    /// that are written, including bytes that are stripped afterwards.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             Place::Byte(place) => place,
@@ -282,7 +295,7 @@ impl Class {
 }
 
 impl Node {
-    /// Where an answer leads.
+    /// Returns the destination of an answer.
     pub fn next(&self, answer: u128) -> Next {
         let part = self.parts.partition_point(|(last, _)| *last < answer);
         self.parts.get(part).or(self.parts.last()).map_or(Next::default(), |(_, next)| *next)
@@ -290,7 +303,7 @@ impl Node {
 }
 
 impl Program {
-    /// How often each question is asked anywhere in the graph.
+    /// Returns the questions of the graph, each with the number of nodes that ask it.
     pub fn questions(&self) -> BTreeMap<&Question, usize> {
         let mut questions = BTreeMap::new();
         for node in &self.nodes {

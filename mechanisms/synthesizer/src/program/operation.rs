@@ -16,53 +16,58 @@ use super::{Checksum, Class, TransportChecksum, Value, Write};
 use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 use crate::verify::run::kind_of;
 
-/// Packets that are written to at once.
+/// The maximum number of packets that are written together.
 const AT_ONCE: usize = 16;
 
-/// The bytes that values other than constants may take in the annotations of one class.
+/// The maximum number of bytes that non-constant values take in the annotations of a class.
 const MOST_MOVED: usize = 64;
 
-/// What is done to packets of one class.
+/// The compiled operation of a class.
 #[derive(Clone, Debug, Default)]
 pub struct Operation {
     start: i32,
     front: i32,
     end: Option<Total>,
-    /// What is said of the packet; but for headers that may lie outside of it.
+    /// The metadata that is set, except header marks that may lie outside of the packet.
     marks: Marks,
+    /// The header marks that may lie outside of the packet.
     headers: Vec<(Base, Option<i32>)>,
     stamped: bool,
     lanes: Lanes,
     annotations: Vec<Write>,
-    /// Whether annotations get what came in.
+    /// True if annotations get values that depend on the packet.
     moves: bool,
     checksum: Option<Checksum>,
     transport_checksum: Option<TransportChecksum>,
-    /// Whether there are `headers` or `annotations`.
+    /// True if `headers` or `annotations` is not empty.
     has_more: bool,
-    /// Whether something of this has to be made of each packet before it is written to.
+    /// True if values have to be computed from each packet before the packet is written to, so that packets
+    /// are processed one by one.
     is_single: bool,
-    /// Whether something of this stands with flows, and whether there is nothing at all.
+    /// True if values may come from the rows of flows.
     takes: bool,
+    /// True if the operation changes nothing.
     is_nothing: bool,
-    /// The lanes and updates of checksums as machine code, once there are many packets.
+    /// The machine code for lanes and checksum updates, once enough packets have needed it.
     code: Later<Writes>,
-    /// Bytes that the packet has to have in its first slot, and those that have to be there, behind its end if need be.
+    /// The number of bytes that the packet must have in its first slot.
     needs: usize,
+    /// The number of bytes that the slot must have from the packet's start on. They may extend after the
+    /// packet's end.
     reach: usize,
 }
 
 impl Operation {
-    /// What is done to packets that are left to the elements.
+    /// Returns an operation that refuses all packets, so that they are left to the elements.
     fn none() -> Operation {
         Operation { needs: usize::MAX, ..Operation::default() }
     }
 
-    /// Compiles the operation of a class. `is_seen` says of an annotation byte whether anybody looks at it then, `leased` where a
-    /// byte of the values that a flow on lease gets is to be found.
+    /// Compiles the operation of a class. `is_seen` returns true if an annotation byte is read downstream;
+    /// `leased` returns the index of a byte of a step's values in the row of a flow.
     ///
     /// # Errors
-    /// What no packet can have done to it.
+    /// If the operation is impossible for every packet, or if it has too many values that are not constant.
     pub(super) fn new(
         class: &Class,
         is_seen: &dyn Fn(u8) -> bool,
@@ -81,7 +86,7 @@ impl Operation {
             Place::Byte(place) => i64::from(place) + length as i64,
             Place::Annotation(_) | Place::Leased(..) => 0,
         };
-        // Elements take no bytes off that are not in the first slot.
+        // Elements only strip bytes that are in the first slot.
         let starts = class.path.iter().map(|passed| passed.start).chain([class.start]);
         let mut needs = i64::from(starts.max().unwrap_or_default());
         let mut moved = 0;
@@ -103,7 +108,7 @@ impl Operation {
                         return Err("it writes behind the annotations".into());
                     }
                     match &write.value {
-                        // Of constants only what somebody looks at is written.
+                        // Constant annotations are only written if they are read downstream.
                         Value::Constant(bytes) => {
                             let read = places.zip(bytes).filter(|(place, _)| is_seen(*place));
                             for (place, byte) in read {
@@ -167,11 +172,12 @@ impl Operation {
         Ok(operation)
     }
 
-    /// Counts packets that come.
+    /// Counts packets that need the operation, and has machine code made if there are enough of them.
     #[inline]
     pub(super) fn count(&mut self, packets: usize, making: Making) {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
-        // What is put together for each packet, or computed afresh, is not made machine code, nor what nothing is done to.
+        // No machine code is made for values that are computed packet by packet, for checksums that are
+        // computed from scratch, and for operations that change nothing.
         let is_computed = matches!(checksum, Some(Checksum::Recomputed { .. }));
         if self.is_single || self.is_nothing || is_computed || self.needs == usize::MAX {
             return;
@@ -185,7 +191,7 @@ impl Operation {
         });
     }
 
-    /// Takes what a class says of packets, which have so many bytes at least.
+    /// Compiles the metadata of a class. `length` is the minimum length of the output packets.
     fn mark(&mut self, class: &Class, length: i64) {
         let bases = [Base::Mac, Base::Network, Base::Transport];
         for (base, header) in bases.into_iter().zip(class.headers) {
@@ -211,9 +217,9 @@ impl Operation {
         }
     }
 
-    /// Does to packets of a batch what their class says, with the values that their flows get if these are on lease. Those whose
-    /// first slot lacks the bytes or the room are refused, and nothing is done to them: they are moved from `places` to `refused`.
-    /// The others have so many bytes then.
+    /// Applies the operation to packets of a batch, with the values of leased flows. Packets whose first
+    /// slot lacks bytes or headroom are refused: they remain unchanged, and move from `places` to
+    /// `refused`. Returns the total length of the other packets after the operation, in bytes.
     pub fn carry_out(
         &self,
         packets: &mut [Packet],
@@ -231,7 +237,8 @@ impl Operation {
         self.carry_out_with(packets, places, row, now, refused)
     }
 
-    /// The same with what stands with the flow of a packet.
+    /// Applies the operation like [`carry_out`](Self::carry_out), with a function that returns the row of a
+    /// packet's flow.
     fn carry_out_with<'r>(
         &self,
         packets: &mut [Packet],
@@ -272,7 +279,7 @@ impl Operation {
         few.map(|places| self.carry_out_by_tables(packets, places, row, now)).sum()
     }
 
-    /// Whether a packet has the bytes and the room.
+    /// True if the packet has the bytes and the headroom that the operation needs.
     #[inline(always)]
     fn fits(&self, packet: &Packet) -> bool {
         (packet.data().len() >= self.needs)
@@ -280,7 +287,8 @@ impl Operation {
             & (packet.headroom() >= self.front.unsigned_abs() as usize)
     }
 
-    /// Makes room in front: what lies there afterwards is written before it is taken off.
+    /// Extends the packet at the front for the writes. Bytes that precede the output packet are written
+    /// before they are stripped.
     #[inline(always)]
     fn begin(&self, packet: &mut Packet) {
         if self.front != 0 {
@@ -289,7 +297,7 @@ impl Operation {
         }
     }
 
-    /// What is not written to the bytes of a packet.
+    /// Applies the parts of the operation that do not write to the packet's bytes.
     #[inline(always)]
     fn finish(&self, packet: &mut Packet, single: Option<&Single>, now: Timestamp) {
         if self.start != self.front {
@@ -311,7 +319,7 @@ impl Operation {
         }
     }
 
-    /// Does it to a few packets, all of which have what it takes, step by step, each for all of them.
+    /// Applies the operation to a few packets that fit, step by step, each step for all packets.
     fn carry_out_by_tables<'r>(
         &self,
         packets: &mut [Packet],
@@ -319,7 +327,7 @@ impl Operation {
         row: impl Fn(u8) -> &'r [u8; ROW],
         now: Timestamp,
     ) -> u64 {
-        // What is read is what came in: first all of it, then writes.
+        // All values are computed from the input packet, so all reads precede the writes.
         let single = match places {
             [place] if self.is_single => Some(Single::of(self, &packets[usize::from(*place)], row(*place))),
             _ => None,
@@ -337,7 +345,7 @@ impl Operation {
         bytes
     }
 
-    /// Writes what has to be, and updates checksums.
+    /// Writes the lanes, and updates the checksums.
     fn write_by_tables<'r>(
         &self,
         packets: &mut [Packet],
@@ -386,7 +394,7 @@ impl Operation {
         }
     }
 
-    /// Writes annotations.
+    /// Writes the annotations.
     fn annotate(&self, packet: &mut Packet, noted: Option<&[u8; MOST_MOVED]>) {
         let mut used = 0;
         for Write { place, value } in &self.annotations {
@@ -405,12 +413,12 @@ impl Operation {
         }
     }
 
-    /// Where packets end afterwards, if not where they did.
+    /// True if the operation sets the end of packets.
     pub fn cuts(&self) -> bool {
         self.end.is_some()
     }
 
-    /// What annotations get of what came in.
+    /// Computes the values of annotations that depend on the input packet.
     fn note(&self, packet: &Packet, leased: &[u8; ROW]) -> [u8; MOST_MOVED] {
         let mut noted = [0; MOST_MOVED];
         let mut used = 0;
@@ -421,7 +429,7 @@ impl Operation {
     }
 }
 
-/// What is made of a packet as it came in, before it is written to.
+/// The values that are computed from one input packet before it is written to.
 struct Single {
     end: Option<i64>,
     noted: Option<[u8; MOST_MOVED]>,
@@ -438,13 +446,14 @@ impl Single {
     }
 }
 
-/// A write with the place at which values of a flow on lease are found, if there is room for them.
+/// Returns a write whose leased values are located in the row of a flow; `None` if the row does not have
+/// them.
 fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write> {
     let find = |place: Place, length: u8| match place {
         Place::Leased(step, offset) => {
             let first = leased(step, offset)?;
             let mut more = 1..length;
-            // All of them, side by side.
+            // The bytes of a value must be consecutive in the row.
             let next =
                 |more: u8| leased(step, offset.checked_add(more)?).filter(|next| *next == first + more);
             more.all(|more| next(more).is_some()).then_some(Place::Leased(0, first))
@@ -460,7 +469,7 @@ fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write>
     Some(Write { place: write.place, value })
 }
 
-/// Adds a constant byte to writes of annotations, behind the last one if it follows that.
+/// Adds a constant byte to the writes of annotations. Extends the last write if the byte follows it.
 fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
     if let Some(Write { place: Place::Annotation(first), value: Value::Constant(bytes) }) = writes.last_mut()
         && usize::from(*first) + bytes.len() == usize::from(place)
@@ -479,7 +488,8 @@ mod tests {
     use super::*;
     use crate::program::{Exit, Value, machine};
 
-    /// Places to write to, each as long as a sum that is written where it stood may be, and more.
+    /// Locations of test writes, by offset and length. Some are as long as a sum that is added in place can
+    /// be, others are longer.
     const PLACES: [(i32, u8); 13] = [
         (-6, 5),
         (-1, 1),
@@ -529,7 +539,7 @@ mod tests {
             .prop_map(|writes: Vec<Option<Write>>| writes.into_iter().flatten().collect())
     }
 
-    /// The same, byte for byte and word for word.
+    /// Computes the expected result byte by byte and word by word.
     fn expected(class: &Class, came: &[u8], annotations: &[u8], leased: &[u8]) -> Vec<u8> {
         let front = class.front();
         let mut bytes = [vec![0; front.unsigned_abs() as usize], came.to_vec()].concat();
@@ -589,7 +599,7 @@ mod tests {
             writes in writes(),
             frames in vec(vec(any::<u8>(), 56..90), 1..40),
             (leased, annotations, sums) in (any::<[u8; ROW]>(), vec(any::<u8>(), 48), any::<[bool; 2]>()),
-            // Where the IPv4 header starts.
+            // The offset of the IPv4 header.
             (ip, protocol) in (prop_oneof![Just(14), Just(0), Just(1), Just(18)], any::<bool>()),
         ) {
             let protocol = if protocol { Header::Tcp } else { Header::Udp };
@@ -616,10 +626,10 @@ mod tests {
                 writes,
             };
             let operation = Operation::new(&class, &|_| true, &|_, offset| Some(offset));
-            // More lanes of values than there is room for are refused before anything runs.
+            // Operations with too many gathered lanes are refused at compile time.
             prop_assume!(operation.is_ok());
             let mut operation = operation.unwrap();
-            // By tables, and by machine code where there is some.
+            // By tables, and by machine code if it exists.
             for making in [Making::Never, Making::Now] {
                 operation.count(frames.len(), making);
                 let is_code =
@@ -640,7 +650,7 @@ mod tests {
                 let made: Vec<Option<Vec<u8>>> = batch.iter_mut().map(data).collect();
                 pool.free_all(&mut batch);
                 prop_assert!(refused.is_empty(), "{:?}", refused);
-                // What stood in front before is not known.
+                // Bytes of the headroom that are not written have arbitrary values.
                 let is_in_front = class.writes.iter().any(|write| write.place == Place::Byte(class.front()));
                 let first = if is_in_front { 0 } else { front };
                 for (made, came) in made.iter().zip(&frames) {

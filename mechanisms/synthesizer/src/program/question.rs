@@ -4,74 +4,75 @@ use std::fmt;
 
 use classify::IntervalSet;
 
-/// A question; its answer is a number.
+/// A question about the input packet; its answer is a number.
 ///
-/// Their order is the one in which programs ask: first what is in the packet's first cache line, last what has to be
-/// computed.
+/// The order of the variants is the order in which programs ask: first questions about the packet's first
+/// cache line, last questions that need computation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
-    /// How many bytes it has.
+    /// The length of the packet in bytes.
     Length,
-    /// Bytes, as a big-endian number: so many (1 to 16) that far behind its first one. Asked only of packets that have
-    /// them.
+    /// Consecutive bytes of the packet (1 to 16), as a big-endian number. The question is only asked about
+    /// packets that have these bytes.
     Bytes {
-        /// The first one.
+        /// The offset of the first byte.
         offset: i32,
-        /// How many.
+        /// The number of bytes.
         length: u8,
     },
     /// The packet type.
     Kind,
-    /// Annotation bytes, as a big-endian number.
+    /// Consecutive annotation bytes, as a big-endian number.
     Annotation {
-        /// The first one.
+        /// The offset of the first byte.
         offset: u8,
-        /// How many.
+        /// The number of bytes.
         length: u8,
     },
-    /// Whether a sum is zero or more: 1 if it is, else 0.
+    /// The sign of a sum: 1 if the sum is zero or more, else 0.
     AtLeastZero(Sum),
-    /// Whether the checksum of an IPv4 header that starts there is right: 1 if it is, else 0.
+    /// The correctness of an IPv4 header's checksum: 1 if the checksum is correct, else 0.
     RightChecksum {
-        /// Where it starts.
+        /// The offset of the header.
         offset: i32,
     },
-    /// What a list of rules says ([`super::List`]): the number of an outcome.
+    /// The outcome of a list of rules ([`super::List`]), by the number of the list.
     List(u32),
-    /// What an element with state does to packets of the flow ([`super::Step`]).
+    /// The effect of a stateful element on packets of the flow ([`super::Step`]).
     Leased {
         /// The number of the step.
         step: u16,
-        /// What about it.
+        /// The property that is asked for.
         what: Leased,
     },
 }
 
-/// What is asked about a flow that an element leases.
+/// A property of a flow that an element leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Leased {
-    /// Zero if the flow is not on lease, else the output by which its packets leave, plus one.
+    /// The output by which the flow's packets leave, plus one; zero if the flow is not leased.
     Output,
-    /// Bytes of the values that its packets get, as a big-endian number.
+    /// Bytes of the values that the flow's packets get, as a big-endian number.
     Bytes {
-        /// The first one.
+        /// The index of the first byte.
         offset: u8,
-        /// How many.
+        /// The number of bytes.
         length: u8,
     },
 }
 
-/// A number made of answers.
+/// A linear combination of answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sum {
-    /// What is there without any answer.
+    /// The constant term.
     pub constant: i64,
-    /// Factor, question, and the bits of its answer that count, the lowest of which has the value one.
+    /// The other terms: the factor, the question, and the mask of the bits of its answer that count. The
+    /// answer is shifted down so that the lowest of these bits has the value one.
     pub terms: Vec<(i64, Question, u128)>,
 }
 
 impl Question {
-    /// Bits of the answer.
+    /// Returns the number of bits of the answer.
     pub fn bits(&self) -> u32 {
         match self {
             Question::Length => 32,
@@ -84,24 +85,24 @@ impl Question {
         }
     }
 
-    /// All answers.
+    /// Returns the set of all answers.
     pub fn all(&self) -> IntervalSet {
         IntervalSet::full(self.bits())
     }
 }
 
 impl Sum {
-    /// A constant.
+    /// Returns a constant sum.
     pub fn constant(constant: i64) -> Sum {
         Sum { constant, terms: Vec::new() }
     }
 
-    /// One answer, all bits of it.
+    /// Returns a sum of one answer, with all of its bits.
     pub fn of(question: Question) -> Sum {
         Sum { constant: 0, terms: vec![(1, question, u128::MAX)] }
     }
 
-    /// The same, plus a multiple of another one.
+    /// Adds a multiple of another sum.
     #[must_use]
     pub fn plus(mut self, factor: i64, other: &Sum) -> Sum {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
@@ -117,19 +118,19 @@ impl Sum {
         self
     }
 
-    /// The same, plus a constant.
+    /// Adds a constant.
     #[must_use]
     pub fn plus_constant(mut self, more: i64) -> Sum {
         self.constant = self.constant.saturating_add(more);
         self
     }
 
-    /// The number, if it depends on nothing.
+    /// Returns the value of a sum without terms.
     pub fn known(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// Its value, from the answers.
+    /// Computes the sum from the answers. Saturates instead of wrapping around.
     pub fn value(&self, mut answer: impl FnMut(&Question) -> u128) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (factor, question, mask)| {
             let bits = masked(answer(question), *mask);
@@ -138,15 +139,17 @@ impl Sum {
     }
 }
 
-/// The bits of a number that count, moved down to the value one.
+/// Returns the bits of a number under a mask, shifted down so that the lowest bit of the mask has the value
+/// one.
 pub fn masked(value: u128, mask: u128) -> u128 {
     if mask == 0 { 0 } else { (value & mask) >> mask.trailing_zeros() }
 }
 
-/// Most intervals that [`preimage`] makes.
+/// The maximum number of intervals that [`preimage`] returns.
 const MOST_INTERVALS: usize = 4096;
 
-/// The numbers of so many bits which lie in a set under a mask. `None` for too many intervals.
+/// Returns the numbers of `bits` bits that are in a set after they are masked. Returns `None` if they form
+/// too many intervals.
 pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let mask = mask & all;
@@ -156,10 +159,10 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     if mask == 0 {
         return Some(if set.contains(0) { IntervalSet::full(bits) } else { IntervalSet::empty() });
     }
-    // Bits below the lowest one that counts may be anything: each number becomes a run of numbers.
+    // Bits below the mask are arbitrary: each number becomes a run of numbers.
     let low = mask.trailing_zeros();
     let run = (1u128 << low) - 1;
-    // From there on there are ones as far as the mask is contiguous.
+    // The mask has a contiguous run of set bits from `low` on.
     let ones = (mask >> low).trailing_ones();
     let contiguous = if low + ones >= 128 { u128::MAX } else { (1u128 << (low + ones)) - 1 };
     let free = all & !mask & !run;
@@ -170,7 +173,7 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     let mut pieces: Vec<(u128, u128)> = Vec::new();
     let upper = mask & !contiguous;
     let mut add = |fixed: u128, set: &IntervalSet| {
-        // Numbers of the contiguous part, with `fixed` above.
+        // Adds the numbers of the set's contiguous part, with the bits of `fixed` above it.
         for &(first, last) in set.intervals() {
             let (bottom, top) = (fixed, fixed | contiguous & mask);
             let (first, last) = (first.max(bottom), last.min(top));
@@ -184,12 +187,12 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
             }
         }
     };
-    // Every combination of the bits above the contiguous part that count.
+    // All combinations of the mask's bits above the contiguous part.
     let combinations = 1usize.checked_shl(upper.count_ones()).filter(|n| *n <= MOST_INTERVALS)?;
     for number in 0..combinations {
         add(spread(number as u128, upper), set);
     }
-    // Free bits above double everything.
+    // Each free bit above doubles the number of intervals.
     if pieces.len().checked_shl(free_above.count_ones()).is_none_or(|n| n > MOST_INTERVALS) {
         return None;
     }
@@ -201,7 +204,7 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     Some(all_pieces.into_iter().collect())
 }
 
-/// The lowest bits of a number, one to each bit of the mask.
+/// Distributes the lowest bits of a number over the bits of a mask.
 fn spread(mut number: u128, mask: u128) -> u128 {
     let mut rest = mask;
     let mut spread = 0;
@@ -216,7 +219,7 @@ fn spread(mut number: u128, mask: u128) -> u128 {
     spread
 }
 
-/// The numbers of so many bits that come into a set when something is added to them, without a carry out of these bits.
+/// Returns the numbers of `bits` bits that are in a set after `plus` is added, modulo 2^`bits`.
 pub fn shifted(set: &IntervalSet, plus: i64, bits: u32) -> IntervalSet {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let back = |value: u128| value.wrapping_sub(plus as i128 as u128) & all;

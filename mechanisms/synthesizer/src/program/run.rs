@@ -19,45 +19,50 @@ use super::question::{Question, Sum};
 use super::trail::{Found, Trails};
 use super::{Exit, Next, Node, Program};
 
-/// Questions that may be asked in other orders for flows on lease.
+/// The maximum number of nodes, including the nodes of residual programs.
 const MOST_NODES: usize = 1 << 20;
 
-/// A program, ready to run.
+/// A program that is ready to run.
 pub struct Runner {
     layout: [Option<isize>; 3],
     needs_link: bool,
     is_certain: bool,
     nodes: Vec<Compiled>,
-    /// Of all nodes: the last answer of each range, and where it leads.
+    /// The ranges of all nodes: the last answer of each range.
     ends: Vec<u64>,
+    /// The ranges of all nodes: the destination of each range.
     nexts: Vec<Next>,
-    /// For each question about a byte: which of its ranges each value is in.
+    /// The tables of questions about one byte: the index of the range of each value.
     tables: Vec<[u8; 256]>,
-    /// Questions that are not asked often, as they are, and those with answers of more than 64 bits.
+    /// Questions that have no fast path.
     others: Vec<Computed>,
+    /// Nodes whose answers have more than 64 bits, or whose offsets have more than 16 bits.
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
-    /// Questions that are asked of flows on lease, by the question and where its answers lead.
+    /// The nodes of residual programs, by the question, the original node, and the destinations.
     branches: HashMap<(Ask, u32, Vec<Next>), Next, RandomState>,
-    /// How often they were forgotten: others have their numbers since.
+    /// The number of times that the nodes of residual programs were removed. Their numbers are reused.
     forgotten: u64,
-    /// What has to be done for each class.
+    /// The operation of each class.
     operations: Vec<Operation>,
     making: Making,
 }
 
-/// A question as it is asked. Nodes are small, and all of one kind: what a packet's way costs is waiting for one after the
-/// other.
+/// A compiled node. Nodes are small and of equal size, because a packet's path costs one dependent memory
+/// access per node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compiled {
     pub(super) ask: Ask,
-    /// Where its ranges start, and how many there are; for a byte a table says which one.
+    /// The index of the node's first range.
     first: u32,
+    /// The number of ranges.
     count: u32,
+    /// The index of the table, for a question about one byte.
     table: u32,
 }
 
+/// The compiled form of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ask {
     Byte(u16),
@@ -65,19 +70,19 @@ pub(super) enum Ask {
     Word(u16),
     Length,
     Kind,
-    /// One byte of the annotations.
+    /// An annotation byte.
     Annotation(u8),
-    /// One of the other questions.
+    /// A question without a fast path: an index in `others`.
     Other(u32),
-    /// One whose answers have more than 64 bits.
+    /// A question with wide answers: an index in `wide`.
     Wide(u32),
     List(u32),
-    /// A list that the packet's flow has been asked about: the rule that holds is only counted.
+    /// A list whose matching rule is known for the packet's flow: the rule is only counted.
     Counted(u32),
 }
 
 impl Ask {
-    /// A question that is asked often.
+    /// Returns the compiled form of a frequent question; `None` for other questions.
     pub(super) fn plain(question: &Question) -> Option<Ask> {
         let place = |offset: i32| u16::try_from(offset).ok();
         Some(match *question {
@@ -91,7 +96,8 @@ impl Ask {
         })
     }
 
-    /// Which bytes are asked about, and how many they are, if it is one of the plain ones.
+    /// Returns the offset and the number of the bytes that the question reads; `None` if the question reads
+    /// no bytes or is not a frequent question.
     pub(super) fn place(self) -> Option<(usize, usize)> {
         match self {
             Ask::Byte(place) => Some((place.into(), 1)),
@@ -109,19 +115,19 @@ struct RuleList {
     outcomes: Vec<u32>,
 }
 
-/// What a class number stands for where packets are left to the elements themselves.
+/// The class of packets that are left to the elements.
 pub const OTHERWISE: u32 = u32::MAX;
 
-/// What is needed while a batch is dealt with; of all of it only trails are kept.
+/// The working memory of a batch. Only trails are kept between batches.
 pub struct Scratch {
     /// The class of each packet.
     pub classes: Vec<u32>,
     waiting: Vec<(u8, u32)>,
     answers: Vec<u32>,
     trails: Trails,
-    /// Rules that held: the packet's place, list and rule.
+    /// The rules that matched: the index of the packet, the list and the rule.
     pub held: Vec<(u8, u32, u32)>,
-    /// Packets by class.
+    /// The packets by class.
     pub groups: Groups,
 }
 
@@ -139,10 +145,11 @@ impl Default for Scratch {
 }
 
 impl Runner {
-    /// Compiles a program. `is_seen` says of an annotation byte whether anybody looks at it behind an output.
+    /// Compiles a program. `is_seen` returns true if an annotation byte is read downstream of an output.
     ///
     /// # Errors
-    /// What no packet can have done to it.
+    /// If a question, a list or an operation is impossible for every packet, or if an operation has too many
+    /// values that are not constant.
     pub fn new(program: &Program, is_seen: &dyn Fn(usize, u8) -> bool) -> Result<Runner, String> {
         program.machine_code.prepare();
         let mut runner = Runner {
@@ -224,7 +231,8 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Finds the class of each packet, whose flow may be on lease, and which rules of lists were the first that hold.
+    /// Finds the class of each packet, and the rules of lists that matched. `flows` has the residual
+    /// programs of known flows.
     pub fn classify(&self, packets: &[Packet], flows: Option<&Flows>, scratch: &mut Scratch) {
         let Scratch { classes, waiting, answers, trails, held, .. } = scratch;
         classes.clear();
@@ -240,7 +248,7 @@ impl Runner {
             }
             Some(flows) => {
                 for ((packet, place), gist) in places.zip(flows.gists()) {
-                    // Whose flow is known is laid out.
+                    // A packet with a key has the program's layout.
                     match flows.start(gist.rest()) {
                         Some(at) => trails.add(gist.rest() + 1, at, place),
                         None if self.is_laid_out(packet) => trails.add(0, self.start, place),
@@ -250,7 +258,7 @@ impl Runner {
             }
         }
         trails.follow(self, &mut Found { packets, flows, classes, waiting, held });
-        // Packets that wait for rules: those at the same list are looked up together.
+        // Packets that wait at the same list are looked up together.
         while let Some(&(_, node)) = waiting.first() {
             let Some((list, rules)) = self.list_of(node) else { break };
             let RuleList { matcher, headers, end, outcomes } = rules;
@@ -296,7 +304,7 @@ impl Runner {
         }
     }
 
-    /// Whether headers of a packet are where the program expects them.
+    /// True if the headers of a packet have the program's layout.
     #[inline]
     pub fn is_laid_out(&self, packet: &Packet) -> bool {
         let [link, network, transport] = self.layout;
@@ -306,7 +314,8 @@ impl Runner {
                 && (!self.needs_link || packet.offset(Base::Mac) == link)
     }
 
-    /// The class of one packet, whose flow may be on lease. `hold` hears of rules.
+    /// Returns the class of one packet. `known` is the knowledge about its flow; `hold` is called for each
+    /// rule that matches.
     pub(super) fn class_of(
         &self,
         packet: &Packet,
@@ -326,7 +335,7 @@ impl Runner {
         }
     }
 
-    /// Forgets what was asked of flows on lease.
+    /// Removes the nodes of residual programs.
     pub(super) fn forget_branches(&mut self, program: &Program) {
         let nodes = program.nodes.len();
         let parts: usize = program.nodes.iter().map(|node| node.parts.len()).sum();
@@ -339,7 +348,8 @@ impl Runner {
         self.forgotten += 1;
     }
 
-    /// Asks questions until there is a class, or a list of rules, which is left open.
+    /// Asks questions up to a class or a list of rules. Returns the class, or the node of the list as an
+    /// error.
     pub(super) fn follow(
         &self,
         mut next: Next,
@@ -372,18 +382,19 @@ impl Runner {
         }
     }
 
-    /// A question by its number.
+    /// Returns a node by its number.
     pub(super) fn node(&self, number: u32) -> &Compiled {
         &self.nodes[number as usize]
     }
 
-    /// The last answer of each range of a question, and where it leads.
+    /// Returns the last answer and the destination of each range of a node.
     pub(super) fn parts(&self, node: &Compiled) -> (&[u64], &[Next]) {
         let places = node.first as usize..(node.first + node.count) as usize;
         (&self.ends[places.clone()], &self.nexts[places])
     }
 
-    /// Which bytes are asked about, and how many they are, up to eight; `None` for other questions.
+    /// Returns the offset and the number of the bytes that a question reads, at most 8; `None` for other
+    /// questions.
     pub(super) fn place(&self, ask: Ask) -> Option<(usize, usize)> {
         match ask {
             Ask::Other(number) => self.others[number as usize].place(),
@@ -391,7 +402,7 @@ impl Runner {
         }
     }
 
-    /// The sum that is asked about, if it is one of plain answers.
+    /// Returns the sum that a question tests, if it is a plain sum.
     pub(super) fn sum(&self, ask: Ask) -> Option<&Plain> {
         match ask {
             Ask::Other(number) => self.others[number as usize].sum(),
@@ -399,7 +410,7 @@ impl Runner {
         }
     }
 
-    /// The answer to a question with answers of up to 64 bits, but for lists.
+    /// Returns the answer to a question that is not about a list and has at most 64 bits.
     #[inline]
     pub(super) fn ask(&self, ask: Ask, data: &[u8], packet: &Packet) -> u64 {
         match ask {
@@ -408,7 +419,7 @@ impl Runner {
         }
     }
 
-    /// The first rule of a list that holds for a packet, and what follows from it.
+    /// Returns the first rule of a list that matches a packet, and its outcome.
     pub(super) fn rule_of(&self, list: u32, packet: &Packet) -> Option<(u32, u32)> {
         let RuleList { matcher, headers, end, outcomes } = self.lists.get(list as usize)?;
         let mut found = None;
@@ -419,11 +430,12 @@ impl Runner {
         Some((rule as u32, outcomes.get(rule).copied().unwrap_or_default()))
     }
 
-    /// The question of a node of the program, with answers that lead elsewhere. `None` if there are too many.
+    /// Returns a copy of a program's node with other destinations. If all destinations are equal, returns
+    /// the destination. Returns `None` if there are too many nodes.
     pub(super) fn branch(&mut self, number: u32, nexts: Vec<Next>) -> Option<Next> {
         let first = *nexts.first()?;
         let Compiled { ask, table, first: ends, count } = *self.nodes.get(number as usize)?;
-        // Rules are counted even if nothing depends on them.
+        // The rules of a list are counted even if all outcomes have the same destination.
         if nexts.iter().all(|next| *next == first) && !matches!(ask, Ask::List(_)) {
             return Some(first);
         }
@@ -454,7 +466,8 @@ impl Runner {
         Some(next)
     }
 
-    /// A list of which a flow's rule is counted. `None` if there are too many questions.
+    /// Returns a node that counts the known rule of a flow in a list. Returns `None` if there are too many
+    /// nodes.
     pub(super) fn counted(&mut self, list: u32, next: Next) -> Option<Next> {
         let key = (Ask::Counted(list), 0, vec![next]);
         if let Some(known) = self.branches.get(&key) {
@@ -472,7 +485,7 @@ impl Runner {
         Some(node)
     }
 
-    /// Which range of a node an answer is in.
+    /// Returns the index of the range that an answer is in.
     #[inline]
     fn part(&self, node: &Compiled, answer: u64) -> usize {
         if let Ask::Byte(_) = node.ask {
@@ -491,7 +504,7 @@ impl Runner {
         self.nexts[node.first as usize + part]
     }
 
-    /// What is done to packets of a class, of which so many come.
+    /// Returns the operation of a class, and counts packets that will need it.
     #[inline]
     pub fn operation(&mut self, class: u32, packets: usize) -> Option<&Operation> {
         let operation = self.operations.get_mut(class as usize)?;
@@ -499,13 +512,13 @@ impl Runner {
         Some(operation)
     }
 
-    /// When there is to be machine code.
+    /// Returns the time at which machine code is made.
     pub(super) fn making(&self) -> Making {
         self.making
     }
 }
 
-/// Tells of the rule that holds for all packets of a flow.
+/// Calls `hold` for the rule of a list that matches all packets of a flow.
 #[inline]
 pub(super) fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
     if let Some(rule) = known.and_then(|known| known.rule_of(list)) {
@@ -513,7 +526,7 @@ pub(super) fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u
     }
 }
 
-/// The answer to one of the questions that are asked often.
+/// Returns the answer to a frequent question.
 #[inline(always)]
 pub(super) fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
     match ask {
@@ -538,7 +551,7 @@ pub(super) fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
     }
 }
 
-/// The headers of a packet that is laid out as a list expects.
+/// Returns the headers of a packet, at the offsets that a list expects.
 #[inline]
 fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> Headers<'p> {
     let mut data = packet.data();
@@ -550,7 +563,7 @@ fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> He
     Headers { mac: data, network, transport }
 }
 
-/// Bytes that do not all lie in the first slot; zero if they are not there.
+/// Reads bytes that are not all in the packet's first slot. Returns zero if the packet does not have them.
 #[cold]
 fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
     let mut bytes = [0; 8];
@@ -560,7 +573,7 @@ fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
     }
 }
 
-/// The answer to any question but those of lists and of flows on lease.
+/// Returns the answer to any question, except questions about lists and leases.
 pub(super) fn answer(question: &Question, packet: &Packet) -> u128 {
     match question {
         Question::Length => packet.len() as u128,

@@ -32,13 +32,13 @@ use super::{
 };
 use crate::compose::packet::Place;
 
-/// How deep conditions may be nested.
+/// The maximum nesting depth of conditions.
 const DEEPEST: usize = 200;
 
-/// How far from the start of a packet anything may be: far behind the end of each slot.
+/// The maximum distance of an offset from the start of a packet, far beyond the end of any slot.
 const FARTHEST: i32 = 1 << 16;
 
-/// A program as a configuration.
+/// Returns a program as the arguments of an element in a configuration.
 pub fn write(program: &Program) -> String {
     let mut lines: Vec<String> = Vec::new();
     let certain = if program.is_certain { "ANY " } else { "" };
@@ -94,7 +94,7 @@ fn next(next: Next) -> String {
     }
 }
 
-/// Headers: their places, `-` for unmarked ones, `=` for those that stay.
+/// Formats header marks: offsets, `-` for headers without a mark, `=` for marks that do not change.
 fn marks(headers: [Option<Option<i32>>; 3]) -> String {
     let word = |header: Option<Option<i32>>| match header {
         None => "=".to_string(),
@@ -105,7 +105,7 @@ fn marks(headers: [Option<Option<i32>>; 3]) -> String {
 }
 
 fn condition(line: &mut String, tree: &Condition) {
-    // A string takes all that is written to it.
+    // Writing to a string cannot fail.
     let _ = match tree {
         Tree::Constant(true) => write!(line, " yes"),
         Tree::Constant(false) => write!(line, " no"),
@@ -147,7 +147,7 @@ fn place(place: Place) -> String {
     }
 }
 
-/// An operation in words.
+/// Formats an operation.
 pub fn of_class(class: &Class) -> String {
     let mut parts = vec![format!("at {}", class.start)];
     if let Some(end) = &class.end {
@@ -207,7 +207,8 @@ pub fn of_class(class: &Class) -> String {
 /// Reads a program from its arguments.
 ///
 /// # Errors
-/// What is wrong, with the argument.
+/// If an argument is not a part of a program, or if the program is inconsistent. The text has the argument
+/// and the problem.
 pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
     let mut program = Program { outputs, ..Program::default() };
     for argument in arguments {
@@ -362,17 +363,17 @@ fn read_place(word: &str) -> Option<Place> {
     }
 }
 
-/// How far from the start of a packet something is.
+/// Reads an offset from the start of a packet.
 fn read_offset(word: &str) -> Option<i32> {
     word.parse().ok().filter(|offset| (-FARTHEST..=FARTHEST).contains(offset))
 }
 
-/// A constant, then terms: `14+1*16/2-4*14/1&0xf`.
+/// Reads a sum: a constant, then terms, as in `14+1*16/2-4*14/1&0xf`.
 fn read_sum(text: &str) -> Option<Sum> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut from = 0;
     for (at, sign) in text.char_indices() {
-        // A sign behind a digit begins a term; others belong to a place.
+        // A sign after a digit or after `length` begins a term. Other signs belong to an offset.
         let is_border = at > from
             && matches!(sign, '+' | '-')
             && text[..at].ends_with(|c: char| c.is_ascii_hexdigit() || c == 'h');
@@ -576,7 +577,8 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
     Some(())
 }
 
-/// Whether a program leads somewhere in any case, and by outputs that there are.
+/// Checks that all destinations, outputs, lists, steps and elements that a program refers to exist, and that
+/// nodes only lead to nodes with higher numbers.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {

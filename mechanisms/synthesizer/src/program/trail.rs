@@ -18,45 +18,55 @@ use super::flows::Flows;
 use super::machine::{Conditions, Later, Making};
 use super::run::{Ask, Compiled, Runner, count};
 
-/// Trails: those of packets of which nothing is known, and those of the first rests of the program that are left for flows.
+/// The maximum number of starts with trails: the start for packets of unknown flows, and the starts of the
+/// first residual programs.
 const MOST_STARTS: usize = 64;
 
-/// Trails that begin at one place.
+/// The maximum number of trails from one start.
 const MOST_TRAILS: usize = 4;
 
-/// Packets that come to a start until its trails are reviewed, and which part of those that come to a trail has to take it.
+/// The number of packets at a start after which its trails are reviewed.
 const REVIEW: u32 = 1024;
+/// The inverse of the minimum share: at least one in 8 of the packets that reach a trail has to take it.
 const WORTH_IT: u32 = 8;
 
-/// Packets that are on no trail before one is laid, at first and at most.
+/// The initial number of packets on no trail after which a trail is recorded.
 const PATIENCE: u32 = 64;
+/// The maximum number of packets on no trail after which a trail is recorded.
 const MOST_PATIENCE: u32 = 1 << 14;
 
-/// What some bits of sixteen bytes have to be.
+/// The required values of some bits of sixteen bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exactly {
+    /// The offset of the first byte.
     pub(super) place: usize,
-    /// In the machine's byte order.
+    /// The bits that are tested, in the machine's byte order.
     pub(super) mask: u128,
+    /// The required values of these bits.
     pub(super) bits: u128,
 }
 
 impl Exactly {
-    /// The bits that are others.
+    /// Returns the bits that differ from the required values.
     #[inline(always)]
     fn differs(&self, bytes: Option<&[u8; 16]>) -> u128 {
         bytes.map_or(u128::MAX, |bytes| (u128::from_ne_bytes(*bytes) ^ self.bits) & self.mask)
     }
 }
 
-/// A condition on up to eight bytes, as a number: some of its bits are in a range.
+/// A condition on up to eight bytes as a big-endian number: after a shift and a mask, the number is in a
+/// range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Check {
+    /// The offset of the first byte.
     pub(super) place: u16,
-    /// Bits behind those that count.
+    /// The number of bits to the right of the number, which are shifted out.
     pub(super) shift: u8,
+    /// The bits that are tested.
     pub(super) mask: u64,
+    /// The lowest number of the range.
     pub(super) low: u64,
+    /// The difference between the highest and the lowest number of the range.
     pub(super) span: u64,
 }
 
@@ -68,33 +78,37 @@ impl Check {
     }
 }
 
-/// A way through the program.
+/// A path through the program.
 #[derive(Clone, Debug)]
 struct Trail {
-    /// How long packets are, in the first slot at least, and in all; and how many bytes of the slot are looked at.
+    /// The minimum length of the packet in its first slot, in bytes.
     reach: usize,
+    /// The number of bytes of the slot that are read.
     window: usize,
+    /// The lowest length of the packet, and the difference between the highest and the lowest.
     length: (u64, u64),
-    /// Packet types, a bit each.
+    /// The packet types on the path, as a set of bits.
     kinds: u64,
     exactly: Vec<Exactly>,
     checks: Vec<Check>,
-    /// Annotation bytes: the place, the lowest one, and how far above it others lie.
+    /// The conditions on annotation bytes: the offset, the lowest value, and the difference between the
+    /// highest and the lowest value.
     annotations: Vec<(u8, u8, u8)>,
-    /// What is asked otherwise: with the lowest answer, and how far above it others lie.
+    /// The conditions on other answers: the question, the lowest answer, and the difference between the
+    /// highest and the lowest answer.
     others: Vec<(Ask, u64, u64)>,
-    /// Lists whose rule is counted on the way.
+    /// The lists on the path whose known rules are counted.
     counted: Vec<u32>,
-    /// Where it leads.
+    /// The end of the path.
     end: Next,
-    /// Packets that have taken it since the last review.
+    /// The number of packets that have taken the trail since the last review.
     taken: u32,
-    /// All of `exactly` and `checks`, once many packets have taken it.
+    /// The machine code for `exactly` and `checks`, once many packets have taken the trail.
     conditions: Later<Conditions>,
 }
 
 impl Trail {
-    /// What is not said of a packet's bytes.
+    /// True if a packet meets the conditions on its length and type.
     #[inline(always)]
     fn holds(&self, packet: &Packet) -> bool {
         (packet.data().len() >= self.reach)
@@ -102,15 +116,16 @@ impl Trail {
             & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1)
     }
 
-    /// Whether a packet takes another way, as far as machine code says.
+    /// True if a packet leaves the trail, according to its length and type, and to the machine code for its
+    /// bytes.
     #[inline(always)]
     fn differs(&self, conditions: &Conditions, packet: &Packet) -> bool {
         let bytes = if self.holds(packet) { packet.slot_window(self.window) } else { None };
         bytes.is_none_or(|bytes| conditions.differ(bytes) != 0)
     }
 
-    /// Which of some packets of a batch take another way: zero for those on the trail. Each question is put to all of them
-    /// before the next one.
+    /// Sets a number in `leave` for each of some packets of a batch: zero if the packet is on the trail.
+    /// Each condition is tested for all packets before the next condition.
     fn leave(&self, runner: &Runner, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         if let Some(conditions) = self.conditions.get() {
@@ -134,7 +149,7 @@ impl Trail {
         }
     }
 
-    /// As far as `holds`, `exactly` and `checks` say.
+    /// Evaluates the conditions on length, type and bytes without machine code.
     fn leave_by_tables(&self, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         for (leaves, place) in leave.iter_mut().zip(places) {
@@ -153,7 +168,7 @@ impl Trail {
         }
     }
 
-    /// Counts packets that have taken it.
+    /// Counts packets that have taken the trail.
     fn take(&mut self, packets: usize, making: Making) {
         self.taken += packets as u32;
         let Trail { conditions, exactly, checks, window, .. } = self;
@@ -164,26 +179,29 @@ impl Trail {
     }
 }
 
-/// Trails that begin at one place.
+/// The trails from one start.
 #[derive(Clone, Debug, Default)]
 struct Start {
     at: Next,
     trails: Vec<Trail>,
-    /// Packets of the batch.
+    /// The packets of the batch that are at this start, by index.
     here: Vec<u8>,
-    /// Packets since the last review, and those on no trail since one was laid.
+    /// The number of packets since the last review.
     packets: u32,
+    /// The number of packets on no trail since the last trail was recorded.
     astray: u32,
+    /// The number of packets on no trail after which the next trail is recorded.
     patience: u32,
 }
 
 /// All trails of a program.
 pub(super) struct Trails {
     starts: Vec<Start>,
-    /// How often questions had been forgotten when they were laid.
+    /// The number of times that nodes of residual programs had been removed when the trails were recorded.
     forgotten: u64,
-    /// Where packets of the batch begin, by number; and those that begin elsewhere.
+    /// The numbers of the starts that have packets of the batch.
     numbers: Vec<usize>,
+    /// The packets of the batch at starts without trails.
     elsewhere: Vec<(Next, u8)>,
     leave: [u64; BATCH_CAPACITY],
 }
@@ -200,20 +218,20 @@ impl Default for Trails {
     }
 }
 
-/// What is found out about a batch.
+/// The results for a batch.
 pub(super) struct Found<'f> {
     pub(super) packets: &'f [Packet],
     pub(super) flows: Option<&'f Flows>,
-    /// The class of each.
+    /// The class of each packet.
     pub(super) classes: &'f mut [u32],
-    /// Those that wait for rules, and at which question.
+    /// The packets that wait at a list of rules, with the node of the list.
     pub(super) waiting: &'f mut Vec<(u8, u32)>,
-    /// Rules that held.
+    /// The rules that matched: the index of the packet, the list and the rule.
     pub(super) held: &'f mut Vec<(u8, u32, u32)>,
 }
 
 impl Found<'_> {
-    /// Asks a packet what is left to be asked.
+    /// Asks a packet question by question, up to its class or a list of rules.
     fn follow(&mut self, runner: &Runner, from: Next, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
@@ -224,7 +242,8 @@ impl Found<'_> {
         }
     }
 
-    /// Takes a packet to the end of its trail, unless it leaves it; whether it does.
+    /// Takes a packet to the end of a trail, unless it leaves the trail. Returns true if it leaves the
+    /// trail.
     #[inline(always)]
     fn arrive_unless(&mut self, leaves: bool, runner: &Runner, trail: &Trail, place: u8) -> bool {
         if leaves {
@@ -240,7 +259,7 @@ impl Found<'_> {
         false
     }
 
-    /// Counts a rule that holds for all packets of a flow.
+    /// Counts the rule of a list that matches all packets of the packet's flow.
     fn count(&mut self, list: u32, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
@@ -249,7 +268,8 @@ impl Found<'_> {
 }
 
 impl Trails {
-    /// Gives trails up that were laid before questions were forgotten, so often: they lead to other ones now.
+    /// Removes all trails if nodes of residual programs have been removed since the trails were recorded:
+    /// the numbers of these nodes are reused.
     #[inline]
     pub(super) fn keep(&mut self, forgotten: u64) {
         if std::mem::replace(&mut self.forgotten, forgotten) != forgotten {
@@ -257,7 +277,8 @@ impl Trails {
         }
     }
 
-    /// Adds a packet of the batch, which begins somewhere, by number.
+    /// Adds a packet of the batch. `number` is the number of its start, and `at` is the node or class
+    /// there.
     #[inline]
     pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {
         match self.starts.get_mut(number) {
@@ -267,7 +288,7 @@ impl Trails {
         }
     }
 
-    /// The packets of the batch that begin somewhere, by a number below `MOST_STARTS`.
+    /// Returns the packets of the batch at a start, by a number below `MOST_STARTS`.
     pub(super) fn begin(&mut self, number: usize, at: Next) -> &mut Vec<u8> {
         if number >= self.starts.len() {
             self.starts.resize_with(number + 1, Start::default);
@@ -282,7 +303,7 @@ impl Trails {
         &mut start.here
     }
 
-    /// Finds the classes of the packets that were added, or the lists of rules that they wait for.
+    /// Finds the classes of the packets that were added, or the lists that they wait at.
     pub(super) fn follow(&mut self, runner: &Runner, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
             found.follow(runner, at, place);
@@ -294,7 +315,7 @@ impl Trails {
 }
 
 impl Start {
-    /// Takes the packets of the batch along.
+    /// Tests the packets of the batch against each trail, then asks the rest question by question.
     fn follow(&mut self, runner: &Runner, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;
@@ -330,7 +351,7 @@ impl Start {
         }
     }
 
-    /// Keeps trails that enough packets take, those that most take in front.
+    /// Removes trails that too few packets take, and sorts the others by the number of packets.
     #[cold]
     fn review(&mut self, at: Next) {
         if self.at != at {
@@ -346,7 +367,7 @@ impl Start {
             left = left.saturating_sub(trail.taken);
             is_worth_it
         });
-        // Where packets differ too much for trails, it is tried again more and more seldom.
+        // If packets differ too much for trails, new trails are recorded less and less often.
         if self.trails.len() < before {
             self.patience = (2 * self.patience).clamp(PATIENCE, MOST_PATIENCE);
         } else if before > 0 {
@@ -358,7 +379,7 @@ impl Start {
         self.packets = 0;
     }
 
-    /// Notes the way of a packet, as far as it can be foreseen.
+    /// Records the path of a packet as a trail, up to the first question that trails cannot test.
     #[cold]
     fn lay(&mut self, runner: &Runner, packet: &Packet) {
         self.astray = 0;
@@ -377,13 +398,13 @@ impl Start {
     }
 }
 
-/// A trail that is being laid.
+/// A trail that is being recorded.
 struct Laid {
     length: (u64, u64),
     kinds: u64,
-    /// By place: bits of a byte that count, and what they are.
+    /// By offset of a byte: the bits that are tested, and their required values.
     bytes: BTreeMap<usize, (u8, u8)>,
-    /// Ranges: place, length, bits that count, first and last number.
+    /// The conditions on numbers: offset, length, tested bits, lowest and highest number.
     ranges: Vec<(usize, usize, u64, u64, u64)>,
     annotations: Vec<(u8, u8, u8)>,
     others: Vec<(Ask, u64, u64)>,
@@ -405,7 +426,8 @@ impl Default for Laid {
 }
 
 impl Laid {
-    /// Takes a question on to the trail as the packet answers it; where that leads. `None` where the trail ends before it.
+    /// Adds a question to the trail, with the packet's answer. Returns the destination of the answer;
+    /// `None` if the trail has to end before this question.
     fn pass(&mut self, runner: &Runner, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
         if let Ask::Counted(list) = node.ask {
             self.counted.push(list);
@@ -449,13 +471,14 @@ impl Laid {
         Some(next)
     }
 
-    /// Which bits of a byte have to be what.
+    /// Returns the bits of a byte that are tested so far, and their required values.
     fn known(&self, place: usize) -> (u8, u8) {
         self.bytes.get(&place).copied().unwrap_or_default()
     }
 
     fn bytes(&mut self, place: usize, length: usize, mask: u64, low: u64, high: u64) {
-        // A range whose numbers differ in their last bits only, any of which may be there.
+        // Numbers that differ only in their lowest bits, with any values of these bits, are a condition on
+        // the upper bits.
         let run = low ^ high;
         if (run & run.wrapping_add(1)) != 0 || low & run != 0 {
             return self.ranges.push((place, length, mask, low, high));
@@ -508,8 +531,9 @@ impl Laid {
     }
 }
 
-/// Which numbers lead to the same as one does: some bits of them are in a range. Parts are given by their last number; of the
-/// numbers so many bits count, with none all.
+/// Returns a condition for numbers that have the same destination as one number: a mask, and the range that
+/// contains the masked numbers. `ends` has the last number of each range; `bits` is the width of the
+/// numbers, or 0 if the mask has to include all bits.
 fn range_of(ends: &[u64], nexts: &[Next], bits: u32, number: u64) -> (u64, u64, u64) {
     let mask = if bits == 0 { u64::MAX } else { relevant(ends, nexts, bits) };
     let number = number & mask;
@@ -518,7 +542,7 @@ fn range_of(ends: &[u64], nexts: &[Next], bits: u32, number: u64) -> (u64, u64, 
     let first = part - nexts[..part].iter().rev().take_while(same).count();
     let last = part + nexts[part + 1..].iter().take_while(same).count();
     let low = if first == 0 { 0 } else { ends[first - 1] + 1 };
-    // Answers end where those of the question do.
+    // The last range ends at the highest answer of the question.
     let most = if bits == 0 { u64::MAX } else { all_of(bits) };
     let high = if last + 1 == nexts.len() { most } else { ends[last].min(most) };
     (mask, low, high)
@@ -528,14 +552,14 @@ fn all_of(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// Numbers of which it is tried out whether a bit of them counts, at the most.
+/// The maximum number of multiples of a bit that are tested to decide if the bit matters.
 const MOST_TRIES: u64 = 4096;
 
-/// Bits of a number that it depends on where it leads. Some others may be among them.
+/// Returns a mask of the bits of a number that its destination depends on. The mask may include other bits.
 fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
     let leads = |number: u64| nexts[ends.partition_point(|end| *end < number).min(nexts.len() - 1)];
     let all = all_of(bits);
-    // Where it begins to lead elsewhere.
+    // The numbers at which the destination changes.
     let pairs = nexts.windows(2).zip(ends);
     let changes: Vec<u64> =
         pairs.filter(|(pair, end)| pair[0] != pair[1] && **end < all).map(|(_, end)| end + 1).collect();
@@ -543,7 +567,8 @@ fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
     let mut mask = all & !all_of(low);
     for place in low..bits {
         let bit = 1 << place;
-        // With and without the bit it leads elsewhere at its multiples only, and at changes, with and without it.
+        // The destinations with and without the bit can only change at multiples of the bit, and at the
+        // changes, with and without the bit. So these numbers suffice as a test.
         if all / bit >= MOST_TRIES {
             continue;
         }
@@ -563,7 +588,7 @@ mod tests {
     use super::*;
     use crate::program::machine;
 
-    /// Parts of numbers of eight or twelve bits, as questions have them.
+    /// Generates ranges of numbers of eight or twelve bits, as nodes have them.
     fn parts(bits: u32) -> impl Strategy<Value = (Vec<u64>, Vec<Next>)> {
         let made = proptest::collection::vec((0..all_of(bits), 0u32..3), 0..12).prop_map(move |parts| {
             let mut ends: Vec<u64> = parts.iter().map(|(end, _)| *end).chain([all_of(bits)]).collect();
@@ -573,7 +598,7 @@ mod tests {
             let nexts = nexts.collect();
             (ends, nexts)
         });
-        // Those that depend on some bits only.
+        // Ranges that depend on some of the bits only.
         let masked = (any::<u64>(), 0u64..4).prop_map(move |(mask, classes)| {
             let class =
                 |number: u64| Next::Class(((number & mask).count_ones() as u64 % (classes + 1)) as u32);
@@ -607,7 +632,7 @@ mod tests {
             prop_assert_eq!(relevant(&ends, &nexts, 8), mask);
         }
 
-        /// What a trail that one packet has laid asks of another one is what was asked.
+        /// A trail that was recorded from one packet tests another packet for the recorded conditions.
         #[test]
         fn checks_ask_what_was_asked(
             asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), 0u64..3, 0u64..5), 1..6),
@@ -626,7 +651,7 @@ mod tests {
                     bytes[place..place + length].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte)) & mask
                 };
                 let (low, high) = (number(&first).saturating_sub(below), number(&first).saturating_add(above));
-                // Of ranges of which the first number has other bits there are none.
+                // The lowest number of a range has no bits outside of the mask.
                 if low & !mask != 0 {
                     continue;
                 }

@@ -27,52 +27,54 @@ use super::{Checksum, Class, Exit, List, Next, Program, Step, TransportChecksum,
 use crate::compose::leased::of_known_flows;
 use crate::compose::packet::{Byte, IPV4, IPV4_SUM, Place};
 
-/// A program in elements.
+/// A program as elements.
 pub struct Unfolded {
-    /// The elements, the first one first.
+    /// The elements. Packets enter at the first element.
     pub stages: Vec<Stage>,
-    /// Where packets pass elements that are there already.
+    /// The points at which packets pass elements of the chain.
     pub passages: Vec<Passage>,
 }
 
-/// An element for one step of a program.
+/// An element for one part of a program.
 pub struct Stage {
-    /// What it does.
+    /// The declaration of the element.
     pub effects: Effects,
-    /// By output.
+    /// The destination of each output.
     pub forward: Vec<Forward>,
 }
 
-/// Packets that pass an element with state, and go on where it does not send others.
+/// A point at which packets pass a stateful element of the chain. The packets of the program continue at
+/// destinations of their own.
 pub struct Passage {
     /// The step.
     pub step: u16,
-    /// By output of the element.
+    /// The destination of each output of the element.
     pub forward: Vec<Forward>,
 }
 
-/// Where a stage leads.
+/// A destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
-    /// To another stage.
+    /// A stage.
     Stage(usize),
-    /// Out, by an output of the program.
+    /// An output of the program.
     Output(usize),
-    /// Through an element, by the number of the passage.
+    /// A passage through an element, by number.
     Passage(usize),
 }
 
-/// An element with state that packets pass.
+/// A stateful element that packets pass.
 pub struct Passed {
-    /// What it does to flows that it knows.
+    /// The case of the element for packets of known flows.
     pub case: Case,
-    /// For which packets of such flows it leases none.
+    /// The filter of packets of known flows for which the element does not lease the flow.
     pub excluded: Filter,
-    /// How many outputs it has.
+    /// The number of outputs of the element.
     pub outputs: usize,
 }
 
-/// The elements of a program. `passed` says which element a step is about. `None` if something cannot be said.
+/// Returns the elements of a program. `passed` returns the element of a step. Returns `None` if a part of
+/// the program cannot be expressed.
 pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Option<Unfolded> {
     let header = header_of(program);
     let mut unfolding = Unfolding {
@@ -104,7 +106,7 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Op
     Some(Unfolded { stages: stages.into_iter().collect::<Option<_>>()?, passages })
 }
 
-/// Headers that are marked where nothing else is said.
+/// The header marks that an operation sets unless its class sets others.
 type Marked = [Option<Option<i32>>; 3];
 
 struct Unfolding<'p> {
@@ -113,14 +115,14 @@ struct Unfolding<'p> {
     header: Option<i32>,
     plain: Option<BTreeSet<Next>>,
     stages: Vec<Option<Stage>>,
-    /// By part of the program, and the element with state that packets have passed last.
+    /// The stages, by part of the program and the last stateful element that packets have passed.
     numbers: HashMap<(Next, Option<u16>), usize>,
     work: Vec<(usize, Next, Option<u16>)>,
     passages: Vec<Passage>,
 }
 
 impl Unfolding<'_> {
-    /// The first stages: who fits, and where the headers are.
+    /// Adds the first stages: the test of the packets' layout, and the marks of headers.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
@@ -147,7 +149,7 @@ impl Unfolding<'_> {
         }
     }
 
-    /// The stage for a part of the program.
+    /// Returns the stage of a part of the program.
     fn stage(&mut self, next: Next, behind: Option<u16>) -> Forward {
         let place = self.stages.len();
         let known = *self.numbers.entry((next, behind)).or_insert(place);
@@ -163,7 +165,8 @@ impl Unfolding<'_> {
         Forward::Stage(self.stages.len() - 1)
     }
 
-    /// Where the header surely has no options, what is behind it is where the transport header is.
+    /// Returns the reference point for fields after the IPv4 header in a part of the program. If the header
+    /// is known to have no options there, the reference point is the marked transport header.
     fn found(&self, next: Next) -> Behind {
         match (&self.plain, self.header) {
             (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
@@ -172,7 +175,9 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Headers were marked anew at the beginning. That of the link was not.
+    /// Returns the marks that operations set unless a class sets others: the network and the transport header
+    /// of the layout, because the first stages have marked these headers elsewhere. The mark of the link
+    /// header is unchanged.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
@@ -223,7 +228,7 @@ impl Unfolding<'_> {
         Some(Stage { effects: Effects::cases(cases), forward })
     }
 
-    /// A question of packets that have passed an element with state.
+    /// Returns the stage of a question about packets that have passed a stateful element.
     fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let node = self.program.nodes.get(number)?;
         let Question::Leased { step, what } = node.question else { return None };
@@ -242,7 +247,7 @@ impl Unfolding<'_> {
                 if !(0..length).all(is_there) {
                     return None;
                 }
-                // Behind the IPv4 header it is asked for there, as elements do.
+                // Fields after the IPv4 header are read relative to the transport header, as elements do.
                 let field = match (first, shape.headers[2]) {
                     (Place::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
                         base: Base::Transport,
@@ -263,7 +268,8 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Takes packets through the element of a step, from the question about it on.
+    /// Adds the stages that take packets through the element of a step. The node `number` asks about the
+    /// step.
     fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
         let node = self.program.nodes.get(number)?;
         let here = self.program.steps.get(usize::from(step))?;
@@ -274,7 +280,8 @@ impl Unfolding<'_> {
         let forward =
             (0..outputs).map(|output| self.stage(node.next(output as u128 + 1), Some(step))).collect();
         self.passages.push(Passage { step, forward });
-        // Packets that the element would not lease, or of which it does something else, do not come through.
+        // Packets for which the element does not lease the flow, or to which another case applies, are
+        // dropped.
         let meant = of_known_flows(&case.when).and([excluded.not()]);
         let wrong = Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable));
         let effects = Effects::cases(vec![Case::new(meant, Target::Output(0)), wrong]);
@@ -294,7 +301,7 @@ impl Unfolding<'_> {
         Some(self.add(stage))
     }
 
-    /// What is left of the operation of a class behind an element with state.
+    /// Returns the stage of the rest of a class's operation, after a stateful element.
     fn rest_of(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let class = self.program.classes.get(number)?;
         let from = self.behind(behind)?;
@@ -305,12 +312,14 @@ impl Unfolding<'_> {
         }
         let rest = from.to(&Shape::of(class, self.program))?;
         let mut stage = self.operate(&rest, Behind::Start, from.marked(), to, forward);
-        // The element keeps checksums right for what it writes, so who does all of that at once has to do so too.
+        // The element keeps checksums correct for its own writes, so the class, which includes these
+        // writes, has to account for them. If the class does not, its checksum is declared as another
+        // function, so that the proof fails.
         for (sum, name) in self.wrong_sums(class, behind)? {
             let sum = field(Place::Byte(sum - class.start), 2);
             let all = vec![field(Place::Byte(0), IPV4 as u16)];
             for case in &mut stage.effects.cases {
-                // An update of what is left would hide that.
+                // An update in the rest of the operation would hide the error.
                 case.checksum = Declared::Untouched;
                 case.actions.push(Action::Set(sum.clone(), Set::Pure { name, reads: all.clone() }));
             }
@@ -318,7 +327,8 @@ impl Unfolding<'_> {
         Some(stage)
     }
 
-    /// Checksums that do not account for what a class writes: where they stand.
+    /// Returns the offsets of checksums that do not account for all writes of a class, each with a
+    /// description.
     fn wrong_sums(&self, class: &Class, behind: u16) -> Option<Vec<(i32, &'static str)>> {
         let step = self.program.steps.get(usize::from(behind))?;
         let case = (self.passed)(step)?.case;
@@ -333,7 +343,8 @@ impl Unfolding<'_> {
             }
             Some(Checksum::Recomputed { header }) => *header == network,
         };
-        // One update accounts for what came in, also where something was written before: that has to have been accounted for.
+        // A single update accounts for the difference from the input packet. This is only correct if all
+        // earlier writes were accounted for, too.
         let before = self.befores(behind);
         let is_computed = matches!(class.checksum, Some(Checksum::Recomputed { .. }));
         if !is_right(class) || !is_computed && !before.iter().all(|before| is_right(before)) {
@@ -358,11 +369,11 @@ impl Unfolding<'_> {
         Some(wrong)
     }
 
-    /// What packets have become when they come to the element of a step, and to those of the steps before.
+    /// Returns the operations before the element of a step, and before the elements of all previous steps.
     fn befores(&self, step: u16) -> Vec<&Class> {
         let mut all: Vec<&Class> = Vec::new();
         let mut next = Some(step);
-        // A step is behind earlier ones.
+        // The previous step has a lower number.
         while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
             && all.len() < self.program.steps.len()
         {
@@ -372,14 +383,15 @@ impl Unfolding<'_> {
         all
     }
 
-    /// What packets are behind the element of a step.
+    /// Returns the packet after the element of a step.
     fn behind(&self, step: u16) -> Option<Shape> {
         let step_here = self.program.steps.get(usize::from(step))?;
         let case = (self.passed)(step_here)?.case;
         Shape::of(&step_here.before, self.program).after(&case, step)
     }
 
-    /// A stage for an operation. Headers are to be marked so unless it says otherwise; that of the network is marked there now.
+    /// Adds a stage for an operation. `marked` are the marks that it sets unless the class sets others;
+    /// `network` is the present mark of the network header, from the packet's start.
     fn operate(
         &mut self,
         class: &Class,
@@ -391,7 +403,8 @@ impl Unfolding<'_> {
         let headers: Marked = std::array::from_fn(|base| class.headers[base].or(marked[base]));
         let class = Class { headers, ..class.clone() };
         let network_after = headers[1].unwrap_or(network);
-        // A checksum is declared as that of the header that is marked: where that one is not, it is marked meanwhile.
+        // A checksum can only be declared for the header that is marked. If another header is marked, the
+        // mark is changed during the operation.
         let summed = class.checksum.as_ref().map(Checksum::header);
         let hidden = summed.filter(|summed| network_after != Some(*summed));
         let class = match hidden {
@@ -409,7 +422,7 @@ impl Unfolding<'_> {
             }
             _ => (to, forward),
         };
-        // Without options the transport header is marked behind the other one already.
+        // If the IPv4 header has no options, the transport header is already marked after it.
         let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {
@@ -435,7 +448,7 @@ fn leading(class: &Class) -> (Target, Vec<Forward>) {
     }
 }
 
-/// What packets are at some place, said in terms of those that came in.
+/// A packet at one point of a path, in terms of the input packet.
 struct Shape {
     class: Class,
     headers: [Option<i32>; 3],
@@ -462,7 +475,7 @@ impl Shape {
         Shape { class: class.clone(), headers, bytes }
     }
 
-    /// Behind an element that does this.
+    /// Returns the packet after a case of an element.
     fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
         let before = self.bytes.clone();
         let mut chosen = Place::Leased(step, 0);
@@ -507,7 +520,7 @@ impl Shape {
         self.bytes.get(&place).cloned().unwrap_or(Byte::Came(place))
     }
 
-    /// Where a byte stands.
+    /// Returns a location that has the value of a byte.
     fn find(&self, byte: &Byte) -> Option<Place> {
         match byte {
             Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, Place::Leased(..)) => {
@@ -517,7 +530,7 @@ impl Shape {
         }
     }
 
-    /// A place, counted from where packets start here.
+    /// Converts a location to an offset from the packet's start at this point.
     fn since_start(&self, place: Place) -> Place {
         match place {
             Place::Byte(place) => Place::Byte(place - self.class.start),
@@ -525,12 +538,13 @@ impl Shape {
         }
     }
 
-    /// Headers stay marked as they are here.
+    /// Returns the marks of a packet whose headers are already marked.
     fn marked(&self) -> (Marked, Option<i32>) {
         ([None; 3], self.headers[1].map(|place| place - self.class.start))
     }
 
-    /// The operation that makes other packets of these; places are counted from where these start.
+    /// Returns the operation that changes this packet into another packet. Its offsets are relative to the
+    /// start of this packet.
     fn to(&self, other: &Shape) -> Option<Class> {
         let start = self.class.start;
         let mut writes: Vec<Write> = Vec::new();
@@ -617,13 +631,13 @@ impl Shape {
             path: Vec::new(),
             ..other.class.clone()
         };
-        // Whatever is written, the update accounts for it.
+        // The update accounts for all writes in the rest of the operation.
         if let Some(sum) = &other.class.transport_checksum {
             let (network, header) = (self.headers[1]? - start, self.headers[2]? - start);
             let mut words: Vec<i32> = covered_words(&class, network, header).collect();
             words.dedup();
             if !words.is_empty() {
-                // It is declared as that of the header that is marked.
+                // A checksum is declared for the header that is marked.
                 class.headers[2] = class.headers[2].or(Some(Some(header)));
                 class.transport_checksum = Some(TransportChecksum { protocol: sum.protocol, header, words });
             }
@@ -631,7 +645,8 @@ impl Shape {
         Some(class)
     }
 
-    /// A sum about packets that came in, about these. Their bytes have to stand as they came.
+    /// Converts a sum over the input packet into a sum over this packet. Returns `None` if the bytes that
+    /// the sum reads have been written to.
     fn shifted(&self, sum: &Sum) -> Option<Sum> {
         let start = self.class.start;
         let mut shifted = Sum::constant(sum.constant).plus_constant(-i64::from(start));
@@ -652,12 +667,13 @@ impl Shape {
     }
 }
 
-/// Parts of a program that packets come to only if the IPv4 header that starts there has no options.
+/// Returns the parts of a program that only packets without IPv4 options reach. `place` is the offset of
+/// the IPv4 header.
 fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
     let first = Question::Bytes { offset: place, length: 1 };
     let plain: IntervalSet = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
     let other = plain.complement(8);
-    // What may still have options; every node leads to later ones.
+    // The parts that packets with options may reach. Nodes lead to nodes with higher numbers only.
     let mut mixed = BTreeSet::from([program.start]);
     let all = (0..program.nodes.len() as u32).map(Next::Node);
     for (next, node) in all.clone().zip(&program.nodes) {
@@ -671,7 +687,8 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
         .collect()
 }
 
-/// Where the IPv4 header is that programs ask about most.
+/// Returns the offset of the first IPv4 header that the program refers to: in lists, in the layout, or in
+/// marks of classes.
 fn header_of(program: &Program) -> Option<i32> {
     let lists = program.lists.iter().map(|list| list.headers[0]);
     let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());

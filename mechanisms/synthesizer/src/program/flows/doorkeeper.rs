@@ -4,20 +4,20 @@
 //! inserted: a scan with new addresses in each packet does not fill the table. The method is the doorkeeper
 //! of TinyLFU (Einziger, Friedman and Manes, 2017), with counts.
 
-/// Places for flows, four in each bucket.
+/// The number of buckets; each has four slots for flows.
 const BUCKETS: usize = 1 << 15;
 
-/// Bits of a place that are the count; the others are a mark that is made from the flow's hash.
+/// The number of bits of a slot that are the count. The other bits are a tag from the flow's hash.
 const COUNT: u32 = 3;
 
 /// The highest count.
 const MOST: u16 = (1 << COUNT) - 1;
 
-/// Counts of flows by 13 bits of their hashes.
+/// Counts of packets per flow. Flows are distinguished by 13 bits of their hashes within a bucket.
 pub(super) struct Doorkeeper {
     buckets: Box<[u64]>,
-    /// Draws which flow of a bucket the next one takes the place of. Were it the oldest one, five flows that come in turns would
-    /// never be counted.
+    /// The generator that chooses the slot of a full bucket to overwrite. If the oldest slot were
+    /// overwritten, five flows with alternating packets would never reach a count of two.
     random: fastrand::Rng,
 }
 
@@ -26,7 +26,7 @@ impl Doorkeeper {
         Doorkeeper { buckets: vec![0; BUCKETS].into_boxed_slice(), random: fastrand::Rng::with_seed(1) }
     }
 
-    /// Counts a packet of a flow with this hash; how many have been counted, up to seven.
+    /// Counts a packet of a flow with this hash. Returns the number of packets counted so far, at most 7.
     #[inline]
     pub(super) fn count(&mut self, hash: u32) -> u16 {
         let (bucket, mark) = self.bucket(hash);
@@ -41,7 +41,7 @@ impl Doorkeeper {
         1
     }
 
-    /// Sets the count of a flow to nothing.
+    /// Resets the count of a flow.
     pub(super) fn forget(&mut self, hash: u32) {
         let (bucket, mark) = self.bucket(hash);
         if let Some((place, _)) = find(*bucket, mark) {
@@ -50,17 +50,17 @@ impl Doorkeeper {
     }
 
     fn bucket(&mut self, hash: u32) -> (&mut u64, u16) {
-        // The upper bits; the lower ones say which bucket.
+        // The tag is taken from the upper bits of the hash, because the lower bits select the bucket.
         let mark = (hash >> 16) as u16 & !MOST;
         (&mut self.buckets[hash as usize % BUCKETS], mark)
     }
 }
 
-/// The place of a mark in a bucket, and its count.
+/// Returns the slot with a tag in a bucket, and its count.
 #[inline]
 fn find(bucket: u64, mark: u16) -> Option<(u32, u16)> {
     let at = |place: u32| (bucket >> (16 * place)) as u16;
-    // A place that was never used has no count.
+    // A slot that was never used has a count of zero.
     let is_here = |place: &u32| at(*place) & !MOST == mark && at(*place) & MOST != 0;
     (0..4).find(is_here).map(|place| (place, at(place) & MOST))
 }

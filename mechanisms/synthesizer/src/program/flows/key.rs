@@ -10,11 +10,12 @@ use crate::compose::packet::IPV4;
 use crate::program::question::{Question, Sum};
 use crate::program::{List, Program};
 
-/// Bytes from the start of the IPv4 header to behind those of the transport header that every packet with a key has.
+/// The length of the headers that every packet with a key has: an IPv4 header without options, and the
+/// first 8 bytes of a transport header.
 const PLAIN: usize = IPV4 as usize + 8;
 
-/// The key of a packet: addresses, protocol and what follows the IPv4 header, ports as a rule. Packets with options have none,
-/// nor have fragments.
+/// Returns the key of a packet: addresses, protocol, and the four bytes after the IPv4 header, which are
+/// usually the ports. Packets with IPv4 options and fragments have no key.
 #[inline]
 pub(super) fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
     let bytes = packet.data().get(network..)?.first_chunk::<PLAIN>()?;
@@ -26,25 +27,26 @@ pub(super) fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
     is_plain.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
 }
 
-/// Whether elements with state may know the flow.
+/// True if stateful elements may know the flow by this key.
 #[inline]
 pub(super) fn has_ports(key: &EndsKey) -> bool {
     [ip_protocol::TCP, ip_protocol::UDP].map(u32::from).contains(&key.space())
 }
 
-/// The addresses of a packet whose flow elements with state may know by something else.
+/// Returns the IPv4 addresses of a packet whose flow stateful elements may know by another key.
 pub(super) fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
     packet.data().get(network + 12..)?.first_chunk().copied()
 }
 
-/// Whether a flow is between these addresses.
+/// True if a flow has these source and destination addresses.
 pub(super) fn is_between(addresses: &[u8; 8], key: &EndsKey) -> bool {
     let [(source, _), (destination, _)] = key.ends();
     let [a, b, c, d, e, f, g, h] = *addresses;
     (source, destination) == (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
-/// The bits of a byte, counted from the IPv4 header, that are the same in all packets of a flow.
+/// Returns a mask of the bits that are equal in all packets of a flow, for a byte at an offset from the
+/// IPv4 header.
 pub(super) fn kept_bits(place: i32) -> u8 {
     match place {
         0 | 7 | 9 | 12..24 => 0xff,
@@ -53,7 +55,8 @@ pub(super) fn kept_bits(place: i32) -> u8 {
     }
 }
 
-/// Where the IPv4 header of packets with keys starts, if all first steps agree; where there is none, all lists.
+/// Returns the offset of the IPv4 header of packets with keys, if all first steps agree on it, or if all
+/// lists agree on it in a program without steps.
 pub(super) fn network_of(program: &Program) -> Option<i32> {
     let of_steps = program
         .steps
@@ -70,11 +73,12 @@ pub(super) fn network_of(program: &Program) -> Option<i32> {
     firsts.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Whether all packets of a flow have the same answer to a list.
+/// True if all packets of a flow match the same rule of a list.
 pub(super) fn is_constant(list: &List, network: i32) -> bool {
     let ends_with_packet = match &list.end {
         None => true,
-        // Where the IPv4 header says that the packet ends: behind what is looked at.
+        // An end that follows from the IPv4 header's total length is after all bytes that the rules read: a
+        // shorter packet has no key.
         Some(end) => {
             let length = Question::Bytes { offset: network + 2, length: 2 };
             *end == Sum::of(length).plus_constant(network.into())

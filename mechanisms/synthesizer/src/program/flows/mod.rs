@@ -45,79 +45,85 @@ use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
 use rest::Rests;
 pub use row::{ROW, Used};
 
-/// Flows that there is room for. Memory is taken from the system when a flow needs it, so that the table never has to grow.
+/// The maximum number of flows. The system provides memory for a flow when it is first used, so the table
+/// never has to grow.
 const CAPACITY: usize = 1 << 20;
 
-/// Packets of a flow in samples after which it is taken: some 128 by then.
+/// The number of sampled packets after which a flow is inserted. Since one batch in 32 is a sample, this is
+/// after about 128 packets.
 const LASTING: u16 = 4;
 
-/// Packets after which a flow is remembered, where flows are taken whatever that costs.
+/// The number of packets after which a flow is cached if flows are taken regardless of cost.
 const COMES_AGAIN: u16 = 2;
 
-/// Flows that one batch tries to take on lease at most: others wait for a later one. Where elements refuse them, fewer are
-/// tried, and in the end one in so many batches.
+/// The maximum number of attempts to lease a flow per batch; other flows wait for a later batch. If elements
+/// refuse, the number of attempts is reduced.
 const MOST_TRIES: usize = 32;
+/// The number of sampled batches between two attempts, if the elements have refused all recent attempts.
 const BATCHES_PER_TRY: usize = 16;
 
-/// Flows that are remembered at most, and for how long after their last packet, in nanoseconds.
+/// The maximum number of flows that are cached without a lease.
 const MOST_REMEMBERED: usize = 1 << 18;
+/// The idle time after which a flow that is not leased expires, in nanoseconds.
 const IDLE: Timestamp = Timestamp(5_000_000_000);
 
-/// Different rests of the program; with more, all flows are taken anew.
+/// The maximum number of different residual programs. If more are needed, all flows are removed and
+/// inserted again.
 const MOST_RESTS: usize = u16::MAX as usize;
 
-/// What is left of a program for packets of a flow.
+/// The residual program for packets of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rest {
-    /// Where to begin.
+    /// The first question or class.
     start: Next,
-    /// Lists that were asked once, and the rules that held. The rule of the first one stands with the flow: what is left
-    /// of the program is then the same for most flows, and in the nearest cache.
+    /// The first list that was evaluated on insertion. Its matching rule is stored with the flow, so that
+    /// most flows share one residual program, which remains in the fastest cache.
     first: Option<u32>,
+    /// The other lists that were evaluated on insertion, each with its matching rule.
     others: Vec<(u32, u32)>,
-    /// Whether elements with state may know the flow.
+    /// True if stateful elements may know the flow by its key.
     has_ports: bool,
-    /// What became of the packet that the flow was taken on lease for: others that go elsewhere must not overtake such packets,
-    /// nor be overtaken. A flow that is only remembered has none.
+    /// The exit of the packet for which the flow was leased; `None` for a flow that is not leased. Packets
+    /// of the flow with another exit must not overtake packets with this exit, nor be overtaken by them.
     end: Option<End>,
 }
 
-/// What becomes of packets of a class, as far as their flow's order and the elements that lease it are concerned.
+/// The properties of a class that matter for the order of a flow and for the elements that lease it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct End {
-    /// By which exit they leave, of those that the program has.
+    /// The exit: the index of the first class with the same exit.
     exit: u32,
-    /// How many elements they pass that lease flows.
+    /// The number of leasing elements that packets pass.
     steps: u32,
 }
 
 impl End {
-    /// They are left to the elements.
+    /// The end of packets that are left to the elements.
     const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
 }
 
-/// What stands with no flow.
+/// The row of a packet without a flow.
 pub const NO_ROW: &[u8; ROW] = &[0; ROW];
 
-/// The last packet of a flow that time does not end.
+/// The time of a flow that does not expire.
 const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
 
-/// What stands with a flow.
+/// Returns the bytes that are stored with a flow.
 #[inline]
 fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> Option<&[u8; ROW]> {
     table.key(found?)?.value().as_bytes().first_chunk()
 }
 
-/// What stands in front of a flow's values, in short: which rest of the program is left for its packets, and the rule of the
-/// rest's first list.
+/// The head of a flow's row: the number of the residual program (16 bits), and the matching rule of the
+/// program's first list (16 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gist(u32);
 
 impl Gist {
-    /// Nothing is known of a flow.
+    /// The gist of an unknown flow.
     const UNKNOWN: Gist = Gist(u32::MAX);
 
-    /// The number of a rest is below [`MOST_RESTS`].
+    /// Packs the number of a residual program, which is below [`MOST_RESTS`], and a rule.
     fn new(rest: usize, rule: u16) -> Gist {
         Gist(rest as u32 | u32::from(rule) << 16)
     }
@@ -127,7 +133,7 @@ impl Gist {
         row.and_then(|row| row.first_chunk()).map_or(Gist::UNKNOWN, |first| Gist(u32::from_ne_bytes(*first)))
     }
 
-    /// The rest, by number; one that there is not if nothing is known.
+    /// Returns the number of the residual program. For an unknown flow, no program has this number.
     #[inline]
     pub fn rest(self) -> usize {
         self.0 as usize & MOST_RESTS
@@ -139,12 +145,12 @@ impl Gist {
     }
 }
 
-/// What becomes of packets of a class, as one number: whether they wait for their flow to be taken on lease in the lowest bit,
-/// and their end above it.
+/// The end of a class and its waiting flag as one number. The lowest bit is set if packets of the class
+/// wait for their flow to be leased. The other bits are the index of the end.
 type Fate = u32;
 
-/// Which fates of packets for which the same is left of the program ask for no more than noting that their flow was seen: those
-/// of which these bits are so.
+/// The usual fates for packets with one residual program: those packets need nothing but a record that
+/// their flow was seen. A fate is usual if its masked bits are equal to `bits`.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     mask: Fate,
@@ -152,8 +158,9 @@ struct Usual {
 }
 
 impl Usual {
-    /// Of a flow that all elements see alike: any for which it need not be taken on lease, or those with the end of the flow's
-    /// lease. Of one that elements know by something else, none is usual.
+    /// Returns the usual fates. If all elements know the flow by its key, a cached flow has all fates
+    /// except waiting, and a leased flow has the end of its lease. If elements know the flow by another
+    /// key, no fate is usual.
     fn of(rest: &Rest, ends: &[End]) -> Usual {
         let fate = rest.end.and_then(|leased| fate_of(&leased, ends, false));
         match (rest.has_ports, rest.end, fate) {
@@ -169,28 +176,28 @@ impl Usual {
     }
 }
 
-/// An end is numbered by the first class that has it.
+/// Returns the fate for an end. An end is numbered by the first class that has it.
 fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
     let number = ends.iter().position(|other| other == end)?;
     Some((number as Fate) << 1 | Fate::from(waits))
 }
 
-/// What is known of a flow.
+/// The knowledge about a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'f> {
     rest: &'f Rest,
-    /// The rule of the first list.
+    /// The matching rule of the first list.
     rule: u32,
 }
 
 impl Known<'_> {
-    /// Where to begin.
+    /// Returns the first question or class of the residual program.
     #[inline]
     pub fn start(&self) -> Next {
         self.rest.start
     }
 
-    /// The rule of a list that holds for all packets of the flow.
+    /// Returns the rule of a list that matches all packets of the flow.
     #[inline]
     pub fn rule_of(&self, list: u32) -> Option<u32> {
         if self.rest.first == Some(list) {
@@ -200,70 +207,82 @@ impl Known<'_> {
     }
 }
 
-/// The flows.
+/// The flow cache.
 pub struct Flows {
     program: Arc<Program>,
-    /// By step; none where elements are not there, so that nothing is on lease.
+    /// By step: the element that leases flows. The vector is empty if elements are missing in the graph;
+    /// then no flow is leased.
     lessors: Vec<Arc<dyn Lessor>>,
-    /// By class: what becomes of packets, and whether they come to the first step because their flow is not on lease.
+    /// By class: the end.
     ends: Vec<End>,
+    /// By class: true if packets reach the class because their flow is not leased at a first step.
     waiting: Vec<bool>,
-    /// Both as one.
+    /// By class: end and waiting flag in one number.
     fates: Vec<Fate>,
-    /// By list: whether a flow's packets all have one answer.
+    /// By list: true if all packets of a flow match the same rule.
     constant_lists: Vec<bool>,
-    /// Tells flows that come again from those that come once.
+    /// The filter that distinguishes recurring flows from single packets.
     doorkeeper: Doorkeeper,
-    /// Where the IPv4 header starts.
+    /// The offset of the IPv4 header.
     network: usize,
     used: Used,
     hasher: KeyHasher,
     table: FlowTable<MappedKey>,
     leases: Arc<Leases>,
-    /// By place in the table: what each element knows the flow by.
+    /// By index in the table: the lease of the flow.
     held: Vec<Option<Held>>,
-    /// How many of the table's flows are on lease.
+    /// The number of flows in the table that are leased.
     leased: usize,
+    /// The residual programs.
     rests: Vec<Rest>,
+    /// The number of each residual program.
     numbers: HashMap<Rest, usize, RandomState>,
+    /// By residual program: the usual fates.
     usual: Vec<Usual>,
     makes: Rests,
+    /// The time at which the elements next have work to do on leased flows.
     next_catch_up: Timestamp,
-    /// How many the next batch tries to take, and batches without a try.
+    /// The number of flows that the next batch tries to lease.
     tries: usize,
+    /// The number of sampled batches since the last try.
     idle: usize,
-    /// Of the batch: keys, their hashes, flows found, what is known of these, and those of which a packet has to come to an
-    /// element.
+    /// By packet of the batch: the key.
     keys: Vec<EndsKey>,
+    /// By packet of the batch: the hash of the key.
     hashes: Vec<u32>,
+    /// By packet of the batch: the flow that was found.
     found: Vec<Option<FlowId>>,
+    /// By packet of the batch: the gist of the flow.
     gists: Vec<Gist>,
+    /// The flows of the batch of which a packet has to go to an element.
     slow: Vec<FlowId>,
-    /// Addresses of packets that have no key: fragments, and those with options.
+    /// The addresses of packets of the batch whose flow elements may know by another key: fragments, packets
+    /// with options, and packets of other protocols than TCP and UDP.
     odd: Vec<[u8; 8]>,
-    /// Places of flows that an unusual packet took on lease.
+    /// The table indices of leased flows of which a packet has another end than the packet for which the
+    /// flow was leased. These leases end before the next batch.
     misfits: Vec<u32>,
-    /// Whether there is no room for another rest.
+    /// True if there is no room for another residual program.
     is_spent: bool,
-    /// Packets of a flow after which it is taken on lease, and after which it is remembered.
+    /// The numbers of packets after which a flow is leased, and after which it is cached.
     lasting: [u16; 2],
 }
 
-/// A flow on lease.
+/// A leased flow.
 struct Held {
     id: FlowId,
-    /// Steps, and handles of their elements.
+    /// The steps, each with the handle of the flow in its element.
     steps: Vec<(u16, u64)>,
 }
 
 impl Flows {
-    /// For a program whose steps are those of these elements, or with none of them, where nothing is on lease. `None` where
-    /// finding the flow costs more than can be spared, where packets' flows are not found at one place, and where there is no memory
-    /// for them.
+    /// Makes the flow cache of a program. `lessors` has the element of each step; if it is empty, no flow
+    /// is leased. Returns `None` if the cache could save nothing, if the packets' IPv4 headers are not at a
+    /// common offset, or if memory is exhausted.
     pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<Flows> {
         let network = network_of(program)?;
         let used = Used::new(program);
-        // Whoever comes to a later step is on lease.
+        // Packets that reach a later step belong to a leased flow.
         let is_first =
             |step: u16| program.steps.get(usize::from(step)).is_some_and(|step| step.after.is_none());
         let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
@@ -326,17 +345,17 @@ impl Flows {
         })
     }
 
-    /// How many are on lease.
+    /// Returns the number of leased flows.
     pub fn leased(&self) -> usize {
         self.leased
     }
 
-    /// How many are only remembered.
+    /// Returns the number of flows that are cached without a lease.
     pub fn remembered(&self) -> usize {
         self.table.stats().entries - self.leased
     }
 
-    /// Finds the flows of a batch.
+    /// Finds the flows of the packets of a batch.
     pub fn find(&mut self, runner: &mut Runner, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
@@ -365,32 +384,34 @@ impl Flows {
         gists.extend(found.iter().map(|found| Gist::of(row_of(table, *found))));
     }
 
-    /// By packet of the batch: what is known of its flow.
+    /// Returns the gists of the flows, by packet of the batch.
     #[inline]
     pub fn gists(&self) -> &[Gist] {
         &self.gists
     }
 
-    /// What is known of the flow of a packet of the batch.
+    /// Returns the knowledge about the flow of a packet of the batch.
     #[inline]
     pub fn known(&self, place: usize) -> Option<Known<'_>> {
         let gist = self.gists.get(place)?;
         Some(Known { rest: self.rests.get(gist.rest())?, rule: gist.rule() })
     }
 
-    /// Where to begin with a rest of the program, if there is one by that number: few different ones are of most flows.
+    /// Returns the start of a residual program, if there is a program with this number. Most flows share
+    /// few programs.
     #[inline]
     pub fn start(&self, rest: usize) -> Option<Next> {
         self.rests.get(rest).map(|rest| rest.start)
     }
 
-    /// What stands with the flow of a packet of the batch: its values, and others before them.
+    /// Returns the row of the flow of a packet of the batch: its gist, then its values.
     #[inline]
     pub fn row(&self, place: usize) -> &[u8; ROW] {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
-    /// Instructions that the program saves for a packet as far as to the first element that leases flows, if it saves any there.
+    /// Returns the number of instructions that the program saves for a packet up to the first element that
+    /// leases flows; `None` if it saves none.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
@@ -400,8 +421,8 @@ impl Flows {
         Some(cost::saved(&self.program, longest)).filter(|saved| *saved > 0)
     }
 
-    /// Notes which flows were seen, and keeps the packets of each flow in order. Of a sample, it takes flows that last. How many
-    /// look-ups in lists of rules were spared.
+    /// Records that the flows of the batch were seen, and keeps the packets of each flow in order. In a
+    /// sample, also inserts flows that last. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
         runner: &mut Runner,
@@ -445,7 +466,8 @@ impl Flows {
                     if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
                         continue;
                     }
-                    // All elements that have leased the flow see a packet, or it comes to them.
+                    // A packet has to pass all elements that have leased its flow, or go to the elements
+                    // themselves.
                     let fits = *leased == end;
                     if fits && !is_odd() && !self.slow.contains(&id) {
                         self.leases.see(id.index(), now);
@@ -461,11 +483,13 @@ impl Flows {
                     }
                 }
                 (remembered, _) => {
-                    // A packet before it in the batch may have taken the flow on lease.
+                    // The flow may have been leased for an earlier packet of the batch: its time must not
+                    // be lowered.
                     if let Some(id) = remembered {
                         self.table.touch_later(id, now);
                     }
-                    // Behind a packet that has to come to an element, others of the batch do so too.
+                    // After a packet that has to go to an element, all later packets of the flow in the
+                    // batch have to go there.
                     let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
                     let hash = self.hashes[place];
                     if !may_be_leased || lasting > 0 && self.doorkeeper.count(hash) < lasting {
@@ -494,7 +518,7 @@ impl Flows {
                 spared += 1;
                 continue;
             }
-            // Packets that wait were counted above.
+            // Packets that wait for a lease were counted above.
             let is_counted = is_sample
                 && self.constant_lists[list as usize]
                 && self.keys[place] != EndsKey::NONE
@@ -503,15 +527,16 @@ impl Flows {
                 known = Some(place);
             }
         }
-        // One in each batch: that takes as long as a hundred packets, which nobody shall be able to ask for with each two.
+        // At most one flow per batch is cached: that costs as much as about a hundred packets, and a sender
+        // must not be able to cause the cost with every second packet.
         if let Some(place) = known {
             self.remember(runner, &packets[place], place, now);
         }
         spared
     }
 
-    /// Notes the flows of packets of a batch from a place on, up to the first packet that more may have to be done for: where that
-    /// is.
+    /// Records flows as seen, from one packet of the batch on, up to the first packet that may need more
+    /// work. Returns the index of that packet.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
         let Flows { found, gists, usual, fates, leases, table, .. } = self;
         let packets = found.iter().zip(&*gists).zip(classes).skip(from);
@@ -522,7 +547,7 @@ impl Flows {
             if !usual.is(*fate) {
                 break;
             }
-            // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
+            // Leased and cached flows take the same code path: a branch would be unpredictable.
             leases.see(id.index(), now);
             table.touch_later(id, now);
             place += 1;
@@ -530,7 +555,7 @@ impl Flows {
         place
     }
 
-    /// Gives all flows back.
+    /// Returns all leased flows to their elements.
     pub fn give_all_back(&mut self) {
         for place in 0..self.held.len() {
             self.forget(place);
@@ -557,7 +582,7 @@ impl Flows {
         }
     }
 
-    /// What has to wait until no packet is on its way.
+    /// Removes flows and residual programs. This is only possible between batches.
     #[cold]
     fn clear_up(&mut self, runner: &mut Runner) {
         while let Some(place) = self.misfits.pop() {

@@ -13,48 +13,52 @@ use crate::program::Next;
 use crate::program::question::{Leased, Question};
 use crate::program::run::{OTHERWISE, Runner, answer};
 
-/// Questions that may be left for a flow.
+/// The maximum number of questions that are evaluated to make a residual program.
 const MOST_LEFT: usize = 4096;
-/// Sequences of answers whose programs are kept.
+/// The maximum number of answer sequences whose residual programs are cached.
 const MOST_KNOWN: usize = 1024;
-/// Stands for an answer that depends on the packet.
+/// The marker for a question whose answer depends on the packet.
 const OPEN: Next = Next::Node(u32::MAX);
 
-/// What is known of a question for all packets of a flow.
+/// The knowledge about a question that holds for all packets of a flow.
 enum Fixed {
-    /// It leads there.
+    /// The answer is known: the destination.
     To(Next),
-    /// This rule holds.
+    /// The rule that matches is known: the list, the rule, and the destination.
     Rule((u32, u32), Next),
-    /// It depends on the packet.
+    /// The answer depends on the packet.
     Open,
 }
 
-/// Makes what is left of a program. For a flow all questions on its ways have to be asked; what follows from the answers is the
-/// same for most flows.
+/// The generator of residual programs. For each flow, all questions on its paths are evaluated; but most
+/// flows have equal answers, so the residual program is usually found by its answers.
 #[derive(Default)]
 pub(super) struct Rests {
-    /// Where to begin, by all answers in the order in which they were found.
+    /// The starts of residual programs, by the sequence of all answers.
     starts: HashMap<Vec<Next>, Next, RandomState>,
-    /// By question: the last flow on whose ways it was, and where it leads then.
+    /// By question: the last flow that reached it.
     seen: Vec<u32>,
+    /// By question: the corresponding node of the residual program, if the flow reached the question.
     left: Vec<Next>,
+    /// The number of the current flow.
     flow: u32,
-    /// Questions of the flow, with what is known, and answers.
+    /// The questions of the flow, in the order in which they were evaluated.
     found: Vec<(u32, Fixed)>,
+    /// The answers, in the same order; `OPEN` for an answer that depends on the packet.
     answers: Vec<Next>,
     work: Vec<Next>,
-    /// Lists that the flow was asked about, with the rule and what follows from it: many questions are about one list.
+    /// The lists that were evaluated for the flow, each with the rule that matches and its outcome. Many
+    /// questions can refer to one list.
     asked: Vec<(u32, (u32, u32))>,
 }
 
 impl Rests {
-    /// Forgets programs that are no more.
+    /// Removes all programs, which are no longer valid.
     pub(super) fn clear(&mut self) {
         self.starts.clear();
     }
 
-    /// Begins with another flow.
+    /// Begins with the next flow.
     fn begin(&mut self, nodes: usize) {
         self.flow = self.flow.wrapping_add(1);
         if self.flow == 0 || self.seen.len() != nodes {
@@ -68,7 +72,7 @@ impl Rests {
         self.asked.clear();
     }
 
-    /// Where an answer leads in what is left.
+    /// Returns the node of the residual program that corresponds to a destination in the whole program.
     fn place(&self, next: Next) -> Next {
         match next {
             Next::Node(number) if self.seen[number as usize] == self.flow => self.left[number as usize],
@@ -79,8 +83,8 @@ impl Rests {
 }
 
 impl Flows {
-    /// What is left of the program for packets of a packet's flow; `None` if that is too much. Of a flow that is not on lease there
-    /// are no terms.
+    /// Returns the residual program for the flow of a packet; `None` if the program would become too large.
+    /// A flow that is not leased has no terms.
     pub(super) fn rest_of(
         &mut self,
         runner: &mut Runner,
@@ -95,7 +99,7 @@ impl Flows {
         });
         let mut rules: Vec<(u32, u32)> = rules.collect();
         self.makes = makes;
-        // Several ways may lead to one list.
+        // Several paths may lead to the same list.
         rules.sort_unstable();
         rules.dedup();
         let first = rules.first().copied().filter(|(_, rule)| *rule <= u16::MAX.into());
@@ -104,7 +108,7 @@ impl Flows {
         let has_ports = key_of(packet, self.network).is_some_and(|key| has_ports(&key));
         let first = first.map(|(list, _)| list);
         let mut rest = Rest { start: start?, first, others, has_ports, end: None };
-        // Without terms it is only remembered, and packets may go wherever they have to.
+        // A flow without terms is only cached, and its packets may have any exit.
         if !terms.is_empty() {
             let class =
                 runner.class_of(packet, Some(Known { rest: &rest, rule: rule.into() }), &mut |_, _| {})
@@ -125,7 +129,8 @@ impl Flows {
         Some(Gist::new(number, rule))
     }
 
-    /// Where what is left begins; what is known of the questions is in `makes` then.
+    /// Returns the start of the residual program. Afterwards, `makes.found` has the knowledge about the
+    /// questions.
     fn start_of(
         &mut self,
         makes: &mut Rests,
@@ -160,7 +165,8 @@ impl Flows {
         if let Some(start) = makes.starts.get(&makes.answers) {
             return Some(*start);
         }
-        // Every node leads to later ones, so what they lead to is known when they are looked at from the last one on.
+        // Nodes lead to nodes with higher numbers only. So in descending order, the destinations of each
+        // node are already known.
         makes.found.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
         for (number, fixed) in &makes.found {
             let next = match fixed {
@@ -184,7 +190,7 @@ impl Flows {
         Some(start)
     }
 
-    /// Where a question leads for all packets of a flow.
+    /// Returns the knowledge about a question that holds for all packets of a flow.
     fn fixed(
         &self,
         runner: &Runner,
@@ -226,7 +232,8 @@ impl Flows {
                 if places.clone().all(|place| kept_bits(place) == 0xff) {
                     return Fixed::To(node.next(answer(&node.question, packet)));
                 }
-                // Of the word with the fragment offset only "may be fragmented" and a reserved bit differ.
+                // In the word with the fragment offset, packets of a flow differ only in the reserved bit
+                // and "don't fragment".
                 if (places.next(), length) == (Some(6), 2) {
                     let mut nexts = [0, 0x4000, 0x8000, 0xc000].into_iter().map(|answer| node.next(answer));
                     let first = nexts.next().unwrap_or_default();

@@ -3,24 +3,26 @@
 use crate::compose::packet::Place;
 use crate::program::{Class, Program};
 
-/// Bytes beside a flow's key: what is known of the flow, then values.
+/// The number of bytes that are stored with a flow's key: the [`Gist`](super::Gist), then values.
 pub const ROW: usize = REST + 20;
 
-/// Bytes of them that are not values.
+/// The number of these bytes before the values.
 pub(super) const REST: usize = 4;
 
-/// How many steps packets have passed when they come to one.
+/// Returns the number of steps that precede a step on a path.
 fn depth(program: &Program, step: u16) -> usize {
     let before = |step: u16| program.steps.get(usize::from(step)).and_then(|step| step.after);
     std::iter::successors(before(step), |step| before(*step)).count()
 }
 
-/// The values that stand with a flow, in order: how many steps packets have passed before, and the place of the byte among the
-/// step's. Of steps that packets pass at the same place, one counts for each flow.
+/// The values that are stored with a flow, in ascending order: the number of steps that precede the value's
+/// step, and the index of the byte among the values of that step. Alternative steps with the same number of
+/// predecessors share the space, because a flow passes only one of them.
 pub struct Used(pub(super) Vec<(usize, u8)>);
 
 impl Used {
-    /// The values that classes write; those with the longest ways have them first, as far as there is room.
+    /// Selects the values that classes write. If there is not enough room for all, classes with longer
+    /// paths come first.
     pub fn new(program: &Program) -> Used {
         let mut classes: Vec<&Class> = program.classes.iter().collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.path.len()));
@@ -36,19 +38,19 @@ impl Used {
         Used(used)
     }
 
-    /// Where a byte of the values of a step stands, if there is room for it.
+    /// Returns the index in the row of a byte of a step's values, if the byte is stored.
     pub fn place_of(&self, program: &Program, step: u16, offset: u8) -> Option<u8> {
         let value = (depth(program, step), offset);
         self.0.binary_search(&value).ok().map(|place| (REST + place) as u8)
     }
 
-    /// Whether there is room for all that a class writes.
+    /// True if all values that a class writes are stored.
     pub fn has_room(&self, program: &Program, class: &Class) -> bool {
         values_of(program, class).iter().all(|value| self.0.binary_search(value).is_ok())
     }
 }
 
-/// The values that a class writes, each once.
+/// Returns the values that a class writes, without duplicates.
 fn values_of(program: &Program, class: &Class) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {

@@ -16,7 +16,8 @@ use crate::program::run::{Runner, answer};
 use crate::program::{Class, Next, Value};
 
 impl Flows {
-    /// Takes a packet's flow on lease from all elements that it passes. One that they do not lease stays as it was.
+    /// Leases a packet's flow from all elements that the packet passes. If an element refuses, the flow
+    /// remains as it was.
     #[cold]
     pub(super) fn lease(
         &mut self,
@@ -26,7 +27,7 @@ impl Flows {
         hash: u32,
         now: Timestamp,
     ) -> Option<FlowId> {
-        // Nobody forgets it but the elements.
+        // Only the elements end a lease: the table does not expire the flow.
         let known = MappedKey::new(key, [0; 6]);
         let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
             Ok(Inserted::New(id)) => (id, true),
@@ -36,7 +37,7 @@ impl Flows {
         let place = id.index() as usize;
         let mut steps = Vec::new();
         let terms = self.terms(runner, packet, id.index(), now, &mut steps);
-        // One behind the other, as packets pass them.
+        // The steps are in the order in which packets pass them.
         let passed: Vec<u16> = steps.iter().map(|(step, _)| *step).collect();
         let taken = terms.and_then(|terms| Some((self.rest_of(runner, packet, &terms)?, terms)));
         let Some((rest, terms)) = taken else {
@@ -60,27 +61,28 @@ impl Flows {
         }
         self.held[place] = Some(Held { id, steps });
         self.leased += 1;
-        // Its elements may have to do something for it before the time that they have named so far.
+        // The elements of the new flow may have work to do before the time that they have announced.
         self.next_catch_up = Timestamp(i64::MIN);
         self.table.touch(id, NEVER_IDLE);
         *self.table.value_mut(id)? = value;
         Some(id)
     }
 
-    /// Remembers the flow of a packet of the batch.
+    /// Caches the flow of a packet of the batch, without a lease.
     #[cold]
     pub(super) fn remember(&mut self, runner: &mut Runner, packet: &Packet, place: usize, now: Timestamp) {
         if self.remembered() >= MOST_REMEMBERED {
             return;
         }
         let Some(rest) = self.rest_of(runner, packet, &[]) else { return };
-        // One that is there is on lease.
+        // If the flow is in the table by now, it has been leased, and its entry remains.
         let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
-        // Where there is no room, it is asked again as before.
+        // If the table is full, the flow's packets ask all questions, as before.
         let _ = self.table.insert(&flow, self.hashes[place], now);
     }
 
-    /// Asks the elements that a packet passes what they do to its flow; `None` if one of them cannot say, or none is passed.
+    /// Asks the elements that a packet passes for the terms of a lease of its flow. Returns `None` if an
+    /// element refuses, or if the packet passes no stateful element.
     fn terms(
         &self,
         runner: &Runner,
@@ -116,7 +118,7 @@ impl Flows {
         (!steps.is_empty()).then_some(all)
     }
 
-    /// The flow that packets are of when they come to a step.
+    /// Returns the five-tuple of a packet on its arrival at a step.
     fn flow_at(&self, step: u16, packet: &Packet, terms: &[Option<Terms>]) -> Option<FiveTuple> {
         let before = &self.program.steps.get(usize::from(step))?.before;
         let network = before.headers[1].unwrap_or(self.program.layout[1])?;
@@ -132,7 +134,7 @@ impl Flows {
     }
 }
 
-/// A byte of the packet when it comes to a step.
+/// Returns a byte of the packet on its arrival at a step.
 fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
     let came = |place: Place| match place {
         Place::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),

@@ -5,7 +5,7 @@ use super::super::lane::{Constant, Lane};
 use super::super::trail::{Check, Exactly};
 use super::Updates;
 
-/// Nobody has any.
+/// Conditions cannot be compiled: the type has no values.
 pub(in crate::program) enum Conditions {}
 
 impl Conditions {
@@ -18,7 +18,7 @@ impl Conditions {
     }
 }
 
-/// Nobody has any.
+/// Writes cannot be compiled: the type has no values.
 pub(in crate::program) enum Writes {}
 
 impl Writes {

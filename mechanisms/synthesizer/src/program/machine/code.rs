@@ -13,19 +13,21 @@ use cranelift_codegen::{Context, settings};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use memmap2::{Mmap, MmapMut};
 
-/// A function that takes addresses and gives a number.
+/// A compiled function that takes addresses and returns a number.
 pub(super) struct Code {
     memory: Mmap,
     first: usize,
 }
 
-/// Bytes of a line of the cache, lines of a page that functions may begin at, and how many functions have been made.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
+/// The number of cache lines at the start of a page at which functions may begin.
 const LINES: usize = 32;
+/// The number of functions that have been made.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Code {
-    /// Makes a function of so many addresses. `None` where there is no machine code.
+    /// Compiles a function of `addresses` addresses. Returns `None` if machine code cannot be made.
     pub(super) fn new(addresses: usize, body: impl FnOnce(&mut Body<'_>, &[Value]) -> Value) -> Option<Code> {
         let isa = isa()?;
         let mut signature = Signature::new(CallConv::SystemV);
@@ -45,38 +47,39 @@ impl Code {
         body_of.builder.ins().return_(&[result]);
         body_of.builder.finalize(isa.frontend_config());
         let compiled = context.compile(&*isa, &mut ControlPlane::default()).ok()?;
-        // Nothing outside is called, so nothing is left to be linked.
+        // The function calls nothing outside, so there is nothing to link.
         if !compiled.buffer.relocs().is_empty() {
             return None;
         }
         let bytes = compiled.buffer.data();
-        // Each function has pages of its own. Did all begin with a page, they would take one another's place in the cache.
+        // Each function has pages of its own. If all functions began at the start of a page, they would
+        // compete for the same lines of the cache.
         let first = LINE * (COUNT.fetch_add(1, Ordering::Relaxed) % LINES);
         let mut memory = MmapMut::map_anon(first + bytes.len()).ok()?;
         memory[first..first + bytes.len()].copy_from_slice(bytes);
         Some(Code { memory: memory.make_exec().ok()?, first })
     }
 
-    /// Where it begins.
+    /// Returns the address of the first instruction.
     #[inline(always)]
     pub(super) fn start(&self) -> *const u8 {
         self.memory.as_ptr().wrapping_add(self.first)
     }
 }
 
-/// The machine that this runs on.
+/// Returns the instruction set of this machine.
 fn isa() -> Option<OwnedTargetIsa> {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").ok()?;
     cranelift_native::builder().ok()?.finish(Flags::new(flags)).ok()
 }
 
-/// What a function does, instruction by instruction. Numbers of fewer than eight bytes have zeros in front.
+/// The body of a function under construction. Numbers of fewer than eight bytes are zero-extended.
 pub(super) struct Body<'f> {
     builder: FunctionBuilder<'f>,
 }
 
-/// The type of a number of 1, 2, 4 or 8 bytes.
+/// Returns the type of a number of 1, 2, 4 or 8 bytes.
 fn kind(width: usize) -> Type {
     match width {
         1 => types::I8,
@@ -91,7 +94,7 @@ impl Body<'_> {
         self.builder.ins().iconst(types::I64, number as i64)
     }
 
-    /// The number in `width` bytes at a place behind an address, in the machine's byte order.
+    /// Loads a number of `width` bytes at an offset from an address, in the machine's byte order.
     pub(super) fn load(&mut self, width: usize, address: Value, place: usize) -> Value {
         let number = self.builder.ins().load(kind(width), plain(), address, place as i32);
         if width < 8 { self.builder.ins().uextend(types::I64, number) } else { number }
@@ -102,7 +105,7 @@ impl Body<'_> {
         self.builder.ins().store(plain(), number, address, place as i32);
     }
 
-    /// A number of so many bytes in the other byte order.
+    /// Reverses the byte order of a number of `width` bytes.
     pub(super) fn swap(&mut self, width: usize, number: Value) -> Value {
         if width == 1 {
             return number;
@@ -127,7 +130,7 @@ impl Body<'_> {
         self.builder.ins().bxor(number, bits)
     }
 
-    /// All bits of both.
+    /// Returns the bitwise or of two numbers.
     pub(super) fn or(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().bor(a, b)
     }
@@ -144,12 +147,12 @@ impl Body<'_> {
         if bits == 0 { number } else { self.builder.ins().rotl_imm_u(number, i64::from(bits)) }
     }
 
-    /// One if a number is larger than another one, else zero.
+    /// Returns 1 if a number is larger than `most`, else 0.
     pub(super) fn is_above(&mut self, number: Value, most: u64) -> Value {
         self.compare(IntCC::UnsignedGreaterThan, number, most)
     }
 
-    /// One if it is that number, else zero.
+    /// Returns 1 if a number is equal to `other`, else 0.
     pub(super) fn is(&mut self, number: Value, other: u64) -> Value {
         self.compare(IntCC::Equal, number, other)
     }
@@ -160,13 +163,13 @@ impl Body<'_> {
         self.builder.ins().uextend(types::I64, holds)
     }
 
-    /// One of two numbers: the first one if something is not zero.
+    /// Returns the first of two numbers if `choice` is not zero, else the second.
     pub(super) fn choose(&mut self, choice: Value, one: Value, other: Value) -> Value {
         self.builder.ins().select(choice, one, other)
     }
 }
 
-/// Bytes at any address, of which the caller knows that they are there.
+/// Returns the flags of an access to any address that the caller knows to be valid.
 fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_endianness(Endianness::Little)
 }

@@ -4,21 +4,21 @@ use super::code::{Body, Code};
 use crate::program::trail::{Check, Exactly};
 use cranelift_codegen::ir::Value;
 
-/// Whether all conditions hold, of bytes of which there are at least so many.
+/// The compiled conditions on the first `window` bytes of a packet.
 pub(in crate::program) struct Conditions {
     code: Code,
     window: usize,
 }
 
 impl Conditions {
-    /// Makes code for conditions that look at the first `window` bytes. `None` where there is no machine code, or nothing to be
-    /// looked at.
+    /// Compiles conditions that read the first `window` bytes. Returns `None` if machine code cannot be
+    /// made.
     pub(in crate::program) fn new(
         exactly: &[Exactly],
         checks: &[Check],
         window: usize,
     ) -> Option<Conditions> {
-        // Places are 32-bit numbers within instructions.
+        // Offsets are 32-bit numbers within instructions.
         i32::try_from(window).ok()?;
         let code = Code::new(1, |body, params| {
             let bytes = params[0];
@@ -41,15 +41,17 @@ impl Conditions {
         Some(Conditions { code, window })
     }
 
-    /// Something that is not zero if a condition does not hold.
+    /// Returns zero if all conditions hold. Returns another number if a condition does not hold, or if
+    /// there are too few bytes.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(in crate::program) fn differ(&self, bytes: &[u8]) -> u64 {
         if bytes.len() < self.window {
             return u64::MAX;
         }
-        // SAFETY: `start` is that of a function which was made for one address, by the convention that is named here. It reads
-        // bytes within `window` of it, which are there, writes nothing, and its memory lives as long as `self`.
+        // SAFETY: `start` is the start of a function that was made for one address, with the calling
+        // convention that is named here. The function reads bytes within `window` of the address, which
+        // exist, and writes nothing. Its memory lives as long as `self`.
         unsafe {
             let function: extern "sysv64" fn(*const u8) -> u64 = std::mem::transmute(self.code.start());
             function(bytes.as_ptr())
@@ -64,7 +66,8 @@ fn add(body: &mut Body<'_>, differs: &mut Option<Value>, other: Value) {
     });
 }
 
-/// The bits that differ, of eight bytes in the machine's order.
+/// Returns the tested bits of eight bytes, in the machine's byte order, that differ from the required
+/// values.
 fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) -> Value {
     let (first, width) = span(mask);
     let number = body.load(width, bytes, place + first);
@@ -74,10 +77,10 @@ fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) 
     if mask == all(width) { differs } else { body.and(differs, mask) }
 }
 
-/// One if the number is outside of the range.
+/// Returns 1 if the number is outside of the range, else 0.
 fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
     let length = 8 - usize::from(check.shift) / 8;
-    // Of three bytes, or five to seven, all eight are looked at, and those behind shifted out.
+    // For 3, 5, 6 or 7 bytes, all eight bytes are read, and the bytes after the number are shifted out.
     let width = if matches!(length, 1 | 2 | 4) { length } else { 8 };
     let number = body.load(width, bytes, check.place.into());
     let number = body.swap(width, number);
@@ -88,7 +91,8 @@ fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
     body.is_above(above, check.span)
 }
 
-/// The bytes of eight that some bits lie in, as the first of them and 1, 2, 4 or 8. There has to be a bit.
+/// Returns the part of eight bytes that has all bits of a mask: the index of its first byte, and its width
+/// of 1, 2, 4 or 8 bytes. The mask must not be zero.
 pub(super) fn span(mask: u64) -> (usize, usize) {
     let first = (mask.trailing_zeros() / 8) as usize;
     let last = 7 - (mask.leading_zeros() / 8) as usize;
@@ -96,7 +100,7 @@ pub(super) fn span(mask: u64) -> (usize, usize) {
     (first.min(8 - width), width)
 }
 
-/// All bits of so many bytes.
+/// Returns a mask of all bits of `width` bytes.
 pub(super) fn all(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// When code is made.
+/// The time at which machine code is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Making {
-    /// Not at all.
+    /// Never.
     Never,
-    /// Once many packets have come, in a thread of its own.
+    /// Once many packets have needed it, in a thread of its own.
     #[default]
     Later,
     /// Before the first packet.
@@ -17,11 +17,11 @@ pub enum Making {
 }
 
 impl Making {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Making; 3] = [Making::Never, Making::Later, Making::Now];
 }
 
-/// As an argument of a configuration has it.
+/// Formats a time as in an argument of a configuration.
 impl std::fmt::Display for Making {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -32,21 +32,23 @@ impl std::fmt::Display for Making {
     }
 }
 
-/// How many packets something has to be done to before code is made for it.
+/// The number of packets that must need an operation before machine code is made for it.
 const MANY: u32 = 1024;
 
-/// Orders that may wait.
+/// The maximum number of orders that wait for the thread.
 const MOST_WAITING: usize = 256;
 
-/// Somebody waits for each of these, and is not told if there is no thread.
+/// An order to make code. The result is stored where its users look for it; they are not notified if there
+/// is no thread.
 type Order = Box<dyn FnOnce() + Send>;
 
-/// The thread that makes code, for all of the process: it sleeps unless there is something to be made.
+/// The thread of the process that makes code. It sleeps while there are no orders.
 static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
     let (sender, receiver) = sync_channel::<Order>(MOST_WAITING);
     let work = move || {
         for order in receiver {
-            // What cannot be made is done by tables, whatever the reason; others are made nevertheless.
+            // If an order panics, the tables continue to do its work, and later orders are still carried
+            // out.
             let _ = catch_unwind(AssertUnwindSafe(order));
         }
     };
@@ -55,7 +57,7 @@ static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
 });
 
 impl Making {
-    /// Gets ready, where threads are not bound to the processor of a worker yet.
+    /// Starts the thread that makes code, before the calling thread is bound to the processor of a worker.
     pub(in crate::program) fn prepare(self) {
         if self == Making::Later && super::EXISTS {
             LazyLock::force(&MAKER);
@@ -63,9 +65,9 @@ impl Making {
     }
 }
 
-/// Code that may be there, and how much it is wanted.
+/// Code that may exist, and the number of packets that have needed it.
 pub(in crate::program) struct Later<T> {
-    /// Where it is once it is made, from when it was ordered on.
+    /// The cell for the code: `None` until the code is ordered, and filled once the code is made.
     made: Option<Arc<OnceLock<Option<T>>>>,
     packets: u32,
 }
@@ -89,14 +91,14 @@ impl<T> std::fmt::Debug for Later<T> {
 }
 
 impl<T: Send + Sync + 'static> Later<T> {
-    /// The code, if it is there.
+    /// Returns the code, if it has been made.
     #[inline(always)]
     pub(in crate::program) fn get(&self) -> Option<&T> {
         self.made.as_ref()?.get()?.as_ref()
     }
 
-    /// Counts packets that come, and has code made if these are enough. `recipe` gives what makes it, which may be called in
-    /// another thread.
+    /// Counts packets that need the code, and orders the code if there have been enough of them. `recipe`
+    /// returns the function that makes the code, which may be called in another thread.
     #[inline]
     pub(in crate::program) fn count<M: FnOnce() -> Option<T> + Send + 'static>(
         &mut self,
@@ -126,14 +128,14 @@ impl<T: Send + Sync + 'static> Later<T> {
             made.get_or_init(make);
             return;
         }
-        // What nobody has any more by then is not made.
+        // Code that is no longer used when the order is carried out is not made.
         let made = Arc::downgrade(made);
         let order = move || {
             if let Some(made) = made.upgrade() {
                 made.get_or_init(make);
             }
         };
-        // Without the thread there is no code, which is the same but slower.
+        // Without the thread there is no code; the results are the same.
         let Some(maker) = &*MAKER else { return };
         if maker.try_send(Box::new(order)).is_err() {
             (self.made, self.packets) = (None, 0);

@@ -32,9 +32,9 @@ pub use later::Making;
 #[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 pub(super) use writes::Writes;
 
-/// Whether there can be machine code.
+/// True if machine code can be made in this build.
 pub const EXISTS: bool = cfg!(all(feature = "machine-code", target_arch = "x86_64", unix));
 
-/// Checksums that are updated, if they are: of the IPv4 and of the transport header, where they stand, and whether zero stands for
-/// none, as in UDP.
+/// The updates of the checksums of the IPv4 and of the transport header, if there are any: the offset of
+/// the checksum, and true if a checksum of zero means "no checksum", as in UDP.
 pub(super) type Updates = [Option<(usize, bool)>; 2];

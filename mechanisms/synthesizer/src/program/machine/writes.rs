@@ -8,13 +8,13 @@ use super::conditions::{all, span};
 use crate::program::flows::ROW;
 use crate::program::lane::{Constant, Lane};
 
-/// What is written to bytes of which there are at least so many.
+/// The compiled writes to the first `window` bytes of a packet.
 pub(in crate::program) struct Writes {
     code: Code,
     window: usize,
 }
 
-/// A sum of words that is folded only in the end, and the largest that it can be.
+/// A sum of 16-bit words that is only folded at the end, and the largest value that it can have.
 #[derive(Clone, Copy, Default)]
 struct Change {
     sum: Option<Value>,
@@ -22,14 +22,14 @@ struct Change {
 }
 
 impl Writes {
-    /// Makes code for lanes within the first `window` bytes. `None` where there is no machine code.
+    /// Compiles lanes within the first `window` bytes. Returns `None` if machine code cannot be made.
     pub(in crate::program) fn new(
         constants: &[Constant],
         lanes: &[Lane],
         updates: Updates,
         window: usize,
     ) -> Option<Writes> {
-        // Places are 32-bit numbers within instructions.
+        // Offsets are 32-bit numbers within instructions.
         i32::try_from(window).ok()?;
         let sums = updates.iter().flatten().map(|(place, _)| place + 2);
         if sums.max().is_some_and(|end| end > window) {
@@ -54,22 +54,24 @@ impl Writes {
         Some(Writes { code, window })
     }
 
-    /// How many bytes it has to have.
+    /// Returns the number of bytes that the packet's slot must have.
     #[inline(always)]
     pub(in crate::program) fn window(&self) -> usize {
         self.window
     }
 
-    /// Writes to the bytes of a packet, with what stands with its flow. False, and nothing done, if there are too few.
+    /// Writes to the bytes of a packet, with the row of its flow. Returns false and writes nothing if there
+    /// are too few bytes.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(in crate::program) fn write(&self, bytes: &mut [u8], row: &[u8; ROW]) -> bool {
         if bytes.len() < self.window {
             return false;
         }
-        // SAFETY: `start` is that of a function which was made for two addresses, by the convention that is named here. It reads
-        // and writes bytes within `window` of the first one, which are there and nobody else's, reads within ROW of the second
-        // one, and its memory lives as long as `self`.
+        // SAFETY: `start` is the start of a function that was made for two addresses, with the calling
+        // convention that is named here. The function reads and writes bytes within `window` of the first
+        // address, which exist and are borrowed exclusively, and reads bytes within ROW of the second
+        // address. Its memory lives as long as `self`.
         unsafe {
             let function: extern "sysv64" fn(*mut u8, *const u8) -> u64 =
                 std::mem::transmute(self.code.start());
@@ -79,7 +81,7 @@ impl Writes {
     }
 }
 
-/// Constants: bytes that are whole are not read before.
+/// Writes constants. If only whole bytes are written, nothing is read.
 fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Constant) {
     let kept = keep.to_le_bytes();
     let is_whole = kept.iter().all(|byte| matches!(byte, 0 | 0xff));
@@ -106,12 +108,13 @@ fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Const
     body.store(width, bytes, place + first, new);
 }
 
-/// A lane, of which only those bytes are looked at that count.
+/// Writes a lane. Only the bytes that matter are loaded.
 fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
     let [network, transport] = lane.covers;
-    // Bytes are counted from the first one, which is the highest of the number.
+    // Bytes are counted from the first byte, which is the highest byte of the number.
     let wanted = (!lane.keep | network | transport).swap_bytes();
-    // Words of checksums begin at even places of the lane, and shall do so of what is looked at.
+    // Words of checksums begin at even offsets of the lane, and have to begin at even offsets of the loaded
+    // part.
     let even = if network | transport == 0 { 0 } else { (wanted & 0xff00_ff00_ff00_ff00) >> 8 };
     let (first, width) = span(wanted | even);
     let shift = 8 * (8 - first - width) as u32;
@@ -148,12 +151,13 @@ fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &m
 }
 
 impl Change {
-    /// Words change from one number to another, of so many bytes.
+    /// Adds the change of the covered words in a number of `width` bytes from `old` to `new`.
     fn add(&mut self, body: &mut Body<'_>, old: Value, new: Value, covers: u64, width: usize) {
         let not_old = body.xor(old, u64::MAX);
         for number in [not_old, new] {
             let words = body.and(number, covers);
-            // Halves of eight bytes add up to what their words do: 2^16 counts as 1.
+            // In one's complement arithmetic 2^16 counts as 1, so the 32-bit halves of eight bytes have the
+            // same sum as their 16-bit words.
             let halves = match width {
                 8 => {
                     let high = body.shift_right(words, 32);
@@ -171,12 +175,13 @@ impl Change {
     }
 }
 
-/// Updates a checksum (RFC 1624, equation 3): as [`wire::checksum::Delta::apply`], or `apply_udp` where it is optional.
+/// Updates a checksum (RFC 1624, equation 3) like [`wire::checksum::Delta::apply`], or like `apply_udp` if
+/// the checksum is optional.
 fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, change: Change) {
     let native = body.load(2, bytes, place);
     let old = body.swap(2, native);
     let not_old = body.xor(old, 0xffff);
-    // 0xffff adds nothing, but keeps the sum from being 0.
+    // 0xffff is a zero in one's complement arithmetic; it keeps the sum from being 0.
     let nothing = body.constant(0xffff);
     let mut sum = body.add(not_old, nothing);
     if let Some(change) = change.sum {
@@ -187,7 +192,7 @@ fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, ch
         let low = body.and(sum, 0xffff);
         let high = body.shift_right(sum, 16);
         sum = body.add(low, high);
-        // The last carry is 1, and makes no other one.
+        // The last carry is 1, and does not cause another carry.
         most = if most <= 0x1_fffe { 0xffff } else { 0xffff + (most >> 16) };
     }
     let new = body.xor(sum, 0xffff);
