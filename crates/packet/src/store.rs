@@ -386,6 +386,7 @@ impl Store {
             let index = image.values.index;
             let meta = slots.meta(index);
             // Acquire: all accesses of the last borrower to the slot have happened.
+            // SAFETY: the metadata lives as long as the pool, and atomics may be shared.
             let mark = unsafe { AtomicU8::from_ptr((&raw mut (*meta).owner).cast()) };
             if mark.load(Ordering::Acquire) != owner::STORE_HOME {
                 break;
