@@ -75,7 +75,7 @@ pub fn flows(
             let data = vec![0; CHUNK];
             while !done.load(Ordering::Relaxed) {
                 match stream.write_all(&data) {
-                    // The receiver has seen enough.
+                    // The measurement has ended, and the receiver has closed the connection.
                     Err(_) if done.load(Ordering::Relaxed) => break,
                     result => result?,
                 }

@@ -102,7 +102,7 @@ impl Sink for Collector {
     fn flush(&mut self) {}
 }
 
-/// Makes an initialized worker, for tests that drive it themselves.
+/// Makes an initialised worker, for tests that drive it themselves.
 ///
 /// # Errors
 /// The first fault, rendered.
@@ -118,7 +118,7 @@ pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
     })
 }
 
-/// Makes all workers of a run, initialized.
+/// Makes all workers of a run, initialised.
 ///
 /// # Errors
 /// The first fault, rendered.

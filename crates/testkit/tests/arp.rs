@@ -529,8 +529,8 @@ enum Shared {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For any events: no packet is lost, the order is kept, no packet is sent to an address that no reply
-    /// has named, and no more packets wait than allowed.
+    /// No packet is lost, the order is kept, no packet is sent to an address that no reply has named, and
+    /// no more packets wait than allowed, for any events.
     #[test]
     fn nothing_is_lost(
         capacity in 1usize..6,
@@ -585,8 +585,8 @@ proptest! {
         }
     }
 
-    /// For any use of a table by two queriers: it counts the packets that they hold, and packets leave each
-    /// querier in order.
+    /// A shared table counts the packets that both queriers hold, and packets leave each querier in order,
+    /// for any events.
     #[test]
     fn a_shared_table_counts_what_waits(
         limits in (1usize..6, 0usize..4, 0usize..3, 1usize..8, prop::sample::select(vec!["0", "1", "3"])),

@@ -2,7 +2,7 @@
 
 use tidegate_testkit::{Outcome, Run, classes};
 
-/// For each class whose tables grow with the packets' contents: the argument that bounds them.
+/// The argument that bounds the tables of each class whose tables grow with the packets' contents.
 const BOUNDS: [(&str, &str); 27] = [
     ("IPRewriter", "MAPPING_CAPACITY"),
     ("IPRewriter", "CAPACITY"),

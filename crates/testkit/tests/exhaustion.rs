@@ -165,7 +165,7 @@ fn parent(first: usize, samples: &[Sample], failures: &Mutex<Vec<String>>) {
     while from < samples.len() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture", "--test-threads", "1"]);
-        // Per-thread arenas would be reserved address space, which remains available.
+        // With per-thread arenas, reserved address space would remain available.
         command
             .env(FROM, from.to_string())
             .env("MALLOC_ARENA_MAX", "1")

@@ -33,7 +33,7 @@ fn routed(header: &[u8], destination: &str, last: &str) -> Vec<u8> {
     packet
 }
 
-/// Makes a routing header with these addresses and `left` segments left.
+/// Makes a routing header of type `kind` with these addresses and `left` segments left.
 fn route(kind: u8, left: u8, addresses: &[&str]) -> Vec<u8> {
     let mut header = vec![17, 2 * addresses.len() as u8, kind, left, 0, 0, 0, 0];
     for text in addresses {
@@ -111,7 +111,8 @@ fn rfc6275_6_3_checksums_are_about_the_home_address() {
     assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
 }
 
-/// For any addresses in the checksum, it is right in the mirrored packet if it was right in the packet.
+/// The checksum of a mirrored packet is right if it was right in the packet, for any addresses in the
+/// checksum.
 #[test]
 fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
     const FROM: &str = "2001:db8::1";

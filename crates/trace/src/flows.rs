@@ -20,7 +20,7 @@ pub struct Flows {
     hasher: KeyHasher,
     /// The five-tuples, by flow number.
     tuples: Vec<FiveTuple>,
-    /// By flow number: the position among the flows of the same protocol.
+    /// A table by flow number: the position among the flows of the same protocol.
     ordinals: Vec<u32>,
     /// The number of TCP flows.
     tcp: u32,

@@ -67,8 +67,8 @@ impl Histogram {
         ratio(self.sum as f64, self.total as f64)
     }
 
-    /// Returns the smallest value that is not exceeded by at least this percentage of all values (nearest
-    /// rank); 0 if there are none.
+    /// Returns the smallest value `v` such that at least this percentage of all values is at most `v`
+    /// (nearest rank); 0 if there are no values.
     pub fn percentile(&self, percent: u32) -> u64 {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100).max(1);
         let mut seen = 0u128;

@@ -54,13 +54,15 @@ pub struct Report {
     pub flow_sizes: FlowSizes,
     /// Sizes of TCP flows.
     pub tcp_flow_sizes: FlowSizes,
-    /// By batch size: changes of flow within batches of TCP and UDP packets.
+    /// A map from batch size to the changes of flow within batches of TCP and UDP packets.
     pub switches: BTreeMap<u32, Switch>,
-    /// By window in microseconds: sizes of per-flow batches of TCP packets, at most 32.
+    /// A map from window length in microseconds to the sizes of per-flow batches of TCP packets, at most
+    /// 32.
     pub batch: BTreeMap<u32, BatchSize>,
-    /// By window in microseconds: sizes of per-flow batches of TCP packets, without limit.
+    /// A map from window length in microseconds to the sizes of per-flow batches of TCP packets, without
+    /// limit.
     pub batch_uncapped: BTreeMap<u32, BatchSize>,
-    /// By window in microseconds: batches of TCP packets with the ACK flag, at most 32.
+    /// A map from window length in microseconds to batches of TCP packets with the ACK flag, at most 32.
     pub ack_coalescing: BTreeMap<u32, AckBatch>,
     /// TCP and UDP packets of other flows between two packets of a flow.
     pub spatial_distance: Distribution,

@@ -151,7 +151,8 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
 /// A straightforward model of a balancer: three servers in turn, time-outs of 60, 20 and 5 seconds.
 #[derive(Default)]
 struct Model {
-    /// By client: its server, the sides that have closed (client, server), and the time of the last packet.
+    /// Each client's connection: its server, the sides that have closed (client, server), and the time of
+    /// the last packet.
     connections: BTreeMap<u16, (u8, [bool; 2], f64)>,
     opened: u8,
 }

@@ -509,7 +509,7 @@ fn translators_choose_by_consistent_hashing() {
     assert!(last(1800..2400).iter().all(|&server| server != 2));
 }
 
-/// A prime number of slots is used for any requested number, which FastClick allows.
+/// The number of slots is rounded up to a prime; FastClick uses the requested number.
 #[test]
 fn tables_have_a_prime_number_of_places() {
     let text = "m :: MaglevIPMapper(- - 10.0.0.1 80 0 0, - - 10.0.0.2 80 0 0, CST_BUCKETS 1000); Idle -> IPRewriter(m) -> Discard";

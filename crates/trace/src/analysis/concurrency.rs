@@ -17,7 +17,7 @@ pub struct Concurrency {
     /// The number of windows opened so far.
     opened: u64,
     flows: u64,
-    /// For each flow, the number (as in `opened`) of the window in which it was last seen.
+    /// The number (as in `opened`) of the window in which each flow was last seen.
     seen: Vec<u64>,
     closed: Histogram,
 }

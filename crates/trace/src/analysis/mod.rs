@@ -284,7 +284,7 @@ pub struct SecondPass {
     clock: Clock,
     flows: Flows,
     sizes: Vec<totals::Amount>,
-    /// By flow number: true if the flow is large.
+    /// A table by flow number: true if the flow is large.
     large: Vec<bool>,
     concurrency: Concurrency,
     top: Option<Top>,

@@ -25,7 +25,7 @@ pub struct Switches {
     packets: u64,
     last: u32,
     counts: [Switch; BATCHES.len()],
-    /// For each flow and size, the batch in which the flow was last seen, counted from 1.
+    /// The batch, counted from 1, in which each flow was last seen; one number per batch size.
     seen: Vec<[u64; BATCHES.len()]>,
 }
 

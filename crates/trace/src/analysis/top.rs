@@ -33,7 +33,7 @@ pub struct Direction {
     pub packets: Distribution,
     /// Bytes per flow.
     pub bytes: Distribution,
-    /// By window in microseconds: sizes of per-flow batches of at most 32 packets.
+    /// A map from window length in microseconds to the sizes of per-flow batches of at most 32 packets.
     pub batch: BTreeMap<u32, BatchSize>,
 }
 
@@ -41,7 +41,7 @@ pub struct Direction {
 /// are known only after the first.
 pub(crate) struct Top {
     addresses: Vec<(IpAddr, [Batcher; 2])>,
-    /// By flow number: the indices in `addresses` of its source and its destination.
+    /// A table by flow number: the indices in `addresses` of the flow's source and destination.
     of_flow: Vec<[Option<u16>; 2]>,
 }
 

@@ -236,7 +236,7 @@ struct Parts {
     /// The time and link type of the first packet.
     first: Option<(i64, LinkType)>,
     last: i64,
-    /// For each window up to the last with packets: the file, and its writer.
+    /// The file and the writer of each window, up to the last window with packets.
     files: Vec<(File, Writer<File>)>,
     packets: Vec<u64>,
 }

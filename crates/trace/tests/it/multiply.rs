@@ -190,7 +190,7 @@ proptest! {
         }
     }
 
-    /// For any bytes, only addresses and checksums change, and no code panics.
+    /// Only addresses and checksums change, and no code panics, for any bytes.
     #[test]
     fn any_bytes_pass(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 2..20), start in prop::collection::vec(any::<u8>(), 0..3)) {
         let start: Vec<u8> = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &start].concat();

@@ -177,7 +177,7 @@ pub(crate) struct Slow {
     pub(crate) slf: f64,
     pub(crate) flow_packets: Values,
     pub(crate) flow_bytes: Values,
-    /// By batch size: switches as is, and ordered by flow.
+    /// A map from batch size to the number of switches: as is, and ordered by flow.
     pub(crate) switches: BTreeMap<u32, (u64, u64)>,
     pub(crate) batch: BTreeMap<u32, Values>,
     pub(crate) batch_uncapped: BTreeMap<u32, Values>,
