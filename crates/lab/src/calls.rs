@@ -1,8 +1,10 @@
-//! Calls in an open loop: requests over long-lived connections that come whether earlier ones are answered or not.
+//! Calls in an open loop: requests over long-lived connections that arrive independently of the answers to
+//! earlier requests.
 //!
-//! Requests of one size come by chance (Poisson), each over one of the connections by chance, where it waits for those before it.
-//! The other side answers each whole request with one byte. What a call takes counts from when its request has come, so that
-//! what it waits for at the sender is in it.
+//! Requests of one size arrive at random times (a Poisson process). Each request takes a random connection,
+//! where it waits for the requests ahead of it. The other side answers each whole request with one byte.
+//! The time of a call counts from the arrival of its request, so that it includes the time that the request
+//! waits at the sender.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -17,42 +19,43 @@ use nix::sys::time::TimeSpec;
 use crate::traffic::{STANDSTILL, accept, connect, joined, listen};
 use crate::{PATIENCE, Space};
 
-/// Bytes that are read or written at once at most.
+/// The most bytes of one read or write.
 const CHUNK: usize = 64 << 10;
 
-/// Requests of one kind.
+/// The requests of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
-    /// Bytes of a request,
+    /// The size of a request in bytes.
     pub bytes: usize,
-    /// how many come in a second,
+    /// The mean number of requests per second.
     pub per_second: f64,
-    /// and over how many connections.
+    /// The number of connections.
     pub connections: usize,
 }
 
-/// What came of calls of one kind.
+/// The results of the calls of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
-    /// How long each one took, from least to most.
+    /// The times of the answered calls, in rising order.
     pub times: Vec<Duration>,
-    /// How many had no answer in twenty seconds after the last one had come.
+    /// The number of calls without an answer 20 seconds after the end of the period.
     pub unanswered: usize,
 }
 
 impl Answered {
-    /// The time that this part of the calls took at most; `None` without any.
+    /// Returns the longest time of the fastest `part` (0 to 1) of the calls; `None` if there are none.
     pub fn percentile(&self, part: f64) -> Option<Duration> {
         let rank = (part * self.times.len() as f64).ceil() as usize;
         self.times.get(rank.clamp(1, self.times.len().max(1)) - 1).copied()
     }
 }
 
-/// Lets calls of these kinds come for so long, all at once, from one namespace to addresses in another one, a port up for each
-/// kind, with [`CONTROL`](crate::CONTROL). Those of the first quarter of the time, in which connections find their pace, are not in what is returned.
+/// Makes calls of these kinds for a period, all at once, from one namespace to addresses in another. The
+/// kinds have consecutive ports; connections use [`CONTROL`](crate::CONTROL). Calls of the first quarter of
+/// the time, in which connections find their pace, are not in the result.
 ///
 /// # Errors
-/// There is no connection, or one ends.
+/// If a connection cannot be opened, or ends.
 pub fn calls(
     from: &Space,
     to: &Space,
@@ -87,17 +90,17 @@ fn of_one_kind(
         let streams: Result<_> =
             (0..calls.connections).map(|_| accept(&listener, || client.is_finished())).collect();
         let served = streams.and_then(|streams| answer(streams, calls.bytes));
-        // Why there was no connection is what the client knows.
+        // The client has the reason for a missing connection.
         joined(client).and_then(|answered| served.map(|()| answered))
     })
 }
 
-/// A connection from whoever calls.
+/// A connection at the side of the caller.
 struct Caller {
     stream: TcpStream,
-    /// When requests came that have no answer yet,
+    /// The arrival times of requests that have no answer yet.
     open: VecDeque<Duration>,
-    /// and bytes of them that are to be written.
+    /// The number of bytes of these requests that are still to be written.
     unwritten: usize,
 }
 
@@ -170,12 +173,12 @@ impl Caller {
     }
 }
 
-/// A connection to whoever answers.
+/// A connection at the answering side.
 struct Answerer {
     stream: TcpStream,
-    /// Bytes of a request that is not whole yet,
+    /// The number of bytes received of an incomplete request.
     part: usize,
-    /// and answers that are to be written.
+    /// The number of answers that are still to be written.
     unwritten: usize,
 }
 
@@ -207,7 +210,7 @@ fn answer(streams: Vec<TcpStream>, bytes: usize) -> Result<()> {
                     one.unwritten += requests;
                 }
                 Ok(None) => ended.push(number),
-                // Whoever calls has gone with answers unread.
+                // The caller has closed the connection with answers unread.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => ended.push(number),
                 Err(error) => return Err(error),
             }
@@ -225,7 +228,7 @@ fn answer(streams: Vec<TcpStream>, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reads what is there; `None` at the end.
+/// Reads the available bytes; `None` at the end of the stream.
 fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
     match stream.read(buffer) {
         Ok(0) => Ok(None),
@@ -235,7 +238,8 @@ fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
     }
 }
 
-/// Waits until one of these is ready, and says which, and for what.
+/// Waits until at least one of the streams is ready. Returns the indices of the ready streams, and the
+/// events.
 fn wait<'s>(
     streams: impl Iterator<Item = (&'s TcpStream, PollFlags)>,
     time: Duration,
@@ -262,11 +266,11 @@ mod tests {
         let address = SocketAddr::from(([10, 9, 0, 2], 7000));
         let kinds = [
             Calls { bytes: 150, per_second: 2000.0, connections: 4 },
-            // Larger than what is read at once, and than the buffers of a connection.
+            // Larger than a single read, and than the buffers of a connection.
             Calls { bytes: 8 << 20, per_second: 20.0, connections: 2 },
         ];
         let all = calls(&a, &b, address, &kinds, Duration::from_millis(400)).unwrap();
-        // 600 and 6 are expected in what is counted.
+        // About 600 and 6 calls are expected after the first quarter.
         let [small, large] = &all[..] else { panic!("{}", all.len()) };
         assert!((400..800).contains(&small.times.len()) && (1..30).contains(&large.times.len()), "{all:?}");
         assert!(all.iter().all(|one| one.unanswered == 0 && one.times.is_sorted()));

@@ -1,4 +1,4 @@
-//! Connections that send as fast as it goes: what arrives, and what receiving it costs.
+//! Connections that send at full speed: the data rate that arrives, and the cost of receiving it.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -13,50 +13,51 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::traffic::{SILENCE, accept, control, joined, listen};
 use crate::{CONTROL, Space};
 
-/// Bytes given to a socket at a time.
+/// The number of bytes given to a socket at a time.
 const CHUNK: usize = 128 << 10;
 
 /// Connections that send at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows<'f> {
-    /// How many.
+    /// The number of connections.
     pub count: u16,
-    /// The port that the first one comes from, if it matters; the others come from those behind it.
+    /// The source port of the first connection, if it matters; the next connections use the ports above it.
     pub first_port: Option<u16>,
     /// The congestion control (tcp(7), `TCP_CONGESTION`).
     pub control: &'f str,
 }
 
 impl Flows<'_> {
-    /// So many as they come, with [`CONTROL`].
+    /// Makes `count` connections from any ports, with [`CONTROL`].
     pub const fn new(count: u16) -> Flows<'static> {
         Flows { count, first_port: None, control: CONTROL }
     }
 }
 
-/// What a receiver has got of one connection.
+/// The measurements of a receiver for one connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Received {
     /// Bits of data per second.
     pub rate: f64,
-    /// The part of a processor that the thread has used which receives them.
+    /// The part of a processor (0 to 1) used by the receiving thread.
     pub busy: f64,
 }
 
-/// Sends over TCP from one namespace to an address in another one, as fast as it goes: bits of data per second that arrive
-/// in a time that begins when the connection has run for a quarter of it.
+/// Sends over TCP from one namespace to an address in another, as fast as possible. Returns the bits of
+/// data per second that arrive during `time`; the measurement begins when the connection has run for a
+/// quarter of `time`.
 ///
 /// # Errors
-/// There is no connection, or nothing arrives for as long as eight seconds.
+/// If there is no connection, or nothing arrives for eight seconds.
 pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
     let received = flows(from, to, address, &Flows::new(1), time)?;
     Ok(received.iter().map(|one| one.rate).sum())
 }
 
-/// The same over several connections at once, of each of them.
+/// Like [`flow`], over several connections at once; returns the measurements of each connection.
 ///
 /// # Errors
-/// As with one, or a port or a congestion control is not to be had.
+/// As for [`flow`], or if a port or a congestion control is not available.
 pub fn flows(
     from: &Space,
     to: &Space,
@@ -74,7 +75,7 @@ pub fn flows(
             let data = vec![0; CHUNK];
             while !done.load(Ordering::Relaxed) {
                 match stream.write_all(&data) {
-                    // The receiver has seen enough.
+                    // The measurement has ended, and the receiver has closed the connection.
                     Err(_) if done.load(Ordering::Relaxed) => break,
                     result => result?,
                 }
@@ -96,7 +97,7 @@ pub fn flows(
         });
         done.store(true, Ordering::Relaxed);
         let sent: Result<()> = senders.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect();
-        // Why there was no connection is what the sender knows.
+        // The sender has the reason for a missing connection.
         sent.and(measured)
     })
 }
@@ -142,7 +143,7 @@ fn receive(mut stream: &TcpStream, time: Duration) -> Result<Received> {
     }
 }
 
-/// Processor seconds that this thread has used (getrusage(2)).
+/// Returns the processor seconds that this thread has used (getrusage(2)).
 fn used() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

@@ -1,8 +1,8 @@
-//! Machines on this one, for tests and benchmarks on live interfaces: network namespaces, virtual cables between them, and
-//! programs and real connections inside.
+//! Simulated machines for tests and benchmarks on live interfaces: network namespaces, virtual cables
+//! between them, and programs and real connections in the namespaces.
 //!
-//! Everything has a name of its own and is gone when the [`Net`] is, also after a panic. Nothing waits for ever. It needs
-//! root and `ip` (iproute2).
+//! All namespaces have unique names and are deleted when the [`Net`] is dropped, also after a panic. Every
+//! wait has a time limit. The crate needs root privileges and `ip` (iproute2).
 
 mod calls;
 mod flows;
@@ -26,40 +26,40 @@ pub use program::Running;
 pub use stream::Stream;
 pub use traffic::{download, exchange_datagrams, hops, is_silent, is_unheard, ping, transfer};
 
-/// The congestion control of connections, unless an experiment chooses another one: kernels differ in their defaults, and what
-/// comes of an experiment depends on it.
+/// The congestion control of connections, unless an experiment chooses another one. Kernels differ in their
+/// defaults, and the results of an experiment depend on the congestion control.
 pub const CONTROL: &str = "cubic";
 
-/// How long anything may take, on the busiest machine.
+/// The time limit of every operation, long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Network namespaces and what connects them.
+/// Network namespaces and the cables between them.
 #[derive(Debug)]
 pub struct Net {
     prefix: String,
     spaces: Vec<Space>,
 }
 
-/// A network namespace: a machine of its own as far as the network goes.
+/// A network namespace: a separate machine with respect to the network.
 #[derive(Clone, Debug)]
 pub struct Space {
     name: String,
 }
 
-/// What an interface has counted (proc_net(5), `/proc/net/dev`).
+/// The counters of an interface (proc_net(5), `/proc/net/dev`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets received.
     pub received: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Packets that were to be sent and were dropped.
+    /// Packets that should have been sent but were dropped.
     pub refused: u64,
 }
 
-/// True if the kernel has a congestion control (tcp(7)).
+/// True if the kernel has this congestion control (tcp(7)).
 pub fn has_control(control: &str) -> bool {
     let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     all.is_ok_and(|all| all.split_whitespace().any(|one| one == control))
@@ -69,7 +69,7 @@ impl Net {
     /// An empty net.
     ///
     /// # Errors
-    /// Why there can be none on this machine, or for this user.
+    /// If this machine does not support network namespaces, or the user may not make them.
     pub fn new() -> Result<Net> {
         let prefix = format!("tg{}x{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut net = Net { prefix, spaces: Vec::new() };
@@ -79,21 +79,23 @@ impl Net {
         }
     }
 
-    /// The same for a test, which skips, with a message, where there can be none.
+    /// Like [`new`](Self::new), for a test: prints a message and returns `None` where there can be no
+    /// namespaces.
     pub fn or_skip() -> Option<Net> {
         Net::new().inspect_err(|error| println!("skipped: {error}")).ok()
     }
 
-    /// A new namespace.
+    /// Makes a new namespace.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The error message of `ip`.
     pub fn space(&mut self, name: &str) -> Result<Space> {
         let space = Space { name: format!("{}{name}", self.prefix) };
         said(Command::new("ip").args(["netns", "add", &space.name]))?;
         self.spaces.push(space.clone());
         space.ip("link set lo up")?;
-        // Interfaces without addresses are to be silent, and whoever does not answer at once is asked for longer.
+        // Interfaces without addresses must be silent. ARP repeats a request more often, because a busy
+        // machine may not answer at once.
         let settings = [("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/neigh/default/mcast_solicit", "20")];
         space.enter(|| {
             for (name, value) in settings {
@@ -103,18 +105,19 @@ impl Net {
         Ok(space)
     }
 
-    /// A cable between interfaces of two namespaces, which are up and have addresses unless these are empty.
+    /// Connects interfaces of two namespaces by a cable. The interfaces are up; they get these addresses
+    /// unless the strings are empty.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The error message of `ip`.
     pub fn cable(&self, ends: [(&Space, &str, &str); 2]) -> Result<()> {
         self.cable_of(ends, "")
     }
 
-    /// The same with so many queues at both ends.
+    /// Like [`cable`](Self::cable), with this number of queues at both ends.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The error message of `ip`.
     pub fn wide_cable(&self, ends: [(&Space, &str, &str); 2], queues: usize) -> Result<()> {
         self.cable_of(ends, &format!(" numrxqueues {queues} numtxqueues {queues}"))
     }
@@ -128,7 +131,7 @@ impl Net {
             }
             space.ip(&format!("link set {interface} up"))?;
         }
-        // The kernel has yet to notice that somebody is at the other end; what is sent before is lost.
+        // The kernel notices the other end with a delay; packets sent before that are lost.
         a.0.wait_until_up(a.1)?;
         b.0.wait_until_up(b.1)
     }
@@ -143,35 +146,35 @@ impl Drop for Net {
 }
 
 impl Space {
-    /// What it is called on this machine, for `ip`.
+    /// Returns the name of the namespace on this machine, for `ip`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A command to be run inside.
+    /// Returns a command that runs in the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
         command
     }
 
-    /// Runs `ip` on the namespace; what it says.
+    /// Runs `ip` on the namespace; returns its output.
     ///
     /// # Errors
-    /// What it says if it fails.
+    /// The error message of `ip`.
     pub fn ip(&self, arguments: &str) -> Result<String> {
         said(Command::new("ip").args(["-n", &self.name]).args(arguments.split(' ')))
     }
 
-    /// Runs `ethtool` inside; what it says.
+    /// Runs `ethtool` in the namespace; returns its output.
     ///
     /// # Errors
-    /// What it says if it fails, or that it is not there.
+    /// The error message of `ethtool`, or that it is not installed.
     pub fn ethtool(&self, arguments: &str) -> Result<String> {
         said(self.command("ethtool").args(arguments.split(' ')))
     }
 
-    /// Whether there is an interface.
+    /// True if the namespace has this interface.
     pub fn has(&self, interface: &str) -> bool {
         self.ip(&format!("link show dev {interface}")).is_ok()
     }
@@ -187,20 +190,20 @@ impl Space {
         Ok(())
     }
 
-    /// What an interface has counted.
+    /// Returns the counters of an interface.
     ///
     /// # Errors
-    /// There is no such interface.
+    /// If there is no such interface.
     pub fn counts(&self, interface: &str) -> Result<Counts> {
         let table = self.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         counts(&table, interface)
             .ok_or_else(|| Error::other(format!("{}: no interface {interface}", self.name)))
     }
 
-    /// Runs something on a thread inside the namespace; sockets that it makes stay there.
+    /// Runs a closure on a thread inside the namespace; sockets that it makes stay in the namespace.
     ///
     /// # Panics
-    /// The namespace is not there, or the work itself panics.
+    /// If the namespace does not exist, or the closure panics.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             let file = File::open(format!("/var/run/netns/{}", self.name)).expect("a namespace has a file");
@@ -212,18 +215,18 @@ impl Space {
         })
     }
 
-    /// Starts a program inside.
+    /// Starts a program in the namespace.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// If the program cannot be started.
     pub fn spawn(&self, program: &str, arguments: &[&str]) -> Result<Running> {
         Running::new(self.command(program).args(arguments))
     }
 
-    /// Starts a program inside and waits until it has written a line to its standard output.
+    /// Starts a program in the namespace and waits until it has written a line to its standard output.
     ///
     /// # Errors
-    /// It cannot be started, or writes none; with what it has said instead.
+    /// If the program cannot be started, or writes no line; the error contains its other output.
     pub fn start(&self, program: &str, arguments: &[&str]) -> Result<Running> {
         let mut running = self.spawn(program, arguments)?;
         running.wait_for_output()?;
@@ -231,7 +234,7 @@ impl Space {
     }
 }
 
-/// What a command prints.
+/// Returns the standard output of a command.
 fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| Error::new(error.kind(), format!("{name}: {error}")))?;
@@ -244,13 +247,13 @@ fn said(command: &mut Command) -> Result<String> {
     Err(Error::other(format!("{name} {}: {}", arguments.join(" "), said.trim())))
 }
 
-/// An interface's line of `/proc/net/dev`.
+/// Returns the counters in an interface's line of `/proc/net/dev`.
 fn counts(table: &str, interface: &str) -> Option<Counts> {
     let (_, line) =
         table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == interface)?;
     let fields: Vec<u64> =
         line.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
-    // Eight of what is received: bytes, packets and so on; then the same of what is sent.
+    // Eight fields for received data (bytes, packets and so on), then eight fields for sent data.
     Some(Counts { received: *fields.get(1)?, sent: *fields.get(9)?, refused: *fields.get(11)? })
 }
 

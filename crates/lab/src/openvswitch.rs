@@ -1,4 +1,5 @@
-//! Open vSwitch with a database and sockets of its own, so that one that runs on the machine already is left alone.
+//! Open vSwitch with a separate database and separate sockets, so that an instance that already runs on the
+//! machine is not disturbed.
 
 use std::fs;
 use std::io::{Error, Result};
@@ -8,25 +9,26 @@ use std::process::Command;
 use crate::{Running, Space};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// Debian has the daemons there, which is not in everybody's path.
+/// The daemons in Debian's folder, which is not in every user's path.
 const DAEMONS: [&str; 2] = ["/usr/sbin/ovsdb-server", "/usr/sbin/ovs-vswitchd"];
 
-/// Whether it is installed.
+/// True if Open vSwitch is installed.
 pub fn is_installed() -> bool {
     fs::exists(SCHEMA).unwrap_or(false) && DAEMONS.iter().all(|daemon| fs::exists(daemon).unwrap_or(false))
 }
 
-/// Whether the kernel has its datapath.
+/// True if the kernel module of Open vSwitch is loaded.
 pub fn is_in_kernel() -> bool {
     fs::exists("/sys/module/openvswitch").unwrap_or(false)
 }
 
-/// A bridge in a namespace between interfaces, numbered from 1 on, which forwards by learning addresses; it runs as long as
-/// what is returned lives. `datapath` is `netdev` for the one that needs nothing from the kernel but packet sockets, `system` for the
-/// kernel's. The database and all sockets are in a folder that nobody else uses.
+/// Makes a bridge between interfaces of a namespace, numbered from 1 on, which forwards by learning
+/// addresses. The bridge runs until the returned programs are dropped. `datapath` is `netdev` for the
+/// datapath in user space, which needs only packet sockets from the kernel, or `system` for the kernel's
+/// datapath. The database and all sockets are in `folder`, which must not be used otherwise.
 ///
 /// # Errors
-/// What the first program says that fails.
+/// The error message of the first program that fails.
 pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
     let file = |name: &str| folder.join(name).display().to_string();
     let (database, socket) = (file("conf.db"), file("db.sock"));
@@ -39,7 +41,7 @@ pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> R
     ]);
     let server = Running::new(&mut server)?;
     let remote = format!("unix:{socket}");
-    // It tries again until the server is there.
+    // `ovs-vsctl` retries until the server is ready.
     let vsctl = |arguments: &str| {
         let database = format!("--db={remote}");
         let arguments = arguments.split(' ');
@@ -56,11 +58,11 @@ pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> R
     Ok([switch, server])
 }
 
-/// Puts the flows of a file, a line each (ovs-ofctl(8)), in the place of those that a bridge has, also of the one by which a
-/// new bridge learns addresses.
+/// Replaces the flows of a bridge by the flows of a file, one per line (ovs-ofctl(8)). The flow by which a
+/// new bridge learns addresses is removed too.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The faults in the flows.
 pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
     let bridge = format!("unix:{}", folder.join("bridge.mgmt").display());
     let flows = flows.display().to_string();
@@ -72,10 +74,10 @@ pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What one of its programs says that is run with the folder of a bridge.
+/// Runs an Open vSwitch program with the folder of a bridge; returns its output.
 ///
 /// # Errors
-/// What it says if it fails.
+/// The error message of the program.
 pub fn tool(space: &Space, folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     run(command(space, folder, program).args(arguments))
 }

@@ -1,4 +1,4 @@
-//! Programs that run in a namespace, and what they say.
+//! Programs that run in a namespace, and their output.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::PATIENCE;
 
-/// A program that runs; it is killed when this is dropped.
+/// A running program; it is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -23,7 +23,7 @@ impl Running {
     /// Starts a command.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// If the command cannot be started.
     pub fn new(command: &mut Command) -> Result<Running> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -41,15 +41,15 @@ impl Running {
                 }
             });
         }
-        // The end of both streams is to be noticed.
+        // Without this sender, the end of both streams closes the channel.
         drop(sender);
         Ok(Running { child, lines, said: [String::new(), String::new()] })
     }
 
-    /// Waits until it has written a line to its standard output; warnings may come before.
+    /// Waits until the program has written a line to its standard output; warnings may come before.
     ///
     /// # Errors
-    /// It writes none, or ends; with what it has said instead.
+    /// If the program writes no line, or ends; the error contains its other output.
     pub fn wait_for_output(&mut self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while self.said[0].is_empty() {
@@ -58,10 +58,10 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for a line that has a text in it.
+    /// Waits for a line that contains a text; returns the line.
     ///
     /// # Errors
-    /// None comes, or it ends; with what it has said instead.
+    /// If no such line comes, or the program ends; the error contains the output instead.
     pub fn wait_for(&mut self, text: &str) -> Result<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -72,10 +72,10 @@ impl Running {
         }
     }
 
-    /// Waits until a text has been said, if it has not been already.
+    /// Waits until a text has been written, unless it has been written already.
     ///
     /// # Errors
-    /// As with [`Running::wait_for`].
+    /// The errors of [`Running::wait_for`].
     pub fn wait_until_said(&mut self, text: &str) -> Result<()> {
         match self.said.iter().any(|said| said.contains(text)) {
             true => Ok(()),
@@ -83,7 +83,7 @@ impl Running {
         }
     }
 
-    /// The next line of either stream.
+    /// Returns the next line of either stream.
     fn hear(&mut self, until: Instant) -> Result<String> {
         let left = until.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
@@ -106,7 +106,7 @@ impl Running {
         }
     }
 
-    /// The process number.
+    /// Returns the process number.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -114,17 +114,17 @@ impl Running {
     /// Sends a signal: `TERM`, `KILL`, ...
     ///
     /// # Panics
-    /// There is no such signal, or the program has ended and been waited for.
+    /// If there is no such signal, or the program has already ended and been reaped.
     pub fn signal(&self, name: &str) {
         let signal = format!("SIG{name}").parse::<Signal>();
         let sent = signal.and_then(|signal| kill(Pid::from_raw(self.child.id() as i32), signal));
         assert!(sent.is_ok(), "{name}: {sent:?}");
     }
 
-    /// Waits for its end: whether it was a good one, and what it wrote to its two streams.
+    /// Waits for the end of the program. Returns true if it succeeded, and the text of its two streams.
     ///
     /// # Panics
-    /// It does not end.
+    /// If the program does not end.
     pub fn end(mut self) -> (bool, [String; 2]) {
         let until = Instant::now() + PATIENCE;
         let status = loop {
@@ -134,7 +134,7 @@ impl Running {
                 other => panic!("it does not end ({other:?}): {}{}", self.said[0], self.said[1]),
             }
         };
-        // What it has said last is on its way.
+        // The last lines may still be in the channel.
         let left = || until.saturating_duration_since(Instant::now());
         while let Ok((stream, line)) = self.lines.recv_timeout(left()) {
             self.said[stream] += &(line + "\n");
@@ -142,10 +142,10 @@ impl Running {
         (status.success(), std::mem::take(&mut self.said))
     }
 
-    /// Asks it to end, as an interrupt would, and waits for that.
+    /// Asks the program to end with a TERM signal, and waits for the end as [`end`](Self::end) does.
     ///
     /// # Panics
-    /// It does not end.
+    /// If the program does not end.
     pub fn stop(self) -> (bool, [String; 2]) {
         self.signal("TERM");
         self.end()

@@ -1,4 +1,4 @@
-//! Datagrams that come at a steady pace, and what becomes of each.
+//! Datagrams sent at a steady pace, and counts of those that arrive, get lost or are duplicated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -15,11 +15,12 @@ use crate::{PATIENCE, Space};
 /// Datagrams per second.
 const RATE: f64 = 5_000.0;
 
-/// How far the sender may be ahead of what has arrived. That is what a ring or a socket holds for somebody who has no turn
-/// for a long time, as may be on a busy machine: nothing is lost by that.
+/// The number of datagrams that the sender may be ahead of the receiver. A ring or a socket holds that many
+/// for a process that gets no processor time for a while, as can happen on a busy machine; so no datagram
+/// is lost because of that.
 const AHEAD: u32 = 200;
 
-/// Numbered datagrams that come at a steady pace: 5,000 a second, or as many as are taken.
+/// Numbered datagrams at a steady pace: 5,000 per second, or as many as the receiver takes.
 #[derive(Debug)]
 pub struct Stream {
     sender: thread::JoinHandle<()>,
@@ -28,23 +29,24 @@ pub struct Stream {
     progress: Arc<Progress>,
 }
 
-/// What the two ends tell each other.
+/// The state that sender and receiver share.
 #[derive(Debug, Default)]
 struct Progress {
     has_ended: AtomicBool,
     /// Datagrams that have arrived.
     arrived: AtomicU32,
-    /// One more than the highest number among them.
+    /// The highest number that has arrived, plus one.
     reached: AtomicU32,
 }
 
 impl Stream {
-    /// Starts to send them to an address, from as many ports as flows.
+    /// Starts to send datagrams to an address, from one port for each flow.
     pub fn start(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
         Stream::new(from, to, address, flows, Some(0))
     }
 
-    /// The same before there is anybody who takes them, which is not waited for.
+    /// Like [`start`](Self::start), but the path to the receiver may not exist yet; the sender does not
+    /// wait for it.
     pub fn start_early(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
         Stream::new(from, to, address, flows, None)
     }
@@ -65,10 +67,10 @@ impl Stream {
         Stream { sender, receiver, flows, progress }
     }
 
-    /// Waits until so many more have arrived.
+    /// Waits until `more` further datagrams have arrived.
     ///
     /// # Panics
-    /// They do not arrive.
+    /// If the datagrams do not arrive.
     pub fn wait_for(&self, more: u32) {
         let arrived = || self.progress.arrived.load(Ordering::Relaxed);
         let (wanted, until) = (arrived() + more, Instant::now() + PATIENCE);
@@ -78,8 +80,8 @@ impl Stream {
         }
     }
 
-    /// Ends it: how many have arrived, how many between the first and the last one of their flow have not, and how many came
-    /// again.
+    /// Ends the stream. Returns the number of datagrams that arrived, that are missing between the first
+    /// and the last of their flow, and that arrived again.
     pub fn stop(self) -> [usize; 3] {
         self.progress.has_ended.store(true, Ordering::Relaxed);
         let results = (self.sender.join(), self.receiver.join());
@@ -97,7 +99,8 @@ impl Stream {
     }
 }
 
-/// Sends; from the number `taken` on they are taken, or from the one after the first that arrives.
+/// Sends datagrams. The receiver takes them from the number `taken` on; if `None`, from the next number
+/// after the first arrival.
 fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut taken: Option<u32>) {
     let mut last = Instant::now();
     let mut due = 0.0;
@@ -108,11 +111,11 @@ fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut tak
         if reached > 0 && taken.is_none() {
             taken = Some(number);
         }
-        // What could not be sent in time is not sent in a rush.
+        // Datagrams that could not be sent in time are not made up for in a burst.
         due =
             due.min(taken.map_or(AHEAD, |taken| (reached.max(taken) + AHEAD).saturating_sub(number)).into());
         while due >= 1.0 {
-            // While the interface takes nothing there is nothing to be done.
+            // If the interface takes no packet, the datagram is skipped.
             let _ = sockets[number as usize % sockets.len()].send_to(&number.to_be_bytes(), address);
             (number, due) = (number + 1, due - 1.0);
         }
@@ -120,7 +123,7 @@ fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut tak
     }
 }
 
-/// The numbers of what arrives, until nothing does any more.
+/// Returns the numbers of the datagrams that arrive, until no more arrive.
 fn receive(socket: &UdpSocket, progress: &Progress) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut buffer = [0; 4];

@@ -1,4 +1,4 @@
-//! Connections, datagrams and echo requests between two namespaces: what arrives, and how fast.
+//! Connections, datagrams and echo requests between two namespaces: their success, and the rate.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -10,33 +10,33 @@ use wire::checksum;
 
 use crate::{CONTROL, PATIENCE, Space};
 
-/// How long a transfer may stand still before it has failed: longer than the pauses that TCP makes after losses, which double
-/// each time, if nobody carries packets for some seconds.
+/// The time without progress after which a transfer has failed. It is longer than TCP's pauses after
+/// losses, which double each time if no packets are forwarded for some seconds.
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(20);
 
-/// The same where that is all there is to find out.
+/// The time without progress after which a connection has failed, in tests that only ask if packets pass.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 
-/// How long an answer may take that is to come.
+/// The time limit for an expected answer.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// How long to listen for one that is not to come.
+/// The time to wait for an answer that must not come.
 const LISTEN: Duration = Duration::from_secs(2);
 
 /// Sockets below transport protocols (SOCK_RAW, socket(2)).
 const RAW: i32 = 3;
 
-/// Bytes that look random.
+/// Returns `n` pseudo-random bytes.
 fn bytes(n: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(n as u64);
     (0..n.div_ceil(8)).flat_map(|_| random.u64(..).to_le_bytes()).take(n).collect()
 }
 
-/// Sends so many bytes over TCP from one namespace to an address in another one, and says whether they arrived as they
-/// were sent. `meanwhile` runs when a part of them has arrived.
+/// Sends `n` bytes over TCP from one namespace to an address in another, and compares the bytes that
+/// arrive. `meanwhile` runs when a quarter of them has arrived.
 ///
 /// # Errors
-/// What went wrong, also if it takes too long.
+/// The fault, also if the transfer takes too long.
 pub fn transfer(
     from: &Space,
     to: &Space,
@@ -53,7 +53,7 @@ pub fn transfer(
             stream.set_read_timeout(Some(STANDSTILL))?;
             stream.write_all(&expected)?;
             stream.shutdown(Shutdown::Write)?;
-            // The other side has everything.
+            // The other side has received everything.
             stream.read_exact(&mut [0])
         });
         let mut received = Vec::with_capacity(n);
@@ -73,10 +73,10 @@ pub fn transfer(
     })
 }
 
-/// Gets so many bytes over TCP from an address in another namespace, and says whether they arrived as they were sent.
+/// Receives `n` bytes over TCP from an address in another namespace, and compares them with the bytes sent.
 ///
 /// # Errors
-/// What went wrong, also if it takes too long.
+/// The fault, also if the transfer takes too long.
 pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -> Result<()> {
     let listener = server.enter(|| listen(address))?;
     let expected = bytes(n);
@@ -106,8 +106,8 @@ pub(crate) fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Binds an address that somebody may just have let go. A program that another thread starts has copies of all sockets until
-/// it runs, so that those that were closed here are open for a moment.
+/// Binds an address that may have just been released. A program started by another thread has copies of all
+/// sockets until it runs `exec`, so sockets that were closed here stay open for a moment.
 pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -120,16 +120,17 @@ pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Connections that may wait until they are taken: more than come at once in any experiment, so that none has to try again.
+/// The length of the queue of connections that wait to be accepted: more than arrive at once in any
+/// experiment, so that none has to retry.
 const WAITING: i32 = 4096;
 
-/// Sets the congestion control of a socket, and of connections that it takes.
+/// Sets the congestion control of a socket, and of connections that it accepts.
 pub(crate) fn control(socket: &Socket, control: &str) -> Result<()> {
     let told = |error| Error::other(format!("congestion control {control}: {error}"));
     socket.set_tcp_congestion(control.as_bytes()).map_err(told)
 }
 
-/// A connection with the congestion control of all experiments.
+/// Opens a connection with the congestion control of all experiments.
 pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     control(&socket, CONTROL)?;
@@ -137,7 +138,8 @@ pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// A socket that takes connections and does not wait for them; they have the congestion control of all experiments.
+/// Makes a listening socket whose `accept` does not block; its connections have the congestion control of
+/// all experiments.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     control(&socket, CONTROL)?;
@@ -166,12 +168,13 @@ pub(crate) fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> 
     }
 }
 
-/// Sends datagrams of these lengths, one after the other, and says how many came back from the other side as they were.
+/// Sends datagrams of these lengths, one after the other. Returns the number that came back from the other
+/// side unchanged.
 pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize]) -> usize {
     exchange(from, to, address, lengths, ANSWER)
 }
 
-/// Whether nothing comes back if a datagram of this length is sent to the other side.
+/// True if no datagram comes back after a datagram of this length was sent to the other side.
 pub fn is_unheard(from: &Space, to: &Space, address: SocketAddr, length: usize) -> bool {
     exchange(from, to, address, &[length], LISTEN) == 0
 }
@@ -198,12 +201,12 @@ fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], li
     lengths.iter().filter(|&&length| arrive(length).unwrap_or(false)).count()
 }
 
-/// Pings an address, and says how many of so many echo requests were answered.
+/// Sends `n` echo requests to an address; returns the number of answers.
 pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
     echoes(from, to, n, ANSWER)
 }
 
-/// Whether an address does not answer an echo request.
+/// True if an address does not answer an echo request.
 pub fn is_silent(from: &Space, to: Ipv4Addr) -> bool {
     echoes(from, to, 1, LISTEN) == 0
 }
@@ -224,7 +227,7 @@ fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
         let mut buffer = [0; 256];
         loop {
             let Ok(n) = socket.read(&mut buffer) else { return false };
-            // Behind an IP header without options; replies to others come here too.
+            // An IP header without options precedes the reply; replies to other sockets arrive here too.
             let reply = buffer[..n].get(20..).unwrap_or_default();
             if reply.first() == Some(&0) && reply.get(4..) == request.get(4..) {
                 return checksum::icmp_valid(reply);
@@ -234,8 +237,9 @@ fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
     (0..n).filter(|&sequence| answered(sequence)).count()
 }
 
-/// The way to an address, as `traceroute` finds it: whose ICMP errors come back for datagrams that may go one hop, two, and
-/// so on, up to the address itself, whose port is unreachable; at most `most` of them.
+/// Traces the path to an address like `traceroute`: sends datagrams with a TTL of 1, 2 and so on up to
+/// `most`, and returns the sources of the ICMP errors. The last source is the address itself, whose port is
+/// unreachable.
 pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut errors = errors.expect("whoever may make namespaces may make such sockets");
@@ -248,7 +252,8 @@ pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
         if sender.set_ttl(ttl).is_err() || sender.send_to(&[0; 32], (to, port)).is_err() {
             break;
         }
-        // An IP header without options, the ICMP header, and the datagram's own headers: the answer to this one has its port.
+        // An IP header without options, the ICMP header, and the datagram's own headers: the answer to this
+        // datagram has its port.
         let answer = loop {
             let Ok(n) = errors.read(&mut buffer) else { return found };
             let Some(icmp) = buffer[..n].get(20..) else { continue };

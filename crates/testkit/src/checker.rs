@@ -1,32 +1,33 @@
-//! Checksums by a second implementation: what is told here comes from the RFCs' definitions, byte by byte, and shares no
+//! A second implementation of checksums. It follows the definitions in the RFCs byte by byte, and shares no
 //! code with the product.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// What a checksum is.
+/// The state of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// As it should be.
+    /// The checksum is right.
     Right,
-    /// Not as it should be.
+    /// The checksum is wrong.
     Wrong,
-    /// Not there, or not to be told: fragments, packets that were cut, lengths that contradict each other, source routes,
-    /// other protocols.
+    /// The checksum is missing or cannot be checked: fragments, truncated packets, contradictory lengths,
+    /// source routes, other protocols.
     Unknown,
 }
 
-/// What there is to say of a packet.
+/// The result of checking a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// IPv4's header checksum; unknown for IPv6.
+    /// The IPv4 header checksum; unknown for IPv6.
     pub header: Sum,
-    /// That of TCP, UDP, ICMP or ICMPv6.
+    /// The checksum of TCP, UDP, ICMP or ICMPv6.
     pub transport: Sum,
-    /// What stays the same when addresses, ports and the time to live change: it says which packet this was.
+    /// The part of the packet that stays the same when addresses, ports and the time to live change;
+    /// identifies the packet.
     pub mark: Mark,
 }
 
-/// See [`Checked::mark`].
+/// The fields that identify a packet, see [`Checked::mark`].
 pub type Mark = (u8, u8, u16, Vec<u8>);
 
 fn words(bytes: &[u8]) -> u64 {
@@ -44,7 +45,7 @@ fn number(bytes: &[u8], at: usize) -> usize {
     usize::from(bytes[at]) << 8 | usize::from(bytes[at + 1])
 }
 
-/// The IP packet in a frame of this link type; `None` if there is none.
+/// Returns the IP packet in a frame of this link type; `None` if there is none.
 pub fn ip(link: u16, frame: &[u8]) -> Option<&[u8]> {
     let mut at = match link {
         1 => 12,
@@ -63,7 +64,7 @@ pub fn ip(link: u16, frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The transport checksum of what follows the IP headers, with the sum of the addresses.
+/// Checks the transport checksum of the bytes after the IP headers, given the sum of the addresses.
 fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> Sum {
     let pseudo = |length: usize| addresses + u64::from(protocol) + length as u64;
     match protocol {
@@ -82,12 +83,13 @@ fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> Sum {
     }
 }
 
-/// What of a transport packet stays: everything but ports, identifiers and the checksum.
+/// Returns the part of a transport packet that stays the same: everything but ports, identifiers and the
+/// checksum.
 fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     let keep: &[(usize, usize)] = match protocol {
         6 => &[(4, 16), (18, usize::MAX)],
         17 => &[(4, 6), (8, usize::MAX)],
-        // Errors quote packets, which change too: their type, code and length have to do.
+        // Errors quote packets, which change too, so only type, code and length are used.
         1 if bytes.len() > 1 && matches!(bytes[0], 3..=5 | 11 | 12) => {
             return vec![bytes[0], bytes[1], bytes.len() as u8];
         }
@@ -98,9 +100,9 @@ fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     keep.iter().flat_map(part).copied().collect()
 }
 
-/// A part of a datagram.
+/// A fragment of a datagram.
 struct Piece<'a> {
-    /// Addresses, protocol and identification of the datagram.
+    /// The addresses, protocol and identification of the datagram.
     datagram: Vec<u8>,
     protocol: u8,
     id: u16,
@@ -109,7 +111,8 @@ struct Piece<'a> {
     bytes: &'a [u8],
 }
 
-/// Where an IPv4 packet's header ends, and where it ends itself, as far as it is there.
+/// Returns the offsets of the end of an IPv4 packet's header and of the packet's end by its length field,
+/// which may be beyond the captured bytes.
 fn extent(ip: &[u8]) -> Option<(usize, usize)> {
     let header = usize::from(ip.first()? & 15) * 4;
     (ip.len() >= 20 && ip[0] >> 4 == 4 && header >= 20 && ip.len() >= header)
@@ -135,14 +138,14 @@ fn piece(ip: &[u8]) -> Option<Piece<'_>> {
     })
 }
 
-/// Checks an IP packet; `None` for what is too broken to say anything.
+/// Checks an IP packet; `None` if the packet is too damaged to check.
 pub fn check(ip: &[u8]) -> Option<Checked> {
     if ip.first()? >> 4 == 6 {
         return check_ip6(ip);
     }
     let (header, total) = extent(ip)?;
     let (protocol, id) = (ip[9], number(ip, 4) as u16);
-    // Options with a source route: the pseudo header has another destination.
+    // Options with a source route: the pseudo-header has another destination.
     let routed = ip[20..header].iter().any(|&option| matches!(option, 131 | 137));
     let is_fragment = number(ip, 6) & 0x3fff != 0;
     let bytes = ip.get(header..total);
@@ -166,7 +169,7 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     while let Some(next) = whole.get(at..at + 8) {
         match protocol {
             0 | 60 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
-            // Not at the end of its route: the pseudo header has another destination.
+            // Not at the end of its route: the pseudo-header has another destination.
             43 if next[3] > 0 => return unknown(protocol),
             43 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
             44 if number(next, 2) & 0xfff9 != 0 => return unknown(protocol),
@@ -180,7 +183,7 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     Some(Checked { header: Sum::Unknown, transport: sum, mark: (6, protocol, 0, rest(protocol, bytes)) })
 }
 
-/// What was wrong in a capture before anything happened to it.
+/// The faults of a capture before it was processed.
 #[derive(Default)]
 pub struct Known {
     headers: HashSet<Mark>,
@@ -190,7 +193,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Looks at all IP packets of a capture.
+    /// Collects the faults of all IP packets of a capture.
     pub fn of<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Known {
         let mut known = Known::default();
         let mut datagrams: BTreeMap<Vec<u8>, Vec<Piece<'a>>> = BTreeMap::new();
@@ -232,7 +235,7 @@ impl Known {
         }
     }
 
-    /// What is wrong with a packet that was not wrong before.
+    /// Returns the fault of a packet, unless the capture had the same fault before.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {
         let unclear = self.unclear.contains(&(checked.mark.1, checked.mark.2)) && checked.mark.0 == 4;
         if checked.header == Sum::Wrong && !self.headers.contains(&checked.mark) {

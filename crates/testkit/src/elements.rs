@@ -1,4 +1,4 @@
-//! Sources that feed a test's packets in, and sinks that record what comes out.
+//! Sources that send a test's packets, and sinks that record the packets that arrive.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -9,39 +9,40 @@ use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp};
 
-/// A packet to feed in.
+/// A packet to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// Its bytes.
+    /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// Its time stamp.
+    /// The time stamp.
     pub time: Timestamp,
-    /// Its annotations.
+    /// The annotations.
     pub annotations: [u8; 48],
-    /// Where MAC, network and transport header start, from the first byte.
+    /// The offsets of MAC, network and transport header from the first byte.
     pub headers: [Option<isize>; 3],
 }
 
-/// A packet that came out.
+/// A packet that arrived at a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The number of the sink.
     pub sink: usize,
-    /// The number of the input packet that it is, or is a copy of; zero for packets made by the element.
+    /// The number of the input packet from which this packet comes, also as a copy; zero for packets made
+    /// by the element.
     pub id: u32,
-    /// Its bytes.
+    /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// Where they start in the slot.
+    /// The offset of the bytes in the slot.
     pub start: usize,
-    /// Its time stamp.
+    /// The time stamp.
     pub time: Timestamp,
-    /// Its annotations.
+    /// The annotations.
     pub annotations: [u8; 48],
-    /// Where the headers start, from the first byte.
+    /// The offsets of the headers from the first byte.
     pub headers: [Option<isize>; 3],
 }
 
-/// Packets of one test, in and out. Elements find them by number.
+/// The packets of one test, in and out. Elements find an exchange by its number.
 #[derive(Default)]
 struct Exchange {
     inputs: Vec<Vec<Input>>,
@@ -55,14 +56,15 @@ fn exchanges() -> MutexGuard<'static, HashMap<u64, Exchange>> {
     EXCHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Offers packets to the sources of one configuration: `inputs[i]` to `TestSource(number, i)`.
+/// Offers packets to the sources of a configuration: `inputs[i]` to `TestSource(number, i)`. Returns the
+/// number of the exchange.
 pub fn offer(inputs: Vec<Vec<Input>>) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     exchanges().insert(number, Exchange { inputs, seen: Vec::new() });
     number
 }
 
-/// What the sinks of a configuration have recorded; forgets the exchange.
+/// Returns the packets that the sinks of a configuration have recorded, and removes the exchange.
 pub fn collect(number: u64) -> Vec<Seen> {
     exchanges().remove(&number).map(|exchange| exchange.seen).unwrap_or_default()
 }
@@ -70,7 +72,7 @@ pub fn collect(number: u64) -> Vec<Seen> {
 /// The three header annotations.
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
-/// The test's classes.
+/// The element classes for tests.
 pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST];
 
 const ARGS: &[ArgInfo] = &[
@@ -80,7 +82,7 @@ const ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("RECORD", "bool", "true"),
 ];
 
-/// `TestSource(EXCHANGE, NUMBER [, ROUNDS n])` pushes the packets offered.
+/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n])`, which pushes the offered packets.
 pub static TEST_SOURCE: Class = Class {
     name: "TestSource",
     ports: "0/1",
@@ -91,7 +93,7 @@ pub static TEST_SOURCE: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The same to be pulled from.
+/// The class `TestPullSource`: like [`TEST_SOURCE`], with a pull output.
 pub static TEST_PULL_SOURCE: Class = Class {
     name: "TestPullSource",
     ports: "0/1",
@@ -102,7 +104,7 @@ pub static TEST_PULL_SOURCE: Class = Class {
     ..Class::DEFAULT
 };
 
-/// `TestSink(EXCHANGE, NUMBER [, RECORD false])` records what is pushed to it.
+/// The class `TestSink(EXCHANGE, NUMBER [, RECORD false])`, which records the packets pushed to it.
 pub static TEST_SINK: Class = Class {
     name: "TestSink",
     ports: "1/0",
@@ -112,7 +114,7 @@ pub static TEST_SINK: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The same, pulling.
+/// The class `TestPullSink`: like [`TEST_SINK`], with a pull input.
 pub static TEST_PULL_SINK: Class = Class {
     name: "TestPullSink",
     ports: "1/0",
@@ -123,7 +125,8 @@ pub static TEST_PULL_SINK: Class = Class {
     ..Class::DEFAULT
 };
 
-/// `TestFirst` has copies on all workers that let the first one pass on what comes to them.
+/// The class `TestFirst`: the copies on all workers hand their packets over to the copy on worker 0, which
+/// passes them on.
 pub static TEST_FIRST: Class =
     Class { name: "TestFirst", processing: "h", build: |_| Ok(Box::new(TestFirst)), ..Class::DEFAULT };
 
@@ -153,7 +156,7 @@ fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, elemen
     Ok(Box::new(TestSource { inputs, rounds, next: 0, first }))
 }
 
-/// Ten packets in store, say sources and sinks, so that elements that watch queues find some.
+/// Publishes an occupancy of ten packets, so that elements that watch queues find one at sources and sinks.
 fn publish_occupancy(args: &mut element::Args<'_>) {
     let occupancy = nf::storage::fifo::Occupancy::default();
     occupancy.set(10);
@@ -164,7 +167,7 @@ struct TestSource {
     inputs: Vec<Input>,
     rounds: usize,
     next: usize,
-    /// Number of the first packet.
+    /// The number of the first packet.
     first: u32,
 }
 
@@ -181,7 +184,7 @@ impl TestSource {
             for (base, offset) in BASES.into_iter().zip(input.headers) {
                 packet.set_offset(base, offset);
             }
-            // Elements under test mark no flows, as nobody asks for marks.
+            // Elements under test mark no flows, because no element asks for marks.
             packet.set_flow_mark(NonZeroU64::new(1 << 32 | u64::from(self.first + place as u32)));
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
@@ -193,7 +196,7 @@ impl TestSource {
 
 impl Element for TestSource {
     fn effects(&self) -> Effects {
-        // It gives what a test wants, so nobody may take shortcuts.
+        // The packets are arbitrary, so mechanisms must not make assumptions about them.
         Effects { opaque: Some("test packets"), ..Effects::source("test packet") }
     }
 
@@ -215,7 +218,7 @@ impl Element for TestSource {
     }
 }
 
-/// Sends what a source has in its turn, and asks for the next one; false if it has nothing.
+/// Sends a source's batch in its turn, and schedules the next turn; false if the batch is empty.
 pub fn send(cx: &mut Cx<'_>, batch: Batch) -> bool {
     let worked = !batch.is_empty();
     cx.emit(0, batch);
@@ -225,7 +228,7 @@ pub fn send(cx: &mut Cx<'_>, batch: Batch) -> bool {
     worked
 }
 
-/// Gives what a source has to whoever pulls, and says so if it has nothing.
+/// Returns a source's batch to the puller, and clears the packet signal if the batch is empty.
 pub fn give(cx: &mut Cx<'_>, batch: Batch) -> Batch {
     if batch.is_empty() {
         cx.set_signal(Signal::Packets, false);
@@ -249,12 +252,12 @@ struct TestSink {
     exchange: u64,
     number: usize,
     records: bool,
-    /// Pulls in vain since the last packet.
+    /// The number of pulls without a packet since the last packet.
     fruitless: u32,
 }
 
-/// Pulls in vain after which a sink gives up: elements that never say that they are empty would keep a test from
-/// ending.
+/// The number of pulls without a packet after which a sink stops pulling; otherwise a test would not end if
+/// an element never signals that it is empty.
 const PATIENCE: u32 = 1000;
 
 impl TestSink {

@@ -1,13 +1,14 @@
 //! # LimitTTL
 //! Lowers the time to live of IPv4 packets to a limit.
 //!
-//! The element that `docs/effects.md` writes step by step. It is no part of the product; the generic tests run over it.
+//! The element that `docs/effects.md` develops step by step. It is not part of the product; the generic
+//! tests run over it.
 //!
 //! ## Usage
 //! `LimitTTL(MAX)`
 //!
 //! ## Arguments
-//! - `MAX`: the highest time to live that packets leave with.
+//! - `MAX`: the highest time to live of packets that leave.
 //!
 //! ## Example
 //! ```click
@@ -75,7 +76,7 @@ impl Element for LimitTtl {
 
 #[cfg(test)]
 mod tests {
-    /// What the document shows is what is compiled and tested here.
+    /// The code in the document is the code that is compiled and tested here.
     #[test]
     fn the_document_quotes_this_file() {
         let document = include_str!("../../../docs/effects.md");

@@ -1,9 +1,11 @@
-//! Captures, rule sets and routes that were found elsewhere: tests use them where they are, and say so where not.
+//! Captures, rule sets and routes from other sources: tests use them if they are present, and otherwise
+//! print that they skip.
 
 use std::path::{Path, PathBuf};
 
-/// A folder (`traces`, `rules/snf`) or file of the found data: below `TIDEGATE_DATA`, else beside the repository. Where
-/// there is none, the test that asks is told to skip.
+/// Returns the path of a folder (`traces`, `rules/snf`) or file of this data: below `TIDEGATE_DATA` if set,
+/// otherwise in `shared/data` outside the repository. If it does not exist, prints that the test is
+/// skipped.
 pub fn path(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let path = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join(name);
@@ -14,7 +16,7 @@ pub fn path(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// All files below a folder, sorted.
+/// Returns all files below a folder, sorted.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,7 +1,9 @@
-//! Tests that hold a class to its declaration, whatever it does: for the classes of the product, and for those of other crates.
+//! Generic tests that check a class against its declaration, for the classes of the product and of other
+//! crates.
 //!
-//! Each class is set up as its `samples` say, in push and in pull context, gets packets of all kinds ([`corpus`]), and is run
-//! again with other batches, with several workers, and with packets that differ where it declares that it does not look.
+//! Each class is configured by its `samples`, in push and in pull context, and gets packets of all kinds
+//! ([`corpus`]). It is run again with other batches, with several workers, and with packets that differ in
+//! the fields that it declares not to read.
 //!
 //! ```
 //! # static CLASSES: &[&element::Class] = &[];
@@ -23,16 +25,16 @@ use crate::elements::{Input, Seen};
 use crate::samples::{Sample, all};
 use crate::{Run, corpus};
 
-/// A check that a class is held to.
+/// A check that every class must pass.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// The statement that has to be true.
     pub name: &'static str,
-    /// Says of a sample and its declaration what is not so.
+    /// Checks a sample against its declaration. An error says what differs.
     pub run: fn(&Sample, &Effects) -> Result<(), String>,
 }
 
-/// All checks.
+/// The list of all checks.
 pub const CHECKS: &[Check] = &[
     Check { name: "every packet is accounted for", run: accounts_for_every_packet },
     Check { name: "the same input gives the same output", run: repeats_itself },
@@ -47,10 +49,10 @@ pub const CHECKS: &[Check] = &[
     Check { name: "no decision is declared twice", run: declares_no_decision_twice },
 ];
 
-/// Holds classes of another crate to their declarations. Each class needs a sample.
+/// Checks the classes of another crate against their declarations. Each class needs a sample.
 ///
 /// # Errors
-/// All that is wrong, a line for each check and sample.
+/// All failures, a line for each check and sample.
 pub fn check(classes: &'static [&'static Class]) -> Result<(), String> {
     let without = classes.iter().filter(|class| class.samples.is_empty());
     let mut failures: Vec<String> = without.map(|class| format!("{} has no sample", class.name)).collect();
@@ -58,10 +60,10 @@ pub fn check(classes: &'static [&'static Class]) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// Runs a check over all samples of some classes, which may need classes of another crate.
+/// Runs a check over all samples of some classes, which may need the classes of another crate (`own`).
 ///
 /// # Errors
-/// All samples that are wrong.
+/// All samples that fail.
 pub fn run(check: &Check, classes: &[&'static Class], own: &'static [&'static Class]) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     prepare(folder.path()).map_err(|error| error.to_string())?;
@@ -80,7 +82,7 @@ pub fn run(check: &Check, classes: &[&'static Class], own: &'static [&'static Cl
     }
 }
 
-/// Writes the corpus as a capture, for elements that read one.
+/// Writes the corpus as a capture file, for elements that read captures.
 fn prepare(folder: &Path) -> std::io::Result<()> {
     let file = std::fs::File::create(folder.join("capture.pcap"))?;
     let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
@@ -94,7 +96,7 @@ fn inputs_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
     (0..sample.shape.0).map(|i| corpus::inputs(seed + i as u64)).collect()
 }
 
-/// The same with headers of all lengths.
+/// Returns the inputs of [`inputs_for`], and packets with headers of all lengths.
 fn inputs_and_headers_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
     let mut inputs = inputs_for(sample, seed);
     inputs.iter_mut().for_each(|inputs| inputs.extend(corpus::headers()));
@@ -123,7 +125,8 @@ fn repeats_itself(sample: &Sample, _: &Effects) -> Result<(), String> {
     if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
 }
 
-/// Spreads packets in turn, whatever they are: elements have to see for themselves which of them may be where.
+/// A spreading that sends packets to the workers in turn, regardless of flows. Elements have to ensure
+/// themselves that packets get to the right worker.
 struct Turns {
     workers: usize,
     next: usize,
@@ -148,13 +151,13 @@ impl Spreading for InTurn {
     }
 }
 
-/// Where neither state nor chance decides, several workers send the same packets as one; always, every packet is accounted
-/// for.
+/// Checks that several workers send the same packets as one worker, unless state or chance decides; and
+/// that every packet is accounted for.
 fn several_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, Run::trace().on(3))
 }
 
-/// Several workers do what one does where packets of a flow are anywhere.
+/// Checks that several workers do the same as one worker if packets of a flow arrive at any worker.
 fn several_with_each_flow_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, Run::trace().on(3).spread(|| Arc::new(InTurn)))
 }
@@ -185,7 +188,7 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
         return Ok(());
     }
     let inputs = inputs_for(sample, 1);
-    // Where only the order within flows is kept, each of them is looked at by itself.
+    // If the order is kept only within flows, the order of each flow is checked separately.
     let flow = |packet: &Seen| match effects.order {
         Order::KeepsPerFlow => {
             let input = &inputs[0][(packet.id - 1) as usize];
@@ -204,7 +207,7 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
             continue;
         }
         let before = last.insert((packet.sink, flow), packet.id).unwrap_or(0);
-        // Elements that repeat what they have start from the front again.
+        // Elements that repeat their packets start again from the first.
         let restarts = before > packet.id && packet.id <= 2;
         rounds += usize::from(restarts);
         if before > packet.id && !restarts || rounds > 8 {
@@ -214,12 +217,12 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// How a packet lies in its slot.
+/// The position of a packet in its slot.
 struct View {
     start: usize,
     length: usize,
     headers: [Option<isize>; 3],
-    /// Where the IPv4 header ends, as far as it says, for elements that keep to it.
+    /// The offset of the end of the IPv4 header by its length field, for elements that keep to the header.
     header_ends: Option<isize>,
 }
 
@@ -237,7 +240,7 @@ impl View {
         View::new(&input.bytes, HEADROOM, input.headers, keeps_to_header)
     }
 
-    /// Positions in the slot that a field covers.
+    /// Returns the positions in the slot that a field covers.
     fn positions(&self, field: &Field) -> Range<usize> {
         let from_start = |from: isize, to: isize| {
             let place = |offset: isize| (offset + self.start as isize).max(0) as usize;
@@ -278,7 +281,7 @@ fn annotation_covered(fields: &[Field], place: usize) -> bool {
     })
 }
 
-/// What a packet that came out has of its input, and where it differs without being declared.
+/// Returns an undeclared difference between a packet that came out and its input.
 fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<String> {
     let writes = &effects.writes();
     let keeps = effects.keeps_to_header;
@@ -319,7 +322,7 @@ fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<St
 }
 
 fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    // Whoever is opaque and declares no write at all has said nothing about writes.
+    // An opaque element that declares no write has declared nothing about writes.
     if effects.opaque.is_some() && effects.writes().is_empty() {
         return Ok(());
     }
@@ -335,7 +338,7 @@ fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Str
     Ok(())
 }
 
-/// Changes something in a packet that the element says it does not read.
+/// Changes parts of a packet that the element declares not to read.
 fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
     let reads = &effects.reads();
     let views = [View::of_input(input, effects.keeps_to_header)];
@@ -358,11 +361,11 @@ fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
 }
 
 fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    // Copies of several outputs of the same packet are told apart by their order.
+    // Copies of a packet at several outputs are matched by their order.
     if effects.opaque.is_some() || sample.shape.0 == 0 {
         return Ok(());
     }
-    // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
+    // Some elements with several inputs merge them by time; a single input is enough here.
     let inputs = inputs_for(sample, 1);
     let (_, plain) = sample.run(Run::default(), inputs.clone())?;
     let mut random = fastrand::Rng::with_seed(7);
@@ -382,7 +385,7 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
                 return Err(format!("packet {place}, disturbed: {what} changed"));
             }
         }
-        // What it writes must not depend on the disturbance either.
+        // The written bytes must not depend on the disturbance either.
         for (a, b) in seen.iter().zip(&plain).filter(|(a, _)| a.id > 0) {
             let place = (a.id - 1) as usize % 100_000;
             let input = &inputs[(a.id - 1) as usize / 100_000][place];
@@ -400,7 +403,7 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
     Ok(())
 }
 
-/// True if only the element can tell for which packets a filter holds.
+/// True if only the element can decide for which packets a filter holds.
 fn is_own(filter: &Filter) -> bool {
     match filter {
         Filter::Opaque { .. } | Filter::State { .. } => true,

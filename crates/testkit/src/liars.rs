@@ -1,26 +1,26 @@
-//! Elements whose declarations are wrong, to show that the generic tests notice.
+//! Elements with wrong declarations, which show that the generic tests find such errors.
 
 use element::class::HandlerInfo;
 use element::effects::Counts;
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
 
-/// One for each kind of lie.
+/// The classes, one for each kind of wrong declaration.
 pub static CLASSES: &[&Class] =
     &[&UNDECLARED_WRITER, &UNDECLARED_READER, &UNDECLARED_SORTER, &UNDECLARED_COUNTER, &DEAF_COUNTER];
 
-/// Changes a byte and declares nothing.
+/// Changes a byte without declaring it.
 pub static UNDECLARED_WRITER: Class =
     Class { name: "UndeclaredWriter", build: |_| Ok(Box::new(Liar::Writer)), ..Class::DEFAULT };
 
-/// Drops by a byte and declares nothing.
+/// Drops packets by a byte without declaring the read.
 pub static UNDECLARED_READER: Class =
     Class { name: "UndeclaredReader", build: |_| Ok(Box::new(Liar::Reader)), ..Class::DEFAULT };
 
-/// Turns batches round and declares nothing.
+/// Reverses batches without declaring it.
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
 
-/// Counts packets and declares nothing.
+/// Counts packets without declaring it.
 pub static UNDECLARED_COUNTER: Class = Class {
     name: "UndeclaredCounter",
     handlers: &[HandlerInfo::count("count")],
@@ -28,7 +28,7 @@ pub static UNDECLARED_COUNTER: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Counts packets and declares that it can be told of them, but does not listen.
+/// Counts packets and declares that it can be notified of packets, but ignores the notifications.
 pub static DEAF_COUNTER: Class = Class {
     name: "DeafCounter",
     handlers: &[HandlerInfo::count("count")],

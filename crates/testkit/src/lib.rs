@@ -1,9 +1,10 @@
-//! Running configurations and single elements in tests.
+//! Helpers for tests that run configurations and single elements.
 //!
-//! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out; [`corpus`]
-//! has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
-//! document explains; [`timed`] lets packets come at given times; [`plain`] has IP packets between ends; [`stand_in`]
-//! stands for others; [`samples`] knows how to set up each class for the generic tests.
+//! [`Run`] runs the text of a configuration. [`elements`] are sources and sinks that send packets and
+//! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
+//! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets
+//! at given times; [`plain`] makes IP packets between given ends. [`stand_in`] is an element that does the
+//! work of others. [`samples`] configures each class for the generic tests.
 
 pub mod checker;
 pub mod corpus;
@@ -24,7 +25,7 @@ use element::steering::Spreading;
 use element::{Class, Registry, Stream, Timestamp};
 use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Workers};
 
-/// All classes of the product.
+/// Returns all classes of the product.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
     nf::CLASSES
         .iter()
@@ -36,29 +37,29 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         .copied()
 }
 
-/// The same to be found by name, and the test's own.
+/// Returns the registry of the product's classes and the classes for tests.
 pub fn registry() -> Registry {
     let all: Vec<_> = classes().collect();
     let own = [&example::CLASS, &stand_in::CLASS];
     Registry::new().with(&all).with(elements::CLASSES).with(liars::CLASSES).with(&own)
 }
 
-/// How to run a configuration.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// What drives time.
+    /// The source of time.
     pub clock: ClockKind,
     /// Packets per batch; `None` for Click's defaults with a burst of one.
     pub burst: Option<usize>,
-    /// Workers; several only under the real and the trace clock.
+    /// The number of workers; more than one only under the real and the trace clock.
     pub workers: usize,
-    /// How packets of one flow are spread over them, if they are.
+    /// The spreading of packets of one flow over the workers; `None` keeps each flow on one worker.
     pub spreading: Option<fn() -> Arc<dyn Spreading>>,
-    /// Classes beside those of the product and of the tests.
+    /// Classes in addition to the product's and the tests' classes.
     pub classes: &'static [&'static Class],
 }
 
-/// Simulated time that moves by a microsecond with each task, and a burst of 32.
+/// Returns a run with simulated time that moves by a microsecond with each task, and a burst of 32.
 impl Default for Run {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
@@ -67,24 +68,24 @@ impl Default for Run {
     }
 }
 
-/// What a run left behind.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Why it ended.
+    /// The reason for the end.
     pub end: End,
-    /// What became of the packets.
+    /// The counts of packets.
     pub report: Report,
-    /// What was written where values are expected.
+    /// The text of the output stream.
     pub output: String,
-    /// What was written as messages.
+    /// The text of the message stream.
     pub messages: String,
     /// Errors when closing.
     pub errors: Vec<String>,
-    /// Values of the handlers asked for.
+    /// The values of the requested handlers.
     pub values: Vec<Result<String, String>>,
 }
 
-/// Collects the text of a run.
+/// A sink that collects the text of a run.
 #[derive(Clone, Default)]
 struct Collector {
     texts: Arc<Mutex<(String, String)>>,
@@ -101,10 +102,10 @@ impl Sink for Collector {
     fn flush(&mut self) {}
 }
 
-/// A worker ready to run, for tests that drive it themselves.
+/// Makes an initialised worker, for tests that drive it themselves.
 ///
 /// # Errors
-/// The first thing that is wrong, rendered.
+/// The first fault, rendered.
 pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
     prepare(text, run, |plan, mut copies, options| {
         let only = copies.pop().ok_or("no copy")?;
@@ -117,10 +118,10 @@ pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
     })
 }
 
-/// All workers of a run, initialised.
+/// Makes all workers of a run, initialised.
 ///
 /// # Errors
-/// The first thing that is wrong, rendered.
+/// The first fault, rendered.
 pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, String> {
     prepare(text, run, |plan, copies, options| {
         let mut workers = Workers::new(&plan, copies, sink, options)?;
@@ -131,7 +132,8 @@ pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, Str
     })
 }
 
-/// What is wrong with a configuration, rendered with Click's words where Click has the error; empty if nothing is.
+/// Returns the faults of a configuration, rendered with Click's words where Click has the same error; empty
+/// if there are none.
 pub fn in_clicks_words(text: &str) -> String {
     let mut sources = lang::Sources::new();
     let id = sources.add("test", text);
@@ -175,38 +177,38 @@ fn prepare<T>(
 }
 
 impl Run {
-    /// Under the trace clock.
+    /// Returns a run under the trace clock.
     pub fn trace() -> Run {
         Run { clock: ClockKind::Trace, ..Run::default() }
     }
 
-    /// The same on so many workers.
+    /// Returns this run with another number of workers.
     #[must_use]
     pub fn on(self, workers: usize) -> Run {
         Run { workers, ..self }
     }
 
-    /// The same with packets of one flow spread over the workers.
+    /// Returns this run with packets of one flow spread over the workers.
     #[must_use]
     pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> Run {
         Run { spreading: Some(spreading), ..self }
     }
 
-    /// The same with further classes.
+    /// Returns this run with further classes.
     #[must_use]
     pub fn with(self, classes: &'static [&'static Class]) -> Run {
         Run { classes, ..self }
     }
 
-    /// On the machine's clock.
+    /// Returns a run on the real clock.
     pub fn real() -> Run {
         Run { clock: ClockKind::Real, ..Run::default() }
     }
 
-    /// Runs a configuration to its end, and reads handlers before it is closed.
+    /// Runs a configuration to its end. Handlers are read before it is closed.
     ///
     /// # Errors
-    /// What is wrong with the configuration, rendered.
+    /// The faults of the configuration, rendered.
     pub fn text(self, text: &str, handlers: &[&str]) -> Result<Outcome, String> {
         let collector = Collector::default();
         let mut workers = workers(text, self, Box::new(collector.clone()))?;

@@ -1,4 +1,4 @@
-//! IP packets without link headers, between ends that tests name, and captures of them.
+//! IP packets without link headers, between ends that tests choose, and captures of them.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,25 +6,25 @@ use std::path::Path;
 use wire::LinkType;
 use wire::build::Builder;
 
-/// The time zero of packets, in milliseconds since the epoch.
+/// The time origin of packets, in milliseconds since the epoch.
 pub const START: i64 = 1_000_000;
 
-/// An address and a port.
+/// Makes an end from an address and a port.
 pub fn end(address: [u8; 4], port: u16) -> SocketAddr {
     SocketAddr::from((address, port))
 }
 
-/// A datagram with four bytes.
+/// Makes a datagram with four bytes of payload.
 pub fn udp(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     Builder::udp(from, to).build(b"data").unwrap()
 }
 
-/// A TCP segment.
+/// Makes a TCP segment.
 pub fn tcp(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
     Builder::tcp(from, to, flags).build(payload).unwrap()
 }
 
-/// Writes packets, with milliseconds after [`START`], as a capture.
+/// Writes packets as a capture; their times are in milliseconds after [`START`].
 pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     let options = capture::WriterOptions { link: LinkType::RawIp, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);

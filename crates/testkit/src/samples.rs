@@ -1,4 +1,4 @@
-//! Setting up each class for the generic tests.
+//! The configurations of each class for the generic tests.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,7 +9,8 @@ use element::effects::Effects;
 use crate::elements::{Input, Seen, collect, offer};
 use crate::{Outcome, Run};
 
-/// Patterns of Classifier for random chains: most are about frames of Ethernet, some about packets that begin with IP.
+/// Patterns of Classifier for random chains: most are for Ethernet frames, some for packets that begin with
+/// IP.
 pub const PATTERNS: [&str; 17] = [
     "12/0800",
     "12/0806",
@@ -30,15 +31,16 @@ pub const PATTERNS: [&str; 17] = [
     "!9/11",
 ];
 
-/// A sample that can be run.
+/// A sample with the classes that it needs.
 #[derive(Clone, Debug)]
 pub struct Sample {
     sample: element::Sample,
-    /// Classes beside those of the product and of the tests.
+    /// Classes in addition to the product's and the tests' classes.
     classes: &'static [&'static Class],
 }
 
-/// Every sample of every class, in push and, where the class allows it, in pull context.
+/// Returns all samples of all classes, in push and, where the class allows it, in pull context.
+/// Placeholders for files are replaced by paths in `folder`.
 pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {
     let placed = |mut sample: element::Sample| {
         for (what, file) in [("$CAPTURE", "capture.pcap"), ("$OUTPUT", "output.pcap")] {
@@ -58,18 +60,19 @@ impl Deref for Sample {
 }
 
 impl Sample {
-    /// A sample of a class of the product or of the tests.
+    /// Makes a sample of a class of the product or of the tests.
     pub fn new(sample: element::Sample) -> Sample {
         Sample { sample, classes: &[] }
     }
 
-    /// The sample with further classes, for one of another crate.
+    /// Returns the sample with further classes, for a class of another crate.
     #[must_use]
     pub fn with(self, classes: &'static [&'static Class]) -> Sample {
         Sample { classes, ..self }
     }
 
-    /// The configuration around the element, `rounds` times through the packets of exchange `number`.
+    /// Returns a configuration with the element, which processes the packets of exchange `number` `rounds`
+    /// times.
     pub fn text(&self, number: u64, rounds: usize, record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
         for i in 0..self.shape.0 {
@@ -83,10 +86,10 @@ impl Sample {
         text
     }
 
-    /// Runs the element on packets for its inputs.
+    /// Runs the element on packets, one list for each input.
     ///
     /// # Errors
-    /// What is wrong with the sample, rendered.
+    /// The faults of the sample, rendered.
     pub fn run(&self, run: Run, inputs: Vec<Vec<Input>>) -> Result<(Outcome, Vec<Seen>), String> {
         let number = offer(inputs);
         let outcome = run.with(self.classes).text(&self.text(number, 1, true), &[]);
@@ -94,10 +97,10 @@ impl Sample {
         outcome.map(|outcome| (outcome, seen))
     }
 
-    /// What the element declares.
+    /// Returns the declared effects of the element.
     ///
     /// # Errors
-    /// What is wrong with the sample, rendered.
+    /// The faults of the sample, rendered.
     pub fn effects(&self) -> Result<Effects, String> {
         let worker = crate::worker(&self.text(0, 1, false), Run::default().with(self.classes))?;
         let id = worker.plan().graph.find("e").ok_or("no element")?;

@@ -1,13 +1,15 @@
-//! A small element that stands for others, for tests of what the engine does about such.
+//! A small element that does the work of other elements, for tests of the engine's support for such
+//! elements.
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Filter, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Tally};
 
-/// `TestStandIn(COUNTER, FILTER)` stands for a Counter that passes packets on to `IPFilter(allow udp, deny all)`. What it
-/// cannot deal with leaves by output 1, to go to the Counter. `taken` and `left` are counts of both, `outdated` names
-/// elements that it does not stand for any more.
+/// The class `TestStandIn(COUNTER, FILTER)`. It does the work of a Counter followed by
+/// `IPFilter(allow udp, deny all)`. Packets that it cannot handle leave by output 1, which goes to the
+/// Counter. The handlers `taken` and `left` count both kinds of packets; `outdated` lists the elements that
+/// it does not replace any more.
 pub static CLASS: Class = Class {
     name: "TestStandIn",
     ports: "1/2",
@@ -29,7 +31,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Numbers of the filter's cases.
+/// The indices of the filter's cases.
 const UDP: usize = 0;
 const OTHER: usize = 1;
 
@@ -43,7 +45,7 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// The filter's case, for usual headers and even times to live.
+    /// Returns the filter's case, for headers without options and an even time to live; otherwise `None`.
     fn case(packet: &Packet) -> Option<usize> {
         match packet.header(Base::Network)? {
             [0x45, _, _, _, _, _, _, _, ttl, protocol, rest @ ..] if rest.len() >= 10 && ttl % 2 == 0 => {

@@ -1,4 +1,4 @@
-//! Runs over packets that come at given times, with the times at which they leave.
+//! Runs over packets that arrive at given times; the times at which they leave are recorded.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,27 +10,27 @@ use wire::build::Builder;
 use crate::elements::{Seen, collect, offer};
 use crate::{Outcome, Run};
 
-/// Time zero of such packets.
+/// The time origin of such packets, in nanoseconds since the epoch.
 pub const START: i64 = 1_000_000_000_000_000_000;
 
-/// A frame around what a builder makes.
+/// Builds a packet in an Ethernet frame.
 pub fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
 }
 
-/// Packet `number` of a flow: UDP from its port.
+/// Makes packet `number` of a flow: UDP with the flow's number as source port.
 pub fn udp(flow: u16, number: u8) -> Vec<u8> {
     let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
     frame(Builder::udp(end(flow), end(9)), &[flow as u8, number])
 }
 
-/// A TCP segment of a flow between two IPv4 addresses.
+/// Starts a TCP segment of a flow between two IPv4 addresses.
 pub fn tcp(flow: u16, flags: u8, sequence: u32, acknowledgment: u32) -> Builder {
     let (a, b) = (SocketAddr::from(([10, 0, 0, 1], flow)), SocketAddr::from(([10, 0, 0, 2], 80)));
     Builder::tcp(a, b, flags).sequence(sequence, acknowledgment)
 }
 
-/// Writes packets, with nanoseconds after [`START`], as a capture.
+/// Writes packets as a capture; their times are in nanoseconds after [`START`].
 pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     let options = capture::WriterOptions { nanoseconds: true, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);
@@ -40,8 +40,8 @@ pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     writer.flush().unwrap();
 }
 
-/// Lets packets come at their times and records what leaves `element`, called `e`; the time stamps of what is
-/// recorded are the nanoseconds after [`START`] at which it left.
+/// Sends packets at their times through `element`, which is named `e`. The recorded time stamps are the
+/// nanoseconds after [`START`] at which the packets left.
 pub fn through(
     element: &str,
     packets: &[(i64, Vec<u8>)],
@@ -50,7 +50,7 @@ pub fn through(
     through_while(element, packets, "", handlers)
 }
 
-/// The same while a Script does something.
+/// Like [`through`], while a Script runs.
 pub fn through_while(
     element: &str,
     packets: &[(i64, Vec<u8>)],

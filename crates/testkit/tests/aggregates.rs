@@ -1,10 +1,11 @@
-//! Flows, aggregates and their counts, from text to text.
+//! Tests of flows, aggregates and their counts, with text as input and output.
 
 use std::path::Path;
 
 use tidegate_testkit::{Outcome, Run};
 
-/// Lines of a trace: time, addresses and ports, protocol, TCP flags, fragment, identification.
+/// Writes a trace with these lines: time, addresses and ports, protocol, TCP flags, fragment,
+/// identification. Returns its path.
 fn trace(folder: &Path, lines: &str) -> String {
     let path = folder.join("trace");
     let head = "!data timestamp ip_src sport ip_dst dport ip_proto tcp_flags ip_fragoff ip_id\n";
@@ -12,7 +13,7 @@ fn trace(folder: &Path, lines: &str) -> String {
     path.display().to_string()
 }
 
-/// Aggregate and paint of each packet that comes out.
+/// Returns time, aggregate and paint of each packet that comes out.
 fn numbers(lines: &str, config: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (trace(folder.path(), lines), folder.path().join("out").display().to_string());
@@ -67,7 +68,7 @@ fn flows_end() {
         "1 1.0.0.1 1 2.0.0.2 2 U - - 1\n61 1.0.0.1 1 2.0.0.2 2 U - - 1\n122 1.0.0.1 1 2.0.0.2 2 U - - 1\n";
     assert_eq!(numbers(udp, ""), "1.000000 1 0\n61.000000 1 0\n122.000000 2 0\n");
     assert_eq!(numbers(udp, "UDP_TIMEOUT 30, REAP 1"), "1.000000 1 0\n61.000000 2 0\n122.000000 3 0\n");
-    // Closed in both directions, and opened anew.
+    // Closed in both directions, and opened again.
     let tcp = "1 1.0.0.1 1 2.0.0.2 2 T S - 1
         2 1.0.0.1 1 2.0.0.2 2 T FA - 1
         3 2.0.0.2 2 1.0.0.1 1 T FA - 1
@@ -90,7 +91,8 @@ fn fragments_get_the_number_of_their_first() {
         40 1.0.0.1 1 2.0.0.2 2 U - - 8
         99 3.0.0.1 1 2.0.0.2 2 U - - 8
 ";
-    // The fragment at 4 has no first one, and what is behind it between the same hosts waits until it is dropped.
+    // The fragment at 4 has no first fragment; packets after it between the same hosts wait until it is
+    // dropped.
     let expected = "1.000000 1 0\n2.000000 1 0\n3.000000 1 0\n40.000000 1 0\n99.000000 2 0\n";
     assert_eq!(numbers(lines, ""), expected);
     let without = "1.000000 1 0\n3.000000 1 0\n40.000000 1 0\n99.000000 2 0\n";
@@ -143,7 +145,7 @@ fn counting() {
         ["5", "false", "9 c.freeze true"]
     );
     assert_eq!(values("AGGREGATE_CALL 0 i.active false", &["c.aggregate_call", "i.active"]), ["", "false"]);
-    // Frozen before its first aggregate, it counts nothing.
+    // A counter that is frozen before its first aggregate counts nothing.
     assert_eq!(values("AGGREGATE_FREEZE 0", &["c.count", "c.freeze"]), ["0", "true"]);
     let outcome =
         run(&format!("{source} -> Discard; Script(TYPE DRIVER, pause, write c.write_text_file -)"), &[]);
@@ -209,7 +211,7 @@ fn parts_of_addresses() {
     assert_eq!(values, ["ip src/8", "ip src[1]", "udp sport[1]", "udp", "8", "8"]);
 }
 
-/// UDP from port 5 to port 53 between 10.0.0.`host` and 10.9.9.9, as a fragment if `more` come.
+/// Makes a UDP packet from port 5 to port 53, from 10.0.0.`host` to 10.9.9.9; a fragment if `more` is true.
 fn datagram(host: u8, more: bool) -> Vec<u8> {
     let mut packet =
         vec![0x45, 0, 0, 28, 0, 1, u8::from(more) << 5, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 9, 9, 9];
@@ -218,7 +220,8 @@ fn datagram(host: u8, more: bool) -> Vec<u8> {
     [&[2; 12], &[8, 0][..], &packet].concat()
 }
 
-/// Also if no more packets come between their hosts: not only when flows that have ended are looked for.
+/// Fragments expire even if no more packets come between their hosts, not only in a search for flows that
+/// have ended.
 #[test]
 fn fragments_leave_when_their_time_has_passed() {
     let second = 1_000_000_000;

@@ -1,11 +1,11 @@
-//! After warm-up no element allocates, whatever packets come.
+//! Tests that no element allocates after warm-up, for packets of any kind.
 
 use tidegate_testkit::elements::{Input, offer};
 use tidegate_testkit::samples::all;
 use tidegate_testkit::{Run, corpus, worker};
 
-/// Rounds through the corpus before counting: batches, queues and tables have their size by then. Hash tables grow once more
-/// where what was removed has left no place that is known to be free.
+/// The number of rounds through the corpus before counting, in which batches, queues and tables reach their
+/// size. Hash tables grow once more if removals have left no slot that is marked free.
 const WARM_UP: usize = 12;
 const COUNTED: usize = 6;
 
@@ -30,7 +30,7 @@ fn no_element_allocates_per_batch() {
         let mut worker = worker(&text, Run::default()).unwrap_or_else(|e| panic!("{sample}: {e}"));
         let made = |worker: &engine::Worker| worker.core().counters.iter().map(|c| c.made).sum::<u64>();
         while made(&worker) < (packets * WARM_UP) as u64 && worker.step(1) {}
-        // Messages are for people and may allocate; what is counted is the way of packets.
+        // Messages are for users and may allocate; only packet processing is counted.
         let info = allocation_counter::measure(|| while worker.step(1) {});
         if info.count_total > 0 && !is_exempt(&sample.config, sample.class.name) {
             failures.push(format!("{sample}: {} allocations", info.count_total));
@@ -58,8 +58,8 @@ fn new_flows_do_not_allocate() {
     }
 }
 
-/// Elements that work with text per packet: the collector of messages in tests grows with each line, and scripts
-/// are interpreted. Checksum elements report each bad packet, as in Click.
+/// True for elements that work with text per packet: the tests' collector of messages grows with each line,
+/// and scripts are interpreted. Checksum elements report each bad packet, as in Click.
 fn is_exempt(config: &str, class: &str) -> bool {
     let by_class = ["Script", "CheckCRC32", "SetTCPChecksum"].contains(&class) || class.ends_with("Print");
     by_class || config.contains("VERBOSE true")

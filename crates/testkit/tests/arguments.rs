@@ -1,12 +1,12 @@
-//! Which argument an error is about, over every registered element.
+//! Tests that an error names the right argument, for every registered element.
 
 use element::class::ArgKind;
 use element::{Args, Class, Sample, Setup};
 
-/// What no class takes for a pattern, a route, an address or the name of an element.
+/// A text that no class accepts as a pattern, a route, an address or the name of an element.
 const WRONG: &str = "?wrong? ^1/^2 ^3";
 
-/// The numbers of the arguments that errors are about, one for each error.
+/// Returns the index of the argument in question for each error.
 fn errors(class: &'static Class, shape: (usize, usize), given: &[String]) -> Vec<Option<usize>> {
     let mut setup = Setup::default();
     setup.elements.push(("e".to_string(), class));
@@ -17,11 +17,11 @@ fn errors(class: &'static Class, shape: (usize, usize), given: &[String]) -> Vec
     told.into_iter().map(|complaint| complaint.argument).collect()
 }
 
-/// Classes whose arguments are no list of things of one kind: `Error` takes any text, and the lines of a program are read
-/// as one text.
+/// Classes whose arguments are not a list of items of one kind: `Error` accepts any text, and the lines of
+/// a program are parsed as one text.
 const OTHERS: [&str; 2] = ["Error", "Synthesized"];
 
-/// Among right arguments of which there may be any number, the one that is wrong is told.
+/// An error names the wrong argument among any number of right arguments.
 #[test]
 fn the_wrong_argument_is_told() {
     let is_list =

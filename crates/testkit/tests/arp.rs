@@ -1,4 +1,5 @@
-//! ARP between elements, in simulated time: who gets an answer, what waits meanwhile, and where it goes.
+//! Tests of ARP between elements, in simulated time: the answers, the packets that wait, and their
+//! destinations.
 
 use element::Timestamp;
 use engine::{ClockKind, Worker};
@@ -6,13 +7,13 @@ use proptest::prelude::*;
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
 use tidegate_testkit::{Run, in_clicks_words, worker};
 
-/// Time moves by a millisecond with each task, timer and step.
+/// Returns a run in which time moves by a millisecond with each task, timer and step.
 fn run() -> Run {
     let start = Timestamp::from_secs(1_000_000_000);
     Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) }, burst: None, ..Run::default() }
 }
 
-/// A configuration with sources `ip` and `arp` that packets are given to, one at a time, and a querier `q`.
+/// A configuration with sources `ip` and `arp`, which get packets one at a time, and a querier `q`.
 struct Bench {
     worker: Worker,
     exchange: u64,
@@ -69,7 +70,7 @@ impl Bench {
             .sum()
     }
 
-    /// What an element has dropped.
+    /// Returns an element's drops by reason.
     fn drops(&mut self, element: &str) -> Vec<(&'static str, u64)> {
         let report = self.worker.report();
         let element = report.elements.iter().find(|e| e.name == element).unwrap();
@@ -84,25 +85,25 @@ impl Bench {
     }
 }
 
-/// Something with a destination where IPv4 has it, and a number.
+/// Makes a packet with a destination at IPv4's offset, and a number.
 fn packet(to: [u8; 4], number: u32) -> Vec<u8> {
     [&[0x45; 16][..], &to, &number.to_be_bytes()].concat()
 }
 
-/// A reply from `10.0.0.last`, whose Ethernet address ends in `mac`.
+/// Makes a reply from `10.0.0.last`, whose Ethernet address ends in `mac`.
 fn reply(last: u8, mac: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, mac, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
     frame.extend([2, 0, 0, 0, 0, mac, 10, 0, 0, last, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
     frame
 }
 
-/// The number and the Ethernet destination of what left by output 0.
+/// Returns the number and the last byte of the Ethernet destination of the packets that left by output 0.
 fn numbers(seen: &[Seen]) -> Vec<(u8, u8)> {
     let data = seen.iter().filter(|seen| seen.sink == 0);
     data.map(|seen| (*seen.bytes.last().unwrap(), seen.bytes[5])).collect()
 }
 
-/// A reply from any address, with any Ethernet address.
+/// Makes a reply from any address, with any Ethernet address.
 fn reply_of(ip: [u8; 4], mac: [u8; 6]) -> Vec<u8> {
     let mut frame = reply(2, 0x22);
     frame[6..12].copy_from_slice(&mac);
@@ -115,7 +116,7 @@ fn reply_of(ip: [u8; 4], mac: [u8; 6]) -> Vec<u8> {
 fn replies_about_what_no_host_has_are_not_believed() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, UNSOLICITED true)", "");
     let other = [2, 0, 0, 0, 0, 6];
-    // Nobody, this network, this host, loopback, everybody here and everywhere, groups.
+    // Zero, this network, this host, loopback, the local and the limited broadcast address, multicast.
     let addresses = [
         [0, 0, 0, 0],
         [0, 1, 2, 3],
@@ -127,7 +128,7 @@ fn replies_about_what_no_host_has_are_not_believed() {
         [239, 1, 2, 3],
     ];
     addresses.iter().for_each(|&ip| bench.send("arp", &reply_of(ip, other)));
-    // No address, this host's, a group's.
+    // Zero, this host's address, broadcast and multicast.
     let macs = [[0; 6], [2, 0, 0, 0, 0, 1], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]];
     macs.iter().for_each(|&mac| bench.send("arp", &reply_of([10, 0, 0, 2], mac)));
     assert_eq!(bench.read("q.table"), "");
@@ -144,7 +145,7 @@ fn a_neighbour_that_answers_is_not_replaced() {
     for number in 2..20 {
         bench.send("arp", &reply(2, 6));
         bench.send("ip", &packet([10, 0, 0, 2], number));
-        // Who is known is asked, and answers.
+        // A known host is asked again, and answers.
         assert_eq!(bench.read("q.queries"), number.to_string());
         bench.send("arp", &reply(2, 6));
         bench.send("arp", &reply(2, 0x22));
@@ -155,7 +156,7 @@ fn a_neighbour_that_answers_is_not_replaced() {
     assert_eq!((queries[0], &queries[1..]), (0xff, &[0x22; 18][..]));
 }
 
-/// An address that has moved, such as that of a router that another one stands in for.
+/// The address moves to another host, as when a backup router takes over.
 #[test]
 fn a_neighbour_that_is_silent_is_replaced() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");
@@ -178,7 +179,7 @@ fn replies_that_nobody_has_asked_for_replace_neighbours_where_they_are_to() {
         let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 0{option})");
         let mut bench = Bench::new(&querier, "");
         bench.send("arp", &reply(3, 0x33));
-        // Until somebody asks, the last one counts.
+        // Until there is a query, the last reply counts.
         bench.send("arp", &reply(3, 0x34));
         assert!(bench.read("q.table").starts_with("10.0.0.3 1 02-00-00-00-00-34"));
         bench.send("ip", &packet([10, 0, 0, 2], 1));
@@ -209,7 +210,7 @@ fn addresses_are_asked_for_again_and_expire() {
     assert_eq!(numbers(&seen), [(1, 0x22), (2, 0x22), (3, 0x22)]);
     let queries: Vec<[u8; 6]> =
         seen.iter().filter(|s| s.sink == 1).map(|s| s.bytes[..6].try_into().unwrap()).collect();
-    // The one before it expires goes to whom it is about.
+    // The query just before the entry expires goes to the known host.
     assert_eq!(queries, [[0xff; 6], [2, 0, 0, 0, 0, 0x22], [0xff; 6]]);
 }
 
@@ -257,7 +258,7 @@ fn queriers_share_a_table() {
     bench.send("ip", &packet([10, 0, 0, 2], 2));
     bench.send("other", &packet([10, 0, 0, 3], 3));
     assert_eq!([bench.read("t.length"), bench.read("t.count")], ["3", "2"]);
-    // What came to the one leaves by it, although the other got the reply.
+    // A packet leaves by the querier at which it arrived, although the other querier received the reply.
     bench.send("arp", &reply(2, 0x22));
     assert_eq!([bench.read("t.length"), bench.read("r.length")], ["1", "1"]);
     bench.write("t.insert", "10.0.0.3 2:0:0:0:0:33").unwrap();
@@ -265,7 +266,7 @@ fn queriers_share_a_table() {
     bench.send("ip", &packet([10, 0, 0, 4], 4));
     bench.write("t.clear", "").unwrap();
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("0", 0));
-    // All three are the other one's, so that there is no room.
+    // All three packets belong to the other querier, so there is no room.
     (5..8).for_each(|number| bench.send("other", &packet([10, 0, 0, 5], number)));
     bench.send("ip", &packet([10, 0, 0, 5], 8));
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("3", 3));
@@ -296,7 +297,8 @@ fn what_an_idle_querier_holds_expires() {
     assert_eq!([bench.read("r.length"), bench.read("t.drops")], ["1", "1"], "there is no room");
     bench.pass_time(4_000);
     bench.send("ip", &packet([10, 0, 0, 3], 3));
-    // Both as soon as it has expired: there is room, and it is gone although its holder got nothing.
+    // When the packet expires, there is room at once. It is also dropped, although its querier received no
+    // packet.
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
     assert_eq!(bench.drops("r"), [("out of time", 1)]);
     assert_eq!(bench.read("t.drops"), "2");
@@ -311,7 +313,7 @@ fn what_gives_way_to_another_entry_is_told() {
     bench.send("ip", &packet([10, 0, 0, 3], 2));
     assert_eq!(bench.drops("r"), [("queue full", 1)]);
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
-    // An entry of the same address is not the one that is waited for.
+    // The new entry for the same address is not the evicted entry.
     bench.send("other", &packet([10, 0, 0, 2], 3));
     assert_eq!(bench.drops("q"), [("queue full", 1)]);
     bench.send("arp", &reply(2, 0x22));
@@ -334,7 +336,8 @@ fn the_table_itself_shows_what_is_so() {
     assert_eq!(run().text(text, &[]).unwrap().output, "3\n0\n3\n0\n");
 }
 
-/// Click's timer starts with the run: after the timeout, and then every timeout and a second.
+/// The timer fires as in Click: first after the timeout from the start of the run, and then each timeout
+/// plus a second.
 #[test]
 fn entries_are_looked_at_when_clicks_timer_would() {
     for (table, name) in [("", "q"), (", TABLE t", "t")] {
@@ -358,7 +361,7 @@ fn another_table_knows_nothing_of_what_waits() {
     bench.write("q.config", "10.0.0.1, 2:0:0:0:0:1, TABLE t2").unwrap();
     assert_eq!((bench.held(), bench.drops("q")), (1, vec![("reset", 1)]));
     assert_eq!(["t.length", "t2.length", "t2.drops"].map(|name| bench.read(name)), ["1", "0", "1"]);
-    // The same one goes on.
+    // The same table continues to be used.
     bench.write("r.config", "10.1.0.1, 2:0:0:0:0:9, TABLE t, POLL_TIMEOUT 7").unwrap();
     assert_eq!((bench.held(), bench.read("t.length").as_str()), (1, "1"));
     bench.write("t.insert", "10.0.0.2 2:0:0:0:0:22").unwrap();
@@ -377,7 +380,7 @@ fn what_another_host_has_dropped_still_counts() {
     bench.finish();
 }
 
-/// Whether or not they are more than a table remembers.
+/// The order is kept for fewer and for more hosts than a table holds.
 #[test]
 fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
     let input = |bytes| Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };
@@ -405,7 +408,7 @@ fn what_waits_goes_on_with_other_arguments() {
     assert_eq!((bench.held(), bench.read("q.queries").as_str()), (1, "1"));
     bench.send("arp", &reply(2, 0x22));
     bench.send("ip", &packet([10, 0, 0, 3], 2));
-    // Another host knows nobody yet.
+    // Another host has no entries yet.
     bench.write("q.config", "10.0.0.7, 2:0:0:0:0:7").unwrap();
     assert_eq!((bench.held(), bench.read("q.table").as_str()), (0, ""));
     assert_eq!(numbers(&bench.finish()), [(1, 0x22)]);
@@ -487,7 +490,7 @@ fn fakers_speak_without_being_asked() {
     assert_eq!(seen[0].bytes, expected.concat());
 }
 
-/// Sound frames with any byte changed, cut anywhere, and bytes without sense.
+/// Makes valid frames with any byte changed, frames truncated anywhere, and random bytes.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let frame = (1u8..5, 0u8..3, any::<bool>()).prop_map(|(last, mac, is_request)| {
         let mut frame = reply(last, mac);
@@ -511,14 +514,14 @@ enum Event {
     Time(i64),
 }
 
-/// What may happen to two queriers with one table.
+/// An event at two queriers with a shared table.
 #[derive(Clone, Debug)]
 enum Shared {
-    /// Whether it is for the other one, and for whom.
+    /// True if the packet is for the other querier; the last byte of its destination.
     Packet(bool, u8),
     Reply(u8),
     Write(&'static str, u8),
-    /// The other one, or the table, gets its arguments again.
+    /// Configures the other querier (true) or the table again with its arguments.
     Again(bool),
     Time(i64),
 }
@@ -526,8 +529,8 @@ enum Shared {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes: nothing is lost, nothing overtakes, nothing is sent to an address that no reply has named, and
-    /// no more waits than may.
+    /// No packet is lost, the order is kept, no packet is sent to an address that no reply has named, and
+    /// no more packets wait than allowed, for any events.
     #[test]
     fn nothing_is_lost(
         capacity in 1usize..6,
@@ -582,7 +585,8 @@ proptest! {
         }
     }
 
-    /// However two queriers use a table: it counts what they hold, and what leaves one of them is in order.
+    /// A shared table counts the packets that both queriers hold, and packets leave each querier in order,
+    /// for any events.
     #[test]
     fn a_shared_table_counts_what_waits(
         limits in (1usize..6, 0usize..4, 0usize..3, 1usize..8, prop::sample::select(vec!["0", "1", "3"])),
@@ -617,7 +621,7 @@ proptest! {
                 Shared::Again(false) => bench.write("t.config", "CAPACITY 3, TIMEOUT 2").unwrap(),
                 Shared::Time(milliseconds) => bench.pass_time(milliseconds),
             }
-            // An assertion that fails may not leave packets behind, which would be all that is told.
+            // A failing assertion must not leave packets held; otherwise only these would be reported.
             let (counted, held, balances) =
                 (bench.read("t.length"), bench.held(), bench.worker.report().balances());
             if counted != held.to_string() || held > capacity.max(3) || !balances {

@@ -1,8 +1,8 @@
-//! Tables have bounds without being told, and keep to those that they are told.
+//! Tests that tables have bounds by default, and keep to configured bounds.
 
 use tidegate_testkit::{Outcome, Run, classes};
 
-/// The arguments that bound the tables of each class whose tables grow with what packets say.
+/// The argument that bounds the tables of each class whose tables grow with the packets' contents.
 const BOUNDS: [(&str, &str); 27] = [
     ("IPRewriter", "MAPPING_CAPACITY"),
     ("IPRewriter", "CAPACITY"),
@@ -47,7 +47,7 @@ fn every_table_has_a_bound_without_being_told() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// 200 flows, one packet each.
+/// A source of 200 flows with one packet each.
 const FLOWS: &str =
     "FastUDPFlows(0, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.9.9.9, 200, 1) -> MarkIPHeader(14)";
 
@@ -59,7 +59,7 @@ fn run(chain: &str, handlers: &[&str]) -> (Outcome, Vec<String>) {
 
 #[test]
 fn tables_keep_to_their_bounds() {
-    // The flows of the source need not all be different.
+    // Some flows of the source may be equal.
     let all: usize =
         run("AggregateIPFlows -> a :: AggregateCounter -> Discard", &["a.nagg"]).1[0].parse().unwrap();
     assert!(all > 100, "{all}");

@@ -1,5 +1,6 @@
-//! The main jobs on real captures: no panic, every packet accounted for, the same bytes on every run. The
-//! captures lie beside the repository (or where `TIDEGATE_DATA` says) and are skipped where they are absent.
+//! Tests of the main jobs on real captures: no panic, every packet accounted for, the same bytes on every
+//! run. The captures are in `shared/data` outside the repository (or in `TIDEGATE_DATA`); without them the
+//! tests are skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::process::Command;
 use tidegate_testkit::found::{self, files};
 use tidegate_testkit::{Outcome, Run};
 
-/// The jobs; `IN` and `OUT` stand for files.
+/// The jobs; `IN` and `OUT` are placeholders for files.
 const JOBS: &[(&str, &str)] = &[
     (
         "count by protocol",
@@ -39,7 +40,8 @@ const JOBS: &[(&str, &str)] = &[
     ("pull from the capture", "FromDump(IN, STOP true) -> Counter -> ToDump(OUT, SNAPLEN 0)"),
 ];
 
-/// Nested elements get unconnected Tee outputs and lists wrong silently; so each job must be valid by itself.
+/// Runs a job as a separate configuration: inside another element, unconnected Tee outputs and wrong lists
+/// would not be reported.
 fn run(job: &str, capture: &Path, out: &Path, run: Run) -> Outcome {
     let text =
         job.replace("IN", &format!("\"{}\"", capture.display())).replace("OUT", &out.display().to_string());
@@ -84,7 +86,7 @@ fn readable(capture: &Path) -> bool {
     capture::Reader::open(capture).is_ok()
 }
 
-/// Nothing is lost or changed on the way from a capture to a capture.
+/// No packet is lost or changed on the way from a capture to a capture.
 #[test]
 fn a_copy_has_the_same_packets() {
     let Some(data) = found::path("traces") else { return };
@@ -97,7 +99,7 @@ fn a_copy_has_the_same_packets() {
         let mut link = None;
         loop {
             let a = before.next();
-            // Packets of another link type than the first one are left out.
+            // Packets with another link type than the first packet are left out.
             if let Ok(Some(record)) = &a
                 && *link.get_or_insert(record.link) != record.link
             {
@@ -117,7 +119,7 @@ fn a_copy_has_the_same_packets() {
                     let fits = (0..u32::MAX as i64 * 1_000_000_000).contains(&a.time);
                     assert!(!fits || a.time == b.time, "{} packet {}", path.display(), a.number);
                 }
-                // A fault in the capture ends it; what came before it was copied.
+                // A fault in the capture ends it; the packets before the fault were copied.
                 (Ok(None) | Err(_), None) => break,
                 (a, b) => panic!("{}: {a:?} became {b:?}", path.display()),
             }
@@ -125,7 +127,7 @@ fn a_copy_has_the_same_packets() {
     }
 }
 
-/// tshark finds nothing wrong with what is written that was not wrong before.
+/// tshark finds no faults in the output that were not in the input.
 #[test]
 fn tshark_reads_what_is_written() {
     let Some(data) = found::path("traces") else { return };
@@ -153,7 +155,7 @@ fn tshark_reads_what_is_written() {
     }
 }
 
-/// SNF's configurations: they parse, and every class that does not exist is named, all at once.
+/// SNF's configurations parse, and every missing class is named, all at once.
 #[test]
 fn missing_elements_are_all_listed_at_once() {
     let Some(data) = found::path("rules/snf") else { return };

@@ -1,9 +1,9 @@
-//! Chains as text: configuration, packets in, and what must come out.
+//! Tests of chains as text: configuration, input packets, and the expected output.
 //!
-//! A file has sections that start with `--`: `config` (where `SOURCE` pushes the packets and `SINK0`, `SINK1` ...
-//! record), `packets` (one per line in hexadecimal, spaces ignored, `*N` repeats a byte), and what is expected:
-//! `out` (sink and bytes per packet), `messages`, and `counters` (in, out, held and drops per element).
-//! `BLESS=1 cargo test` writes the expected sections anew.
+//! A file has sections that start with `--`: `config` (where `SOURCE` pushes the packets and `SINK0`,
+//! `SINK1` ... record), `packets` (one per line in hexadecimal, spaces ignored, `*N` repeats a byte), and
+//! the expected results: `out` (sink and bytes per packet), `messages`, and `counters` (in, out, held and
+//! drops per element). `BLESS=1 cargo test` writes the expected sections again.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn cases() -> Vec<PathBuf> {
     files
 }
 
-/// The sections of a file, in order.
+/// Returns the sections of a file, in order.
 fn sections(text: &str) -> Vec<(&str, String)> {
     let mut sections: Vec<(&str, String)> = Vec::new();
     for line in text.lines() {
@@ -33,7 +33,7 @@ fn sections(text: &str) -> Vec<(&str, String)> {
     sections
 }
 
-/// `0800 00*20` as bytes.
+/// Parses text such as `0800 00*20` to bytes.
 fn bytes(line: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in line.split_whitespace() {
@@ -45,7 +45,7 @@ fn bytes(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as hexadecimal in groups of four.
+/// Formats bytes as hexadecimal in groups of four.
 fn hex(bytes: &[u8]) -> String {
     let groups = bytes.chunks(4).map(|g| g.iter().map(|b| format!("{b:02x}")).collect::<String>());
     groups.collect::<Vec<_>>().join(" ")
@@ -63,7 +63,7 @@ fn actual(config: &str, packets: &str) -> [(&'static str, String); 3] {
     for sink in 0..8 {
         text = text.replace(&format!("SINK{sink}"), &format!("TestSink({number}, {sink})"));
     }
-    // A burst of one, as Click has it: the order of everything is then Click's.
+    // With a burst of one, as in Click, the order of all events is Click's.
     let outcome = Run { burst: None, ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let out = collect(number).iter().map(|seen| format!("{}: {}\n", seen.sink, hex(&seen.bytes))).collect();

@@ -1,13 +1,14 @@
-//! Every example configuration on every capture that was found: what leaves has right checksums, and every packet is
-//! accounted for.
+//! Tests every example configuration on every capture of the found data: output packets have right
+//! checksums, and every packet is accounted for.
 //!
-//! The rule: a packet that is written has a right IPv4 header checksum and a right TCP, UDP, ICMP or ICMPv6 checksum, by
-//! the testkit's own checker. One that is wrong is excused if the capture has a packet in which the same checksum is wrong
-//! already and that is the same but for what translators, balancers and routers change (addresses, ports, identifiers,
-//! time to live): nobody asked for it to be mended. For a datagram that came in fragments, that is the datagram; where the
-//! fragments overlap or are not complete, its transport checksum is not judged. ICMP errors are the same if type, code
-//! and length are. Not judged either: packets whose end was not captured, UDP without a checksum, fragments that leave,
-//! packets with source routes.
+//! A written packet must have a right IPv4 header checksum and a right TCP, UDP, ICMP or ICMPv6 checksum,
+//! according to the testkit's own checker. A wrong checksum is excused if a packet of the capture already
+//! has the same wrong checksum and otherwise differs only in fields that translators, balancers and routers
+//! change (addresses, ports, identifiers, time to live), because the configuration is not supposed to
+//! correct it. For a datagram that arrived in fragments, the datagram is compared; if the fragments overlap
+//! or are incomplete, its transport checksum is not checked. ICMP errors are compared by type, code and
+//! length. The following are not checked either: packets whose end was not captured, UDP without a
+//! checksum, output fragments, packets with source routes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,18 +20,18 @@ use tidegate_testkit::Run;
 use tidegate_testkit::checker::{self, Known, Sum};
 use tidegate_testkit::found::{self, files};
 
-/// What came of a configuration.
+/// The results of a configuration.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     runs: usize,
     written: usize,
     right: usize,
-    /// Wrong as they came.
+    /// The number of packets whose checksum was already wrong in the input.
     excused: usize,
     faults: Vec<String>,
 }
 
-/// The IP packets of a capture.
+/// Returns the IP packets of a capture.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
     let Ok(mut reader) = capture::Reader::open(path) else { return Vec::new() };
     let mut packets = Vec::new();
@@ -41,7 +42,7 @@ fn packets(path: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Example configurations that read a capture, by name.
+/// Returns the example configurations that read a capture, by name.
 fn examples() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
     let mut examples = Vec::new();
@@ -54,11 +55,11 @@ fn examples() -> Vec<(String, String)> {
     examples
 }
 
-/// A capture, and the hosts that examples are to be about.
+/// A capture, and the hosts that examples refer to.
 struct Traffic {
     path: PathBuf,
     known: Known,
-    /// The addresses that most packets come from, and go to.
+    /// The source and the destination address of the most packets.
     busiest: [Ipv4Addr; 2],
 }
 
@@ -82,7 +83,8 @@ impl Traffic {
     }
 }
 
-/// The same text about a capture, writing to a folder, and not as often as for a benchmark.
+/// Adapts the text of an example: reads this capture, writes to a folder, and repeats less often than for a
+/// benchmark.
 fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
     let [source, destination] = traffic.busiest;
     let text = text.replace("$INNER 10.1.0.1/32", &format!("$INNER {source}/32"));
@@ -102,7 +104,7 @@ fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
                 name if ["-out.pcap", "-out.txt"].iter().any(|end| name.ends_with(end)) => {
                     path(folder.join(name))
                 }
-                // The example's own rules are about its own hosts.
+                // The example's own rules refer to the example's hosts.
                 "configs/data/firewall.rules" => path(folder.join("rules")),
                 name if name.starts_with("configs/") => path(root.join(name)),
                 name => name.to_string(),
@@ -129,7 +131,8 @@ fn run(name: &str, text: &str, traffic: &Traffic, tally: &Mutex<Tally>) {
             if outcome.report.elements.iter().any(|element| element.held > 0) {
                 fault("something is held at the end".into());
             }
-            // A fault in the capture ends the run, and is told, and so is what a capture of several link types has left out.
+            // A fault in the capture ends the run and is reported, and so is the omission of packets of
+            // other link types.
             let is_end = |error: &String| {
                 error.ends_with("only the packets before the fault were read")
                     || error.ends_with("with another link header than the file's were left out")
@@ -165,7 +168,7 @@ fn quickstart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/data/quickstart.pcap")
 }
 
-/// A configuration that breaks what it writes is found out.
+/// A configuration that breaks the packets that it writes is found.
 #[test]
 fn wrong_checksums_are_noticed() {
     let text = "FromDump(configs/data/quickstart.pcap) -> Classifier(12/0800) -> CHANGE -> ToDump(a-out.pcap, SNAPLEN 0);";
@@ -196,7 +199,7 @@ fn checksums_are_right_and_packets_accounted_for() {
     let mut captures = vec![quickstart()];
     captures.extend(found::path("traces").map(|folder| files(&folder)).unwrap_or_default());
     captures.retain(|path| capture::Reader::open(path).is_ok());
-    // The largest first, so that neither thread waits for the other in the end.
+    // The largest captures come first, so that neither thread waits for the other at the end.
     captures.sort_by_key(|path| std::cmp::Reverse(path.metadata().map_or(0, |data| data.len())));
     let tallies: Vec<Mutex<Tally>> = examples.iter().map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);

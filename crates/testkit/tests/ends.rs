@@ -1,4 +1,4 @@
-//! When runs end.
+//! Tests of the end of runs, and of the order of tasks.
 
 use element::Timestamp;
 use engine::End;
@@ -27,7 +27,7 @@ fn tasks_run_as_often_as_their_tickets_say() {
     let b: i32 = values[3].parse().unwrap();
     assert!((598..=602).contains(&b), "{b}");
 
-    // And when they change on the way: from then on three to one.
+    // The tickets change during the run: from then on three to one.
     let text = "a :: InfiniteSource(BURST 1) -> ca :: Counter(COUNT_CALL 100 x.run) -> Discard;
         b :: InfiniteSource(BURST 1) -> cb :: Counter -> Discard;
         x :: Script(TYPE PASSIVE, write a.tickets 3072, write ca.reset, write cb.reset,
@@ -51,7 +51,8 @@ fn only_elements_with_a_task_speak_of_one() {
     assert_eq!(values[4..], [None, None]);
 }
 
-/// What elements that hold packets let go at the end, and what is then held or has gone in circles.
+/// Returns the number of packets that leave elements at the end, of packets still held, and of packets
+/// dropped in a cycle.
 fn left_at_the_end(run: Run, holders: &str) -> (usize, u64, u64) {
     let input = |number| Input {
         bytes: vec![number; 60],
@@ -81,12 +82,12 @@ fn what_is_sent_at_the_end_arrives() {
             "first :: HOLD; second :: HOLD; SOURCE -> first -> second -> SINK",
             "second :: HOLD; first :: HOLD; SOURCE -> first -> second -> SINK",
             "c :: HOLD; a :: HOLD; b :: HOLD; SOURCE -> a -> b -> c -> SINK",
-            // Round once before they leave: no order is right.
+            // Once around the cycle before they leave: no order of elements is right.
             "b :: HOLD; a :: HOLD; SOURCE -> a -> b -> s :: CheckPaint(1); s [1] -> Paint(1) -> a; s [0] -> SINK",
         ] {
             assert_eq!(left_at_the_end(run, holders), (3, 0, 0), "{holders}");
         }
-        // This way nothing ever leaves.
+        // In this graph packets never leave.
         assert_eq!(left_at_the_end(run, "a :: HOLD; SOURCE -> a -> a; Idle -> SINK"), (0, 0, 3));
     }
 }

@@ -1,8 +1,9 @@
-//! Memory that ends while packets come: no element ends the process. Whatever cannot be remembered then is refused, with every
-//! packet counted.
+//! Tests with memory that runs out while packets come: no element ends the process. State that cannot be
+//! stored is refused, and every packet is counted.
 //!
-//! Each element that keeps something gets floods of packets while the address space of the process has no room but a little,
-//! in a process of its own, because one that aborts is what is looked for.
+//! Each element that keeps state gets floods of packets while the address space of the process has only
+//! little room. The element runs in a separate process, because the test has to detect a process that
+//! aborts.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -17,23 +18,24 @@ use tidegate_testkit::samples::{Sample, all};
 use tidegate_testkit::{Run, classes, workers};
 use trace::flood::Flood;
 
-/// Packets for each input, of all floods in turn.
+/// The number of packets for each input, from all floods in turn.
 const PACKETS: u64 = 12 * 1500;
-/// Bytes that are left when the first packet comes.
+/// The number of free bytes when the first packet comes.
 const ROOM: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// Most pieces of what is taken away before.
+/// The largest number of allocations that use up the memory before.
 const PIECES: usize = 1 << 20;
-/// The first sample that a process is to run, and how far apart its samples are.
+/// The environment variable with the first sample that a process runs, and the distance between its
+/// samples.
 const FROM: &str = "TIDEGATE_EXHAUSTION_FROM";
 const PROCESSES: usize = 2;
 
-/// Arguments that say how much an element may keep.
+/// True for arguments that limit the state of an element.
 fn is_bound(name: &str) -> bool {
     let words = ["CAPACITY", "HIMEM", "MEMORY", "ENTRIES", "FLOWS", "MAX_OPEN", "MAX_HELD", "BUFFER"];
     words.iter().any(|word| name.contains(word))
 }
 
-/// Why an element is left out, if it is.
+/// Returns the reason for which an element is not tested; `None` if it is tested.
 fn left_out(sample: &Sample) -> Option<&'static str> {
     if sample.shape.0 == 0 {
         return Some("no packets come to it");
@@ -45,7 +47,7 @@ fn left_out(sample: &Sample) -> Option<&'static str> {
     (!keeps).then_some("keeps nothing, by its declaration")
 }
 
-/// All samples, those with a bound also without, so that they have what they have by default.
+/// Returns all samples. Samples with a bound are also returned without it, to test the default.
 fn samples() -> Vec<Sample> {
     let folder = std::env::temp_dir();
     let classes: Vec<&'static Class> = classes().collect();
@@ -66,7 +68,7 @@ fn samples() -> Vec<Sample> {
     samples
 }
 
-/// The packets of one input: whole frames, and those without the Ethernet header.
+/// Returns the packets of one input: whole frames, and frames without the Ethernet header.
 fn flood(input: usize) -> Vec<Input> {
     let packet = |n: u64| {
         let kinds = Flood::ALL.len() as u64;
@@ -92,11 +94,11 @@ fn flood(input: usize) -> Vec<Input> {
     (0..PACKETS).map(packet).collect()
 }
 
-/// Takes all memory that the process can have, but for so much.
+/// Allocates all memory that the process can have, except `room` bytes.
 fn take_all_but(room: usize) -> Vec<Vec<u8>> {
     let mut taken = Vec::with_capacity(PIECES);
     let left: Vec<u8> = Vec::with_capacity(room);
-    // No address space beyond that of now.
+    // The process gets no more address space than it has now.
     setrlimit(Resource::RLIMIT_AS, 0, RLIM_INFINITY).unwrap();
     for size in [1 << 20, 1 << 16, 1 << 12, 1 << 8, 1 << 5] {
         while taken.len() < PIECES {
@@ -119,7 +121,7 @@ impl engine::Sink for Silence {
     fn flush(&mut self) {}
 }
 
-/// Runs a sample with so much room, and says what is wrong.
+/// Runs a sample with `room` bytes of free memory, and returns its fault.
 fn run(sample: &Sample, room: usize, inputs: &[Vec<Input>]) -> Result<(), String> {
     let number = offer(inputs.to_vec());
     let mut workers = workers(&sample.text(number, 1, false), Run::default(), Box::new(Silence))?;
@@ -136,7 +138,7 @@ fn run(sample: &Sample, room: usize, inputs: &[Vec<Input>]) -> Result<(), String
     errors.map_or(Ok(()), |errors| Err(errors.join("; ")))
 }
 
-/// What a process of its own does: some of the samples, each named before it runs.
+/// The test that runs in the separate process: some of the samples, each named before it runs.
 #[test]
 fn child() {
     let Some(from) = std::env::var(FROM).ok().and_then(|from| from.parse::<usize>().ok()) else { return };
@@ -156,13 +158,14 @@ fn child() {
     println!("\n@{}", usize::MAX);
 }
 
-/// Runs the samples from one on, and in a new process those behind each one that ends the process.
+/// Runs the samples from `first` on. After a sample that ends the process, a new process runs the remaining
+/// samples.
 fn parent(first: usize, samples: &[Sample], failures: &Mutex<Vec<String>>) {
     let mut from = first;
     while from < samples.len() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture", "--test-threads", "1"]);
-        // Where threads have arenas of their own, these are address space that is there beforehand.
+        // With per-thread arenas, reserved address space would remain available.
         command
             .env(FROM, from.to_string())
             .env("MALLOC_ARENA_MAX", "1")

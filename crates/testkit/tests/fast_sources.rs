@@ -1,11 +1,11 @@
-//! What the fast sources send is sound: other elements and checksums say so.
+//! Tests that packets of the fast sources are valid, checked by other elements and by checksums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_testkit::{Run, in_clicks_words};
 use wire::checksum;
 
-/// Frames that a source sends.
+/// Returns the frames that a source sends.
 fn frames(source: &str) -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.pcap");
@@ -23,7 +23,8 @@ fn frames(source: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The ones' complement sum of RFC 1071, with pseudo header, which is all ones if the checksum is right.
+/// True if the one's complement sum of RFC 1071, with the pseudo-header, is all ones, as it is for a right
+/// checksum.
 fn sum_is_right(frame: &[u8]) -> bool {
     let (ip, segment) = (&frame[14..34], &frame[34..]);
     let mut bytes = ip[12..20].to_vec();
@@ -65,7 +66,7 @@ fn tcp_flows_begin_and_end() {
         assert!(sum_is_right(frame));
         flows.entry(frame[34..38].to_vec()).or_default().push(frame[47]);
     }
-    // 100 packets, and a FIN for each of those that were not complete.
+    // 100 packets, and a FIN for each flow that was not complete.
     assert!((100..=103).contains(&all.len()), "{}", all.len());
     for flags in flows.values() {
         assert!(flags[0] == 2 && flags[flags.len() - 1] == 1, "{flags:?}");

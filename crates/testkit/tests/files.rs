@@ -1,8 +1,8 @@
-//! Files that elements write while a run goes on.
+//! Tests of files that elements write during a run.
 
 use tidegate_testkit::Run;
 
-/// Elements that write what packets make them write, a second apart, to the file `%`.
+/// Elements that write to the file `%` for each packet; packets come a second apart.
 const WRITERS: [&str; 7] = [
     "ToDump(%)",
     "ToDump(%.gz)",
@@ -13,7 +13,7 @@ const WRITERS: [&str; 7] = [
     "AggregateIPFlows(TRACEINFO %, UDP_TIMEOUT 0, REAP 0) -> Discard",
 ];
 
-/// The size of the file a second after the last of so many packets, while the run goes on.
+/// Returns the size of the file a second after the last of `packets` packets, during the run.
 fn size(writer: &str, packets: usize) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file").display().to_string();
@@ -38,7 +38,7 @@ fn what_is_written_on_a_live_run_is_in_the_file_within_a_second() {
     }
 }
 
-/// A disk that is full, from the first byte on.
+/// A disk that is full from the first byte on.
 #[test]
 fn a_full_disk_is_an_error_of_the_run() {
     for writer in WRITERS {
@@ -58,7 +58,7 @@ fn a_full_disk_is_an_error_of_the_run() {
                     let errors = outcome.errors.join(" ");
                     assert!(errors.contains("No space left"), "{writer}, {packets}: {errors}");
                 }
-                // Whoever writes at the start hears of it there.
+                // Elements that write at the start report the error there.
                 Err(error) => assert!(error.contains("No space left"), "{writer}, {packets}: {error}"),
             }
         }

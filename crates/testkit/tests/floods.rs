@@ -1,4 +1,5 @@
-//! What is kept under floods: the figures of the documents' tables. `-- --nocapture` prints them.
+//! Tests of the packets kept under floods: the figures in the documents' tables. `-- --nocapture` prints
+//! them.
 
 use tidegate_testkit::Run;
 use tidegate_testkit::plain::{end, tcp, udp, write_capture};
@@ -6,19 +7,19 @@ use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, SYN};
 
-/// Packets, each with its time in milliseconds.
+/// Packets with their times in milliseconds.
 type Packets = Vec<(i64, Vec<u8>)>;
 
 const REMOTE: [u8; 4] = [203, 0, 113, 5];
 const OUTER: [u8; 4] = [192, 0, 2, 1];
 
-/// An address for each number.
+/// Returns a distinct address for each number.
 fn host(network: u8, number: u32) -> [u8; 4] {
     let [_, b, c, d] = number.to_be_bytes();
     [network, b, c, d]
 }
 
-/// What the counter `kept` counts when packets pass `in`.
+/// Returns the count of the counter `kept` when packets arrive at `in`.
 fn kept(config: &str, packets: &Packets) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -29,7 +30,7 @@ fn kept(config: &str, packets: &Packets) -> u64 {
     outcome.values[0].clone().unwrap().parse().unwrap()
 }
 
-/// Prints rows of a table, and sees to it that a document has them.
+/// Prints rows of a table, and checks that the document contains them.
 fn check(document: &str, rows: &[(&str, u64, u64, &str)]) {
     let mut table = "| flood | what is kept |\n| --- | --- |\n".to_string();
     for (flood, kept, of, what) in rows {
@@ -39,7 +40,7 @@ fn check(document: &str, rows: &[(&str, u64, u64, &str)]) {
     assert!(document.contains(&table), "the document says something else than\n{table}");
 }
 
-/// A translator, of whose packets those for a port of the remote host are kept.
+/// Returns a translator; the packets to `port` of the remote host are kept.
 fn translator(arguments: &str, port: u16) -> String {
     format!(
         "in -> c :: IPClassifier(dst host 192.0.2.1, -);
@@ -53,12 +54,12 @@ fn translator(arguments: &str, port: u16) -> String {
 fn translators() {
     let inside = [10, 0, 0, 1];
     let server = end(REMOTE, 80);
-    // One datagram opens a port; strangers send there, and then the host wants something.
+    // One datagram opens a port; strangers send to it, and then the host opens connections.
     let mut strangers = vec![(0, udp(end(inside, 5000), end(REMOTE, 53)))];
     strangers.extend((0..12_000).map(|n| (1, udp(end(host(3, n), 9), end(OUTER, 5000)))));
     strangers.extend((0..500).map(|n| (2, tcp(end(inside, 6000 + n), server, SYN, b""))));
     let open = "INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true, SUBSCRIBER_CAPACITY 10000";
-    // Connections that exist have a packet each second.
+    // Existing connections have a packet each second.
     let mut opened: Packets = (0..100).map(|n| (0, tcp(end(inside, 6000 + n), server, SYN, b""))).collect();
     for second in 1..10i64 {
         let flood = (0..10_000)
@@ -66,11 +67,11 @@ fn translators() {
         opened.extend(flood.map(|packet| (1000 * second, packet)));
         opened.extend((0..100).map(|n| (1000 * second + 1, tcp(end(inside, 6000 + n), server, ACK, b""))));
     }
-    // One host opens what it can, and then another one wants something.
+    // One host opens as many mappings as it can, and then another host opens connections.
     let mut greedy: Packets =
         (0..50_000u16).map(|n| (0, udp(end([10, 0, 0, 2], 1024 + n), end(REMOTE, 53)))).collect();
     greedy.extend((0..500).map(|n| (1, tcp(end(inside, 6000 + n), server, SYN, b""))));
-    // All ports towards a server had flows, and these are over.
+    // All ports towards a server had flows that have expired.
     let mut over: Packets =
         (0..64_512u32).map(|n| (0, udp(end(host(10, 256 + n), 7), end(REMOTE, 53)))).collect();
     over.extend((0..500).map(|n| (300_000 + i64::from(n), udp(end(inside, 6000 + n), end(REMOTE, 53)))));
@@ -106,7 +107,7 @@ fn translators() {
     );
 }
 
-/// A fragment of 24 bytes of a datagram, the first one or the last one of two.
+/// Makes a fragment of 24 bytes: the first or the last of the two of a datagram.
 fn fragment(from: [u8; 4], identification: u16, is_first: bool) -> Vec<u8> {
     let mut packet = Builder::udp(end(from, 7), end(REMOTE, 53)).build(&[1; 16]).unwrap();
     packet[4..6].copy_from_slice(&identification.to_be_bytes());
@@ -117,7 +118,8 @@ fn fragment(from: [u8; 4], identification: u16, is_first: bool) -> Vec<u8> {
 
 #[test]
 fn routers() {
-    // Datagrams of one source come in two fragments, between which others send first ones only.
+    // Datagrams of a source arrive in two fragments; between these, other sources send only first
+    // fragments.
     let mut halves = Vec::new();
     for n in 0..100u16 {
         halves.push((0, fragment([10, 0, 0, 1], n, true)));

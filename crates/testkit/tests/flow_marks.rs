@@ -1,4 +1,4 @@
-//! What elements know of flows that others have marked is what they would find out themselves.
+//! Tests that elements get the same results from flow marks as from their own look-ups.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,8 @@ use tidegate_testkit::elements::{Input, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// A packet of one of a few flows: mostly plain, sometimes a fragment, with options, or with lengths that lie.
+/// Makes a packet of one of a few flows: mostly plain, sometimes a fragment, with options, or with wrong
+/// lengths.
 fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
     *time += i64::from(seconds);
     let end = |number: u8| -> SocketAddr { ([10, 0, 0, number % 4], 1000 + u16::from(number / 4)).into() };
@@ -25,11 +26,11 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
     };
     let mut bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[kind; 40]).unwrap();
     match kind {
-        // The first fragment of several.
+        // The first of several fragments.
         30..40 => bytes[20] |= 0x20,
         40..50 => bytes[17] = 20 + kind % 16,
         50..55 => bytes[23] = 1,
-        // Ends before TCP's checksum, or a little behind it; truly, or only by its length.
+        // Ends before TCP's checksum, or a little after it: truncated, or only by its length field.
         55..80 => {
             let behind = 8 + kind % 12;
             bytes[17] = 20 + behind;
@@ -42,7 +43,7 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
     Input { bytes, time: Timestamp::from_secs(*time), annotations: [0; 48], headers: [None; 3] }
 }
 
-/// What comes out, and what the elements say, with something between them.
+/// Returns the output packets and handler values of the elements, with `between` inserted between them.
 fn run(packets: &[(u8, u8, u8)], between: &str) -> (Vec<Vec<u8>>, Vec<String>) {
     let mut time = 1;
     let exchange = offer(vec![packets.iter().map(|&of| packet(of, &mut time)).collect()]);
@@ -76,12 +77,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn marks_change_nothing_but_the_cost(packets in prop::collection::vec((0..24u8, any::<u8>(), 0..2u8), 1..200)) {
-        // Whoever sets header annotations makes marks unreliable.
+        // An element that sets header annotations invalidates marks.
         prop_assert_eq!(run(&packets, ""), run(&packets, "-> MarkIPHeader(14)"));
     }
 }
 
-/// A segment that ends before its checksum keeps its ports behind a translator, so it is not one of the flow's.
+/// A segment that ends before its checksum keeps its ports after a translator, so it does not belong to the
+/// flow.
 #[test]
 fn a_short_segment_says_nothing_of_its_flow() {
     let segment = |at: i64, length: Option<usize>| {
@@ -96,7 +98,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
     };
     let rules: String = (1..20).map(|n| format!("deny udp dst port {n}, ")).collect();
     for length in 8..18 {
-        // The first one opens the mapping, the second one is found by it.
+        // The first segment opens the mapping, the second is found by it.
         let short = (1..3).map(|at| segment(at, Some(length)));
         let exchange = offer(vec![short.chain((3..5).map(|at| segment(at, None))).collect()]);
         let text = format!(
@@ -104,7 +106,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
             -> f :: IPFilter(deny tcp dst port 22, {rules} allow tcp dst port 8080, deny all)
             -> c :: FlowCounter -> TestSink({exchange}, 0)"
         );
-        // One at a time: what comes together with the first one is not marked.
+        // One packet at a time: packets in the same batch as the first are not marked.
         let outcome = Run { burst: Some(1), ..Run::trace() }.text(&text, &["f.rule_counts"]).unwrap();
         let counts = outcome.values[0].as_deref().unwrap();
         assert!(counts.lines().any(|line| line.trim() == "0 2"), "{length}: {counts}");
@@ -112,7 +114,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
     }
 }
 
-/// As many packets as a batch can have, none of which anything is noted for.
+/// A batch of maximum size whose packets all belong to unknown flows.
 #[test]
 fn a_full_batch_of_unknown_flows_is_looked_up() {
     let packets = (0..=255u8).map(|number| {

@@ -1,9 +1,9 @@
-//! Tests that run over every registered element.
+//! Generic tests over every registered element.
 
 use element::Class;
 use tidegate_testkit::generic::{self, CHECKS};
 
-/// Holds every class to one check, by its name.
+/// Runs the check with this name on every class.
 fn check(name: &str) {
     let example: [&'static Class; 1] = [&tidegate_testkit::example::CLASS];
     let classes: Vec<_> = tidegate_testkit::classes().chain(example).collect();
@@ -59,7 +59,7 @@ fn each_check_has_its_test() {
     }
 }
 
-/// As another crate would call it.
+/// Calls the checks as another crate would.
 #[test]
 fn classes_that_lie_are_told_with_their_name() {
     let failures = generic::check(tidegate_testkit::liars::CLASSES).unwrap_err();

@@ -1,9 +1,11 @@
-//! Elements that check, edit and build headers: messages, counts, errors and handlers in Click's words.
+//! Tests of elements that check, edit and build headers: messages, counts, errors and handlers in Click's
+//! words.
 
 use tidegate_testkit::elements::{Input, collect, offer};
 use tidegate_testkit::{Run, in_clicks_words};
 
-/// An IPv4 header with a TCP segment of 20 bytes behind it; the header is right, the segment's checksum is not.
+/// An IPv4 header followed by a TCP segment of 20 bytes; the header's checksum is right, the segment's is
+/// not.
 const TCP: &str =
     "\\<45000028 00010000 400666cd 0a000001 0a000002 00500050 00000000 00000000 50020000 00000000>";
 
@@ -17,7 +19,7 @@ fn ok(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// UDP over IPv6 behind an extension header, with the checksum that RFC 8200, section 8.1, gives it.
+/// Makes UDP over IPv6 after an extension header, with the checksum according to RFC 8200, section 8.1.
 fn routed(header: &[u8], destination: &str, last: &str) -> Vec<u8> {
     let [from, to] = ["2001:db8::1", destination].map(|text| text.parse::<std::net::Ipv6Addr>().unwrap());
     let last: std::net::Ipv6Addr = last.parse().unwrap();
@@ -31,7 +33,7 @@ fn routed(header: &[u8], destination: &str, last: &str) -> Vec<u8> {
     packet
 }
 
-/// A routing header of a type whose addresses these are, with so many segments left.
+/// Makes a routing header of type `kind` with these addresses and `left` segments left.
 fn route(kind: u8, left: u8, addresses: &[&str]) -> Vec<u8> {
     let mut header = vec![17, 2 * addresses.len() as u8, kind, left, 0, 0, 0, 0];
     for text in addresses {
@@ -52,12 +54,12 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
     let ends = [
         (route(0, 2, &[elsewhere, END]), END),
         (route(2, 1, &[END]), END),
-        // The first one of a segment list is the last stop (RFC 8754).
+        // The first address of a segment list is the last stop (RFC 8754).
         (route(4, 2, &[END, elsewhere, STOP]), END),
         (compressed, END),
         (route(4, 0, &[STOP, elsewhere]), STOP),
         (route(2, 0, &[elsewhere]), STOP),
-        // With nothing left, it does not matter what type it is.
+        // With no segments left, the type does not matter.
         (route(77, 0, &[elsewhere]), STOP),
     ];
     for (header, last) in ends {
@@ -77,7 +79,7 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
             assert_eq!(seen[0].bytes, right, "{header:?}");
         }
     }
-    // Nobody knows where a route of another type leads.
+    // The destination of a route of another type is unknown.
     let number = offer(vec![vec![input(&routed(&route(77, 1, &[END]), STOP, END))]]);
     let text = format!(
         "TestSource({number}, 0) -> CheckIP6Header(PROCESS_EH true) -> SetTransportChecksumIP6 -> TestSink({number}, 0)"
@@ -89,7 +91,7 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
 #[test]
 fn rfc6275_6_3_checksums_are_about_the_home_address() {
     let home = "2001:db8::77".parse::<std::net::Ipv6Addr>().unwrap();
-    // Padding in front, so that the address stands where it should.
+    // Padding precedes the option, so that the address is aligned.
     let mut options = vec![17, 2, 1, 2, 0, 0, 0xc9, 16];
     options.extend(home.octets());
     let mut packet = routed(&options, "2001:db8::2", "2001:db8::2");
@@ -109,7 +111,8 @@ fn rfc6275_6_3_checksums_are_about_the_home_address() {
     assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
 }
 
-/// Whatever addresses the checksum is about, it is right in the mirrored packet if it was in the packet.
+/// The checksum of a mirrored packet is right if it was right in the packet, for any addresses in the
+/// checksum.
 #[test]
 fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
     const FROM: &str = "2001:db8::1";
@@ -118,18 +121,18 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
     const HOME: &str = "2001:db8::77";
     let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap();
     let home = [&[17, 2, 1, 2, 0, 0, 0xc9, 16][..], &address(HOME).octets()].concat();
-    // A destination options header without options, and then the other header.
+    // A destination options header without options, followed by the other header.
     let behind = |mut header: Vec<u8>, kind: u8| {
         header.splice(0..0, [kind, 0, 1, 4, 0, 0, 0, 0]);
         header
     };
-    // A whole datagram, whose first fragment says that there are more.
+    // A whole datagram whose first fragment header has "more fragments" set.
     let fragment = |mut header: Vec<u8>| {
         header[0] = 44;
         [header, vec![17, 0, 0, 1, 0, 0, 0, 9]].concat()
     };
-    // The first header's kind and the place where the last one names the protocol; what the checksum is about before
-    // and after.
+    // The first header's kind and the offset at which the last header names the protocol; the addresses in
+    // the checksum before and after.
     for ((kind, last), header, before, after) in [
         ((43, 0), route(0, 2, &["2001:db8::55", END]), (FROM, END), (STOP, END)),
         ((43, 0), route(4, 1, &[END, STOP]), (FROM, END), (STOP, END)),
@@ -137,7 +140,7 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
         ((60, 0), home, (HOME, STOP), (HOME, FROM)),
         ((60, 8), behind(route(0, 1, &[END]), 43), (FROM, END), (STOP, END)),
         ((43, 24), fragment(route(0, 1, &[END])), (FROM, END), (STOP, END)),
-        // Nobody knows where that leads.
+        // The destination of this routing header is unknown.
         ((43, 0), route(9, 1, &[END]), (FROM, END), (FROM, END)),
     ] {
         for protocol in [6, 17, 58] {
@@ -344,12 +347,12 @@ fn ipv6_headers_are_made_and_changed_byte_by_byte() {
     let (bytes, read) = made("e :: IP6Encap(4, 2001:db8::1, DST_ANNO)");
     assert_eq!(bytes, expected([0x60, 0, 0, 0, 0, 4, 4, 250], 1, 7));
     assert_eq!(read[1], ok("DST_ANNO"));
-    // Other bits of the same bytes stay.
+    // Other bits of the same bytes stay the same.
     let all = "SetIP6ECN(ect1) -> SetIP6ECN(ce) -> SetIP6FlowLabel(0xfffff) -> SetIP6FlowLabel(0x12345)
         -> SetIP6Hlim(64) -> StoreIP6Address(2001:db8::9, src) -> StoreIP6Address(dst)";
     let (bytes, _) = made(&format!("{encap} -> {all}"));
     assert_eq!(bytes, expected([0x6b, 0xb1, 0x23, 0x45, 0, 4, 17, 64], 9, 2));
-    // Offsets count from the header, wherever that is; the encapsulation has set the annotation.
+    // Offsets count from the header, at any position; the encapsulation has set the annotation.
     let (bytes, _) =
         made(&format!("{encap} -> Unstrip(2) -> StoreIP6Address(24) -> StoreIP6Address(::, 8) -> Strip(2)"));
     assert_eq!((&bytes[8..24], &bytes[24..40]), (&[0; 16][..], &address(2)[..]));

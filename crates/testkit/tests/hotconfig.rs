@@ -1,4 +1,4 @@
-//! Another graph in the place of a running one, in simulated time.
+//! Tests of replacing a running graph by another, in simulated time.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ impl Sink for Lines {
     fn flush(&mut self) {}
 }
 
-/// Runs `first` to its end; `SECOND` in it stands for the text of `second`.
+/// Runs `first` to its end; `SECOND` in it is replaced by the quoted text of `second`.
 fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
     let (plan, configured) = build(&first.replace("SECOND", &lang::args::quote(second))).unwrap();
     let start = Timestamp::from_secs(1_000_000_000);
@@ -41,7 +41,7 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
         clock: ClockKind::Simulated { start, tick: Timestamp(1_000) },
         burst: 1,
         memory: 64 << 20,
-        // A script hands values on with their quotes.
+        // A script passes values on with their quotes.
         rebuild: Some(Box::new(|text| build(&lang::args::unquote(text)))),
         ..Options::default()
     };
@@ -63,7 +63,7 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
 
 #[test]
 fn state_and_packets_go_to_the_heirs() {
-    // The queue is full of packets that the second graph lets out, into a counter that has seen none yet.
+    // The queue is full of packets that the second graph sends to a counter that has seen none yet.
     let (values, text) = run(
         "s :: InfiniteSource(LIMIT 40) -> c :: Counter -> q :: Queue(100) -> Idle;
          Script(wait 1s, write hotconfig SECOND)",
@@ -77,7 +77,7 @@ fn state_and_packets_go_to_the_heirs() {
 
 #[test]
 fn heirs_know_what_another_element_has_done() {
-    // No packet comes to the counter itself, and nobody has read a handler when its state is taken.
+    // No packet comes to the counter itself, and no handler was read before its state is taken.
     let (values, _) = run(
         "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f) -> Discard;
          s [1] -> Discard; Idle -> c :: Counter -> f :: IPFilter(allow udp, deny all) -> Discard;
@@ -121,7 +121,7 @@ fn what_waits_for_a_shared_table_goes_on_waiting() {
     let (table, querier) = ("t :: ARPTable;", "q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)");
     let rest = "-> c :: Counter -> Discard; Idle -> [1] q [1] -> Discard;";
     let script = "Script(wait 1s, print t.length, write t.insert 10.0.0.2 2:0:0:0:0:2, wait 1ms, print t.length, stop)";
-    // Whichever comes first in the graph gets its state first.
+    // The element that comes first in the graph gets its state first.
     for order in [format!("{table} Idle -> {querier} {rest}"), format!("Idle -> {querier} {rest} {table}")] {
         let first = format!(
             "{table} InfiniteSource(LIMIT 3) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> GetIPAddress(16)
@@ -130,7 +130,7 @@ fn what_waits_for_a_shared_table_goes_on_waiting() {
         let (values, text) = run(&first, &format!("{order} {script}"), &["c.count", "q.length", "t.drops"]);
         assert_eq!((text.as_str(), values.join(" ")), ("3\n0\n", "3 0 0".into()), "{order}");
     }
-    // Where the new graph has another table, they have waited in vain.
+    // If the new graph has another table, the waiting packets are dropped.
     let second = "Idle -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE other) -> c :: Counter -> Discard;
         Idle -> [1] q [1] -> Discard; other :: ARPTable; Script(wait 1s, print other.drops, stop)";
     let first = format!(
@@ -156,7 +156,7 @@ fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
         let second = graph(2, 0, "020000000001020000000002", "Script(wait 1s, print s.table, stop)");
         let (values, text) = run(&first, &second, &["c1.count"]);
         assert_eq!(text, "02-00-00-00-00-01 2\n02-00-00-00-00-02 0\n", "{class}");
-        // One from the first graph, and one that is flooded.
+        // One packet from the first graph, and one that is flooded.
         assert_eq!(values, ["2"], "{class}");
     }
 }
@@ -200,7 +200,7 @@ fn mappings_of_a_translator_live_on() {
     );
 }
 
-/// Others come and go, but what an operator has taken out stays out.
+/// Patterns are added and removed, but patterns that an operator has removed stay removed.
 #[test]
 fn patterns_of_a_mapper_that_were_taken_out_stay_so() {
     let mapper = "m :: MaglevIPMapper(- - 10.221.0.1 80 0 0, - - 10.221.0.2 80 0 0";
@@ -215,7 +215,7 @@ fn patterns_of_a_mapper_that_were_taken_out_stay_so() {
     assert_eq!((states, &values[1][..]), (vec!["active", "inactive", "active"], "2"));
 }
 
-/// The next flow goes on where the last one was.
+/// The next flow gets the pattern after that of the last flow.
 #[test]
 fn turns_of_a_mapper_go_on() {
     let addresses = "0:0:0:0:0:0, 10.0.0.1, 1000, 1:1:1:1:1:1, 10.9.9.9, 53";

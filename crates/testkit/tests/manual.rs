@@ -1,4 +1,4 @@
-//! The manual is complete and its examples work.
+//! Tests that the manual is complete and its examples work.
 
 use std::collections::BTreeSet;
 

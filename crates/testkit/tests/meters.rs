@@ -1,4 +1,4 @@
-//! Meters, counters and information elements in whole configurations.
+//! Tests of meters, counters and information elements in whole configurations.
 
 use tidegate_testkit::{Outcome, Run, in_clicks_words};
 
@@ -131,7 +131,7 @@ fn handlers_of_sources() {
     assert_eq!(values(text, &["s.burst", "s.burstsize"]), ["7", "7"]);
 }
 
-/// Packets of 100 bytes, one per millisecond from the first on.
+/// A source of packets of 100 bytes, one per millisecond from the first on.
 const STEADY: &str = "RatedSource(DATA X, LENGTH 100, RATE 1000, LIMIT 100)";
 
 #[test]
@@ -204,7 +204,7 @@ fn parameters_of_meters() {
     assert!(in_clicks_words("Idle -> SrTCM(1x, 1, 1) -> Discard").contains("CIR: parse error"));
 }
 
-/// RFC 2697 and 2698 count bytes of the IP packet, not what the link adds to short frames.
+/// RFC 2697 and 2698 count the bytes of the IP packet, without the link padding of short frames.
 #[test]
 fn colours_count_ip_packets_without_padding() {
     // A datagram without data: 28 bytes in a frame of 60.

@@ -1,4 +1,4 @@
-//! Elements that get other arguments while they run.
+//! Tests of elements that get other arguments while they run.
 
 use engine::Worker;
 use tidegate_testkit::{Run, worker};
@@ -51,7 +51,7 @@ fn mistakes_leave_everything_as_it_was() {
         assert!(result.as_ref().is_err_and(|text| text.starts_with(&error[..9])), "{result:?}");
         assert_eq!(read(&mut worker, "c.config"), "-");
     }
-    // Strip's arguments are for good, as in Click.
+    // Strip's arguments cannot change, as in Click.
     assert_eq!(write(&mut worker, "k.config", "2"), Err("no 'k.config' write handler".into()));
     let flags = |text: String| text.lines().find(|line| line.starts_with("config\t")).map(String::from);
     assert_eq!(flags(read(&mut worker, "c.handlers")), Some("config\trw.".into()));
@@ -76,7 +76,7 @@ fn a_queue_keeps_its_packets_and_those_who_watch_it() {
     write(&mut worker, "u.active", "true").unwrap();
     while worker.step(100) {}
     assert_eq!((read(&mut worker, "d.count"), read(&mut worker, "q.length")), ("10".into(), "0".into()));
-    // Whoever looks at the queue sees the new one: RED finds it empty, and lets packets through.
+    // Elements that watch the queue see the new one: RED finds it empty, and passes packets.
     write(&mut worker, "u.active", "false").unwrap();
     write(&mut worker, "s.config", "LIMIT 60").unwrap();
     while worker.step(100) {}
@@ -88,14 +88,14 @@ fn a_queue_keeps_its_packets_and_those_who_watch_it() {
 
 #[test]
 fn what_others_rely_on_cannot_change() {
-    // Nobody reads the paint, so nobody sets it.
+    // No element reads the paint, so it is not set.
     let mut worker = start("InfiniteSource(LIMIT 3) -> Paint(7) -> p :: Print(x) -> Discard");
     let error = write(&mut worker, "p.config", "x, PRINTANNO true");
     assert_eq!(error, Err("this would read annotations that nobody has set so far".into()));
     write(&mut worker, "p.config", "y, 2").unwrap();
 }
 
-/// A packet of one flow, with a time to live, for `DATA`.
+/// Returns a packet of one flow with a time to live as hexadecimal text, for `DATA`.
 fn datagram(ttl: u8) -> String {
     let mut bytes =
         Builder::udp(([10, 0, 0, 5], 1000).into(), ([2, 0, 0, 2], 53).into()).build(b"data").unwrap();
@@ -103,7 +103,7 @@ fn datagram(ttl: u8) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Behind a translator that marks packets with their flows, whatever the rules are about.
+/// The rules follow a translator that marks packets with their flows; the rules may use any fields.
 #[test]
 fn rules_may_change_behind_a_translator() {
     let many = |first: &str| {
@@ -150,7 +150,8 @@ fn rules_may_change_behind_a_translator() {
     assert!(worker.report().balances());
 }
 
-/// Every class that says so can be given its own arguments again, and those of its other samples of the same shape.
+/// Every class that declares it can be given its own arguments again, and the arguments of its other
+/// samples of the same shape.
 #[test]
 fn every_class_that_reconfigures_does() {
     let mut tried = 0;

@@ -1,4 +1,4 @@
-//! Nobody sees whether packets come to an element or another one stands for it.
+//! Tests that a stand-in has the same effects as the elements that it replaces.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use element::Timestamp;
 use tidegate_testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
-/// Packets of many flows, a millisecond apart: UDP and TCP, with even and odd times to live.
+/// The number of packets; they belong to many flows, UDP and TCP, a millisecond apart, with even and odd
+/// times to live.
 const PACKETS: usize = 600;
 
 fn packet(number: usize) -> Vec<u8> {
@@ -43,7 +44,7 @@ const HANDLERS: [&str; 9] = [
     "out.counts",
 ];
 
-/// Runs the chain with and without an element that stands for it, and `script`; what the stand-in says of itself.
+/// Runs the chain with and without a stand-in, and `script`. Returns the values of the stand-in's handlers.
 fn compare(workers: usize, script: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -116,7 +117,7 @@ fn a_stand_in_works_where_those_work_that_it_stands_for() {
 #[test]
 fn handlers_that_change_nothing_of_packets_leave_the_stand_in_alone() {
     for workers in [1, 2] {
-        // What was told before a reset is gone after it.
+        // Counts reported before a reset are cleared by it.
         let script = "Script(wait 200ms, print c.count, print f.rule_counts, write c.reset, print c.count,
                       wait 100ms, write f.reset_rule_counts, print f.rule_counts, print c.count)";
         let own = compare(workers, script);
@@ -129,11 +130,11 @@ fn handlers_that_change_nothing_of_packets_leave_the_stand_in_alone() {
 fn who_stands_for_an_element_hears_that_it_has_changed() {
     for workers in [1, 2] {
         let own = compare(workers, "Script(wait 300ms, write f.config allow tcp)");
-        // Each worker's copy says so.
+        // The copy on each worker reports it.
         assert!(own[2].lines().all(|name| name == "f") && !own[2].is_empty(), "{own:?}");
         let taken = own[0].parse::<usize>().unwrap();
         assert!((PACKETS / 8..PACKETS / 3).contains(&taken), "half of the time: {taken}");
-        // A count that calls a handler is for packets only.
+        // A count that calls a handler needs the packets themselves.
         let own = compare(workers, "Script(wait 300ms, write c.count_call 100000 stop)");
         assert!(own[2].starts_with("c\n"), "{own:?}");
     }

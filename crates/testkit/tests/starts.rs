@@ -1,4 +1,4 @@
-//! Starts of several workers that fail.
+//! Tests of failed starts with several workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,13 +9,14 @@ use element::class::{Notes, Task};
 use element::{Class, Cx, Effects, Element, Registry};
 use engine::{ClockKind, Options, Plan, StandardStreams, Workers};
 
-/// How often the poller has run, whether it runs now, and whether one was closed meanwhile.
+/// The number of runs of the poller; true while it runs; true if an element was closed during a run; the
+/// number of closed elements.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static MEANWHILE: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Uses what all workers share, such as the queues of a port.
+/// An element that uses state shared by all workers, such as the queues of a port.
 struct Poller;
 
 impl Element for Poller {
@@ -44,7 +45,7 @@ impl Element for Poller {
     }
 }
 
-/// Fails at the first worker, which is the last one to start, when the other one is at work.
+/// An element that fails at the first worker, which starts last, while the other worker is running.
 struct Failing;
 
 impl Element for Failing {

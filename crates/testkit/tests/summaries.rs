@@ -1,8 +1,8 @@
-//! FromIPSummaryDump and ToIPSummaryDump in running configurations.
+//! Tests of FromIPSummaryDump and ToIPSummaryDump in running configurations.
 
 use tidegate_testkit::Run;
 
-/// What a configuration with `OUT` writes there, and its messages.
+/// Returns the bytes that a configuration writes to `OUT`, and its messages.
 fn run(text: &str, burst: Option<usize>) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out");
@@ -19,7 +19,8 @@ fn text(configuration: &str) -> String {
     String::from_utf8(once).unwrap()
 }
 
-/// A file without ends of lines, or with a record that claims as much, would else be read into memory as a whole.
+/// Without bounds, a file without line ends, or with a record that claims to be as long, would be read into
+/// memory as a whole.
 #[test]
 fn lines_and_records_have_a_bound() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -82,7 +83,7 @@ fn checksums_make_packets_whole() {
             CHECKSUM true, STOP true)
         -> CheckIPHeader -> ToIPSummaryDump(OUT, FIELDS ip_capture_len payload_len ip_sum, HEADER false)",
     );
-    // 0x4500 + 60 + 0x6406 + 0x0100 + 1 + 0x0200 + 2, and the same for the other packet.
+    // 0x4500 + 60 + 0x6406 + 0x0100 + 1 + 0x0200 + 2, and the corresponding sum for the other packet.
     assert_eq!(written, format!("60 20 {}\n50 22 {}\n", 0xffff - 0xac45u32, 0xffff - 0xac46u32));
 }
 

@@ -1,4 +1,4 @@
-//! Handlers of Ethernet switches.
+//! Tests of the handlers of Ethernet switches.
 
 use engine::Worker;
 use tidegate_testkit::timed::write_capture;
@@ -21,7 +21,7 @@ fn ways_are_closed_and_opened() {
     let mut worker = worker(text, Run::default()).unwrap();
     let all = "weight: 2\t0: 011\nweight: 2\t1: 101\nweight: 2\t2: 110\n";
     assert_eq!(read(&mut worker, "port_forwarding"), all);
-    // One rule that is wrong keeps all from counting.
+    // If one rule is wrong, none of the rules takes effect.
     for value in ["3 0", "0 3", "0 1, 1 x", "x", "0 -1", "-1 0", "0 1, 9"] {
         let told = write(&mut worker, "remove_port_forwarding", value);
         assert_eq!(told, Err("invalid port forwarding".into()), "{value}");
@@ -47,7 +47,8 @@ fn timeouts_are_whole_seconds() {
     assert_eq!(read(&mut worker, "timeout"), "2");
 }
 
-/// Runs frames from so many hosts, `gap` nanoseconds apart, to a host that nobody knows; values of the switch at the end.
+/// Runs frames from `hosts` hosts, `gap` nanoseconds apart, to an unknown host; returns values of the
+/// switch at the end.
 fn after_frames(switch: &str, hosts: u32, gap: i64, handlers: &[&str]) -> Vec<String> {
     let frame = |host: u32| [&[2, 1, 0, 0, 0, 0, 2, 0][..], &host.to_be_bytes(), &[8, 0], &[0; 46]].concat();
     let frames: Vec<_> = (0..hosts).map(|host| (i64::from(host) * gap, frame(host))).collect();
@@ -76,7 +77,7 @@ fn no_more_hosts_are_noted_than_there_is_room_for() {
     let handlers = ["s.count", "s.unlearnt", "s.table"];
     let values = after_frames("EtherSwitch(CAPACITY 100)", 1_000, 1, &handlers);
     assert_eq!((&values[0][..], &values[1][..], values[2].lines().count()), ("100", "900", 100));
-    // Those whose time is over make room.
+    // Expired entries make room.
     let values = after_frames("EtherSwitch(CAPACITY 100, TIMEOUT 1)", 1_000, 20_000_000, &handlers);
     assert_eq!((&values[1][..], values[2].lines().count()), ("0", 50));
     assert_eq!(after_frames("EtherSwitch", 300_000, 1, &handlers)[0], "262144");

@@ -1,8 +1,10 @@
-//! Timers are kept beside tasks that are never done, one microsecond each: what elements hold for microseconds leaves in time.
+//! Tests of timers next to tasks that never finish, one microsecond each: packets held for microseconds
+//! leave in time.
 
 use tidegate_testkit::Run;
 
-/// The longest time that a packet was held, in microseconds, beside a busy source; one packet comes every millisecond.
+/// Returns the longest time that a packet was held, in microseconds, next to a busy source; one packet
+/// comes every millisecond.
 fn held(element: &str) -> f64 {
     let text = format!(
         "RatedSource(LENGTH 60, RATE 1000, LIMIT 100, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> SetTimestamp
@@ -26,9 +28,9 @@ fn what_is_held_leaves_when_its_time_has_come() {
         "Queue -> Shaper(1000000) -> Unqueue",
     ] {
         let held = held(element);
-        // DelayUnqueue stamps packets with the time at which they are due.
+        // DelayUnqueue sets time stamps to the time at which packets are due.
         let due = if element.starts_with("Queue") { 0.0 } else { 64.0 };
-        // A task of each source, one that takes the packet out of the queue, and one that lets it go.
+        // A task of each source, one that takes the packet out of the queue, and one that releases it.
         assert!((due..due + 5.0).contains(&held), "{element}: {held} us");
     }
 }

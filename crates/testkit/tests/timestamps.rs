@@ -1,10 +1,10 @@
-//! Elements that look at time stamps, and those that put numbers into packets.
+//! Tests of elements that use time stamps, and of elements that write numbers into packets.
 
 use element::Timestamp;
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
 use tidegate_testkit::{Outcome, Run};
 
-/// Packets with time stamps in seconds, whose only byte is the number of the packet.
+/// Makes packets with time stamps in seconds, whose only byte is the number of the packet.
 fn at(times: &[f64]) -> Vec<Input> {
     let input = |(i, &time): (usize, &f64)| Input {
         bytes: vec![i as u8],
@@ -90,7 +90,7 @@ fn the_end_of_a_range_can_be_moved_by_whoever_is_told_of_it() {
     for text in [direct, script] {
         for burst in [None, Some(32)] {
             let (outcome, seen) = through(burst, text, at(&inputs), &["e.end"]);
-            // Each call moves the end by a second, until the packet is inside: nobody is lost.
+            // Each call moves the end by a second, until the packet is inside: no packet is lost.
             assert_eq!((numbers(&seen, 0), numbers(&seen, 1)), ((0..7).collect(), vec![]), "{text}");
             assert_eq!(outcome.values[0], Ok("10.500000".into()));
         }
@@ -151,7 +151,7 @@ fn signals_can_be_seen_and_seeds_set() {
                 RandomSeed(7); SpinlockInfo(l); Idle -> PathSpinlock(l) -> Pipeliner -> CPUSwitch -> Discard;
                 Idle -> o :: NotifierDebug -> Discard; ScheduleInfo(u 2)";
     let (outcome, _) = through(None, text, at(&[1.0]), &["n.signal", "m.signal", "o.signal"]);
-    // The queue is full: there are packets, and no room.
+    // The queue is full: it has packets, and no room.
     assert_eq!(outcome.values[..], ["empty.0/1:1*", "full.0/1:0", "busy*"].map(|v| Ok(v.to_string())));
     let error = Run::default().text("Idle -> PathSpinlock(nobody) -> Discard", &[]).unwrap_err();
     assert!(error.contains("no spinlock named 'nobody'"), "{error}");

@@ -1,4 +1,4 @@
-//! Work that stands for a function.
+//! Tests of the element that simulates the work of a function.
 
 use tidegate_testkit::Run;
 

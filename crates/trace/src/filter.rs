@@ -1,4 +1,4 @@
-//! Which packets are looked at, in the filter language of IPFilter.
+//! The selection of packets, in the filter language of IPFilter.
 
 use classify::filter::{
     self, Condition, Header, Headers, Matcher, Names, Place, Primitive, Test, Tree, Version,
@@ -8,15 +8,15 @@ use wire::layers::Network;
 
 use crate::packet::Dissected;
 
-/// The packets that an expression holds of, or all.
+/// The packets that match an expression, or all packets.
 #[derive(Default)]
 pub struct Selection(Option<Matcher>);
 
 impl Selection {
-    /// Reads an expression. Warnings come with it.
+    /// Parses an expression. Returns the selection and warnings.
     ///
     /// # Errors
-    /// What is wrong with the expression, one line each.
+    /// The faults of the expression, one line each.
     pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
         let (expression, issues) = filter::parse(text, names);
         let of_kind = |warning| -> Vec<String> {
@@ -34,7 +34,7 @@ impl Selection {
         Ok((Selection(Some(matcher)), of_kind(true)))
     }
 
-    /// Whether the packet is among them. What is not IP has no header that a question could be answered from.
+    /// True if the packet is selected. A packet that is not IP has no header for a test on IP.
     #[inline]
     pub fn selects(&self, packet: &Dissected<'_>) -> bool {
         let Some(matcher) = &self.0 else { return true };
@@ -49,8 +49,9 @@ impl Selection {
     }
 }
 
-/// A question's condition. Where a configuration has seen to it that there is IPv4 only, a capture has both versions, so
-/// questions about IPv4 also ask for the version; but for the one that is about it.
+/// Returns the condition of a test. A configuration ensures that only IPv4 reaches a filter, but a capture
+/// has both versions. So tests of IPv4 fields also test the version, except for the test of the version
+/// field itself.
 fn condition(question: &Primitive) -> Condition {
     let about_ipv4 = match question {
         Primitive::Ether { .. } => false,

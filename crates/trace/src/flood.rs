@@ -1,5 +1,5 @@
-//! Floods: frames each of which makes a table somewhere remember something new. Frame `number` of a flood depends on nothing
-//! but the number and a seed, and what tables find entries by is different in each of 2^39 frames.
+//! Floods: sequences of frames that each make some table store a new entry. Frame `number` of a flood
+//! depends only on the number and a seed, and the keys of table entries differ in each of 2^39 frames.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,48 +7,50 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 use wire::{IntoBytes, MacAddr, arp, ether_type, icmpv6, neighbor};
 
-/// A kind of frames.
+/// A kind of flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
-    /// The first segment of a TCP connection, from another address and port each time.
+    /// The first segment of a TCP connection, from a different address and port each time.
     Syn,
-    /// A datagram of another sender each time.
+    /// A datagram from a different sender each time.
     Udp,
-    /// A datagram of another sender each time, with 600 bytes of payload.
+    /// A datagram from a different sender each time, with 600 bytes of payload.
     Payload,
-    /// A datagram to another receiver each time.
+    /// A datagram to a different receiver each time.
     Receiver,
-    /// A datagram over IPv6 to another receiver each time.
+    /// A datagram over IPv6 to a different receiver each time.
     Receiver6,
-    /// The first fragment of a datagram, of which nothing else comes.
+    /// The first fragment of a datagram, without the other fragments.
     Fragment,
-    /// The last fragment of a datagram, of which nothing else comes.
+    /// The last fragment of a datagram, without the other fragments.
     LastFragment,
-    /// Two segments of a TCP connection between which one is missing, then two of another connection.
+    /// Two segments of a TCP connection with a missing segment between them, then two of another
+    /// connection.
     Gap,
-    /// An echo request of another sender each time.
+    /// An echo request from a different sender each time.
     Ping,
-    /// An ARP reply with another address each time.
+    /// An ARP reply with a different address each time.
     Arp,
-    /// An answer of neighbour discovery with another address each time.
+    /// A neighbour advertisement with a different address each time.
     Neighbor,
-    /// A frame of another Ethernet address each time.
+    /// A frame from a different Ethernet address each time.
     Mac,
 }
 
-/// Bits of a number that count.
+/// The number of bits of a frame number that are used.
 const BITS: u32 = 39;
 const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// The keys of a frame.
+/// The varying fields of a frame.
 struct Keys {
-    /// All bits that differ.
+    /// All varying bits.
     all: u64,
 }
 
 impl Keys {
-    /// Neighbouring numbers have keys that have nothing in common, and no two numbers have the same.
+    /// Makes the keys of a number. Keys of consecutive numbers share no pattern, and no two numbers have
+    /// the same keys.
     fn of(seed: u64, number: u64) -> Keys {
         let mixed = (number ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Keys { all: mixed & ((1 << BITS) - 1) }
@@ -95,7 +97,7 @@ impl Flood {
         Flood::Mac,
     ];
 
-    /// The name for people.
+    /// Returns the name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Flood::Syn => "SYN",
@@ -113,7 +115,7 @@ impl Flood {
         }
     }
 
-    /// The IP address that frame `number` is for, where a router would look for it.
+    /// Returns the IP address that frame `number` is sent to: the key of a router's look-up.
     pub fn receiver(self, seed: u64, number: u64) -> IpAddr {
         let keys = Keys::of(seed, number);
         match self {
@@ -123,14 +125,15 @@ impl Flood {
         }
     }
 
-    /// Ethernet frame `number`.
+    /// Returns Ethernet frame `number`.
     pub fn frame(self, seed: u64, number: u64) -> Vec<u8> {
         let keys = Keys::of(seed, if self == Flood::Gap { number / 2 } else { number });
         let from = SocketAddr::new(keys.address().into(), keys.port());
         let end = |port| SocketAddr::new(SERVER.into(), port);
         let own = MacAddr([2, 0, 0, 0, 0, 1]);
         let (packet, payload) = match self {
-            // Translators have so many ports towards each port of a server.
+            // Varies the server's port, because translators have a limited number of ports for each port of
+            // a server.
             Flood::Syn => (Builder::tcp(from, end(80 + keys.service()), SYN), 0),
             Flood::Udp => (Builder::udp(from, end(53 + keys.service())), 18),
             Flood::Payload => (Builder::udp(from, end(53)), 600),
@@ -152,7 +155,7 @@ impl Flood {
             Flood::Neighbor => return advertisement(&keys),
         };
         let source = if self == Flood::Mac { keys.mac() } else { own };
-        // Each of these packets is short, and its addresses are of one version.
+        // All these packets are short, and both addresses have the same IP version.
         packet.ethernet(source, ROUTER).build(&[0; 600][..payload]).unwrap_or_default()
     }
 }

@@ -1,35 +1,35 @@
-//! Flows and their numbers: dense, in the order of their first packets, never taken back.
+//! Flows and their numbers: consecutive, in the order of their first packets, never reused.
 
 use flow::{FiveTupleKey, FlowId, FlowTable, InsertError, KeyHasher, TableError};
 use packet::Timestamp;
 use wire::{FiveTuple, ip_protocol};
 
-/// Flows that the first table has room for.
+/// The capacity of the first table, in flows.
 const FIRST: usize = 1 << 16;
 
-/// Fixed: the order of flows does not depend on it, and results are the same on every machine.
+/// The fixed seed of the hash. Flow numbers do not depend on it, and results are the same on every machine.
 const SEED: u64 = 1;
 
-/// All flows that were met.
+/// All flows seen so far.
 ///
-/// A table of `flow` does not grow, so a full one is replaced by one of twice the size. What is inserted in the
-/// same order gets the same numbers.
+/// A table of crate `flow` does not grow, so a full table is replaced by a table of twice the size.
+/// Inserting the flows in the same order gives the same numbers.
 pub struct Flows {
     table: FlowTable<FiveTupleKey>,
     capacity: usize,
     hasher: KeyHasher,
-    /// By number.
+    /// The five-tuples, by flow number.
     tuples: Vec<FiveTuple>,
-    /// By number: the place among the flows of the same protocol.
+    /// A table by flow number: the position among the flows of the same protocol.
     ordinals: Vec<u32>,
-    /// How many flows are TCP.
+    /// The number of TCP flows.
     tcp: u32,
-    /// The flow that was asked for last: in runs there is nothing to look up.
+    /// The flow that was looked up last: within a run, no look-up is needed.
     last: Option<(FiveTuple, u32)>,
     asked: Asked,
 }
 
-/// Flows whose numbers are asked for together.
+/// Buffers for looking up several flows together.
 #[derive(Default)]
 struct Asked {
     keys: Vec<FiveTupleKey>,
@@ -38,7 +38,7 @@ struct Asked {
 }
 
 impl Flows {
-    /// None yet.
+    /// Makes an empty set of flows.
     ///
     /// # Errors
     /// If the system has no memory for the table.
@@ -61,7 +61,7 @@ impl Flows {
         })
     }
 
-    /// The number of a flow, a new one if it was not met before.
+    /// Returns the number of a flow, a new number if the flow has not been seen before.
     ///
     /// # Errors
     /// If there is no memory for more flows.
@@ -80,8 +80,8 @@ impl Flows {
         Ok(number)
     }
 
-    /// The numbers of several flows, in their order, new ones for those that were not met before. The look-ups wait for
-    /// memory together.
+    /// Returns the numbers of several flows in `numbers`, in the same order; flows that have not been seen
+    /// before get new numbers. The memory accesses of the look-ups overlap.
     ///
     /// # Errors
     /// If there is no memory for more flows.
@@ -96,7 +96,7 @@ impl Flows {
         self.table.lookup_batch(keys, hashes, ids);
         numbers.clear();
         for (place, tuple) in tuples.iter().enumerate() {
-            // Numbers stay when the table grows on the way.
+            // Numbers stay the same if the table grows meanwhile.
             let number = match self.asked.ids[place] {
                 Some(id) => id.index(),
                 None => self.number(tuple)?,
@@ -106,13 +106,13 @@ impl Flows {
         Ok(())
     }
 
-    /// Asks memory for what [`Flows::ordinal`] says of a flow.
+    /// Prefetches the data that [`Flows::ordinal`] reads.
     #[inline]
     pub fn prefetch(&self, number: u32) {
         crate::analysis::prefetch(&self.ordinals, number);
     }
 
-    /// The number of a flow that was met before.
+    /// Returns the number of a flow that has been seen before; `None` for others.
     #[inline]
     pub fn find(&self, tuple: &FiveTuple) -> Option<u32> {
         if let Some((last, number)) = &self.last
@@ -138,7 +138,7 @@ impl Flows {
         Ok(id.index())
     }
 
-    /// Moves all flows into larger tables, until one takes the new flow too.
+    /// Moves all flows into larger tables, until a table has room for the new flow too.
     #[cold]
     fn grow(&mut self, tuple: &FiveTuple) -> Result<u32, TableError> {
         loop {
@@ -156,28 +156,28 @@ impl Flows {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of flows.
     pub fn len(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no flows.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()
     }
 
-    /// All of them, by number.
+    /// Iterates over all flows by number.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &FiveTuple> {
         self.tuples.iter()
     }
 
-    /// A flow's place among those that are TCP, or among those that are not.
+    /// Returns a flow's position among the TCP flows, or among the flows that are not TCP.
     #[inline]
     pub fn ordinal(&self, number: u32) -> u32 {
         self.ordinals.get(number as usize).copied().unwrap_or(0)
     }
 
-    /// Whether the flow of this number is TCP.
+    /// True if the flow with this number is TCP.
     pub fn is_tcp(&self, number: u32) -> bool {
         self.tuples.get(number as usize).is_some_and(|tuple| tuple.protocol() == ip_protocol::TCP)
     }
@@ -198,7 +198,7 @@ mod tests {
                 assert_eq!(flows.number(&tuple(n)).unwrap(), n, "round {round}");
             }
         }
-        // Together too, while it grows, and with one that comes twice.
+        // Look-up of several flows at once, also while the table grows, and with a flow that occurs twice.
         let mut together = Flows::with_capacity(4).unwrap();
         let mut numbers = Vec::new();
         for first in (0..1000).step_by(50) {

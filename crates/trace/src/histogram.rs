@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// Values below twice this are counted exactly, larger ones with this many steps per power of two.
+/// The number of steps per power of two; values below twice this number are counted exactly.
 const STEPS: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 11;
 
-/// Counts of values: exact below 4096, above that rounded down by less than a two-thousandth. At most 53 x 2048
-/// counters, however many values there are.
+/// Counts of values: exact below 4096, larger values rounded down by less than 1/2000. Uses at most 53 x
+/// 2048 counters for any number of values.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -19,11 +19,11 @@ pub struct Histogram {
 #[inline]
 fn place(value: u64) -> usize {
     let shift = (u64::BITS - STEP_BITS - 1).saturating_sub(value.leading_zeros());
-    // The value shifted is below twice STEPS, so all of this fits.
+    // The shifted value is below twice STEPS, so the result fits.
     (u64::from(shift) * STEPS + (value >> shift)) as usize
 }
 
-/// The smallest value that is counted at a place.
+/// Returns the smallest value that is counted at an index.
 fn value_at(place: usize) -> u64 {
     let place = place as u64;
     match (place / STEPS).checked_sub(1) {
@@ -57,17 +57,18 @@ impl Histogram {
         self.counts.resize(place + 1, 0);
     }
 
-    /// How many values were counted.
+    /// Returns the number of counted values.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// The mean, exact; 0 if there are no values.
+    /// Returns the exact mean; 0 if there are no values.
     pub fn mean(&self) -> f64 {
         ratio(self.sum as f64, self.total as f64)
     }
 
-    /// The smallest value that at least this share of all values do not exceed (nearest rank); 0 if there are none.
+    /// Returns the smallest value `v` such that at least this percentage of all values is at most `v`
+    /// (nearest rank); 0 if there are no values.
     pub fn percentile(&self, percent: u32) -> u64 {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100).max(1);
         let mut seen = 0u128;
@@ -80,7 +81,7 @@ impl Histogram {
         self.max
     }
 
-    /// What it looks like.
+    /// Returns a summary of the distribution.
     pub fn summary(&self) -> Distribution {
         let first = self.counts.iter().position(|&count| count > 0);
         let mut bins: Vec<Bin> = Vec::new();
@@ -108,22 +109,23 @@ impl Histogram {
     }
 }
 
-/// Bins are single values below 16, and eight to each power of two above.
+/// Returns the start of a value's bin. Bins are single values below 16, and an eighth of a power of two
+/// above.
 fn start_of_bin(value: u64) -> u64 {
     let shift = 60u32.saturating_sub(value.leading_zeros());
     value >> shift << shift
 }
 
-/// A share of something that may be empty: then 0.
+/// Returns `part` divided by `all`; 0 if `all` is 0.
 pub(crate) fn ratio(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 0.0 }
 }
 
-/// What a distribution looks like. Percentiles are by nearest rank: values that occur, no interpolation. Values from
-/// 4096 on are rounded down by less than a two-thousandth, but for `mean` and `max`.
+/// The summary of a distribution. Percentiles are by nearest rank: values that occur, without
+/// interpolation. Values from 4096 on are rounded down by less than 1/2000, except `mean` and `max`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Number of values; all else is 0 where it is 0.
+    /// The number of values; if it is 0, all other fields are 0.
     pub count: u64,
     /// Mean.
     pub mean: f64,
@@ -141,8 +143,8 @@ pub struct Distribution {
     pub p99: u64,
     /// Largest value.
     pub max: u64,
-    /// The histogram: bins that are not empty, in order. Below 16 each value has its own; above there are eight to each
-    /// power of two.
+    /// The non-empty bins of the histogram, in order. Below 16 each value has a separate bin; above, each
+    /// power of two has eight bins.
     pub bins: Vec<Bin>,
 }
 
@@ -153,7 +155,7 @@ pub struct Bin {
     pub from: u64,
     /// Largest value that is in the bin.
     pub to: u64,
-    /// Values in it.
+    /// The number of values in the bin.
     pub count: u64,
 }
 
@@ -182,7 +184,7 @@ mod tests {
         let bins = histogram.summary().bins;
         let bins: Vec<_> = bins.iter().map(|bin| (bin.from, bin.to, bin.count)).collect();
         assert_eq!(bins, [(0, 0, 1), (15, 15, 1), (16, 17, 2), (33, 34, 2), (590, 590, 2)]);
-        // From a power of two to the next there are eight.
+        // Each power of two has eight bins.
         let starts: std::collections::BTreeSet<u64> = (1024..2048).map(start_of_bin).collect();
         assert_eq!((starts.len(), starts.first()), (8, Some(&1024)));
         assert_eq!(start_of_bin(u64::MAX), 0xf << 60);

@@ -1,23 +1,23 @@
-//! Traces: what is in them, and making new ones.
+//! Traces: analysis of captures, and generation of new traces.
 //!
-//! An analysis is one pass over captures of any size. Each [`analysis::Accumulator`] measures one thing, in a file of
-//! its own, and holds a fixed amount of memory for each flow, none for each packet; what they find is a
-//! [`Report`] of plain numbers that serialises. What depends on how large flows turn out to be needs a second,
-//! cheaper pass ([`analysis::SecondPass`]). A packet is taken apart once ([`Dissected`]), and its flow has a dense number
-//! ([`Flows`]) that accumulators index their arrays with. Packets are looked at some at a time, so that memory is asked for
-//! all their flows at once.
+//! An analysis is a single pass over captures of any size. Each [`analysis::Accumulator`] measures one
+//! property and has its own file. It holds a fixed amount of memory per flow, and none per packet. The
+//! results form a [`Report`] of plain numbers that can be serialised. Measurements that need the final
+//! sizes of flows need a second, cheaper pass ([`analysis::SecondPass`]). A packet is dissected once
+//! ([`Dissected`]), and its flow has a dense number ([`Flows`]), which accumulators use as an array index.
+//! Packets are processed in groups, so that the memory accesses for their flows overlap.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`analysis`] | the accumulators, [`Analyzer`] |
 //! | `read` | [`analyze`]: captures to a report |
 //! | [`report`] | [`Report`]: the results |
-//! | [`text`] | the results for people: `Report` is `Display` |
+//! | [`text`] | the results as text: `Report` is `Display` |
 //! | [`html`] | the results as a page with plots |
-//! | [`generate`] | [`generate::Generator`]: traces made to measure |
+//! | [`generate`] | [`generate::Generator`]: traces by specification |
 //! | [`flood`] | [`flood::Flood`]: frames that fill tables |
 //! | [`multiply`](mod@multiply) | [`multiply()`]: several parts of a capture at the same time |
-//! | `packet`, `flows`, `filter` | what is looked at in a packet; flows by number; which packets count |
+//! | `packet`, `flows`, `filter` | analyzed fields of a packet; flows by number; selection of packets |
 //! | [`histogram`] | distributions in constant memory |
 
 pub mod analysis;

@@ -1,4 +1,4 @@
-//! What is looked at in a packet.
+//! The analyzed fields of a packet.
 
 use capture::Record;
 use wire::checksum::tcp_packet_valid;
@@ -8,92 +8,93 @@ use wire::{FiveTuple, FromBytes, Layers, LinkType, U16, U32, ip_protocol, tcp, u
 /// A packet of a capture as the analyses see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
-    /// Nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time: i64,
-    /// Bytes it had on the wire.
+    /// The length on the wire in bytes.
     pub bytes: u32,
-    /// Whether fewer of them were captured.
+    /// True if not all bytes were captured.
     pub is_cut: bool,
-    /// What it is if it has no flow.
+    /// The kind of the packet if it has no flow.
     pub kind: Kind,
     /// The flow; `None` for all but unfragmented TCP and UDP with ports.
     pub flow: Option<Member>,
 }
 
-/// What packets without a flow are.
+/// The kinds of packets without a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A fragment of an IP packet.
     Fragment,
-    /// IP of other protocols, or cut or malformed.
+    /// IP of other protocols, or truncated or malformed.
     OtherIp,
-    /// All else.
+    /// All other packets.
     NotIp,
 }
 
 /// A captured packet whose headers have been found.
 #[derive(Debug, Clone, Copy)]
 pub struct Dissected<'a> {
-    /// Nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time: i64,
-    /// Bytes it had on the wire.
+    /// The length on the wire in bytes.
     pub bytes: u32,
     /// The captured bytes.
     pub frame: &'a [u8],
-    /// What they start with.
+    /// The type of the link header.
     pub link: LinkType,
-    /// Where its headers are.
+    /// The offsets of the headers.
     pub layers: Layers,
 }
 
-/// A packet's place in a flow.
+/// A packet as a member of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// The flow's number.
     pub number: u32,
-    /// Its place among the flows of the same protocol: analyses of TCP need no room for UDP.
+    /// The flow's position among the flows of the same protocol, so that analyses of TCP need no room for
+    /// UDP.
     pub ordinal: u32,
-    /// TCP or UDP payload, in bytes on the wire.
+    /// The length of the TCP or UDP payload on the wire, in bytes.
     pub payload: u32,
-    /// TCP or UDP.
+    /// The transport protocol, with the TCP header.
     pub transport: Transport,
 }
 
-/// What is looked at in the transport header.
+/// The analyzed fields of the transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP; `None` if the header is malformed or cut within its first 14 bytes.
+    /// TCP; `None` if the header is malformed or truncated within its first 14 bytes.
     Tcp(Option<Segment>),
     /// UDP.
     Udp,
 }
 
-/// The part of a TCP header that counts here.
+/// The analyzed fields of a TCP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number of the first byte.
     pub sequence: u32,
     /// Control bits, see [`tcp::flags`].
     pub flags: u8,
-    /// Whether it only acknowledges: ACK without SYN, FIN, RST, PSH or URG, and no payload.
+    /// `Some` for a pure ACK: ACK without SYN, FIN, RST, PSH or URG, and without payload.
     pub acknowledges: Option<Intact>,
 }
 
-/// Whether the checksums of an acknowledgment were captured and are right.
+/// True if the checksums of an acknowledgment were captured and are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intact(pub bool);
 
-/// Flags of segments that do more than acknowledge.
+/// The flags of segments that are not pure ACKs.
 const NOT_ALONE: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST | tcp::flags::PSH | tcp::flags::URG;
 
 impl Member {
-    /// Whether it is TCP.
+    /// True if the flow is TCP.
     #[inline]
     pub fn is_tcp(&self) -> bool {
         matches!(self.transport, Transport::Tcp(_))
     }
 
-    /// The TCP header, if it is TCP and was captured.
+    /// Returns the TCP header, if the flow is TCP and the header was captured.
     #[inline]
     pub fn segment(&self) -> Option<Segment> {
         match self.transport {
@@ -103,31 +104,31 @@ impl Member {
     }
 }
 
-/// The five-tuple that counts as a flow: unfragmented TCP and UDP whose ports were captured.
+/// Returns the five-tuple of a packet that has a flow: unfragmented TCP and UDP whose ports were captured.
 #[inline]
 pub fn tuple(frame: &[u8], layers: &Layers) -> Option<FiveTuple> {
     let l4 = layers.l4?;
     let counts = matches!(layers.protocol, Some(ip_protocol::TCP | ip_protocol::UDP));
-    // `end` is where the IP packet ends; link padding behind it is no port.
+    // `end` is the end of the IP packet; link padding after it does not contain ports.
     let has_ports = layers.end >= l4 + 4;
     (counts && has_ports && layers.fragment.is_none()).then(|| layers.five_tuple(frame)).flatten()
 }
 
 impl<'a> Dissected<'a> {
-    /// Takes a record apart.
+    /// Finds the headers of a record.
     #[inline]
     pub fn locate(record: &Record<'a>) -> Dissected<'a> {
         let layers = Layers::locate(record.data, record.link);
         Dissected { time: record.time, bytes: record.wire_len, frame: record.data, link: record.link, layers }
     }
 
-    /// The flow that the packet belongs to.
+    /// Returns the five-tuple of the packet's flow.
     #[inline]
     pub fn tuple(&self) -> Option<FiveTuple> {
         tuple(self.frame, &self.layers)
     }
 
-    /// What analyses see of it.
+    /// Returns the packet as the analyses see it.
     #[inline]
     pub fn packet(&self, flow: Option<Member>) -> Packet {
         let kind = match self.layers.network {
@@ -139,7 +140,7 @@ impl<'a> Dissected<'a> {
         Packet { time: self.time, bytes: self.bytes, is_cut, kind, flow }
     }
 
-    /// The packet's place in a flow.
+    /// Returns the packet as a member of a flow.
     #[inline]
     pub fn member(&self, number: u32, ordinal: u32) -> Member {
         let l4 = self.layers.l4.unwrap_or(self.layers.end);
@@ -163,15 +164,15 @@ impl<'a> Dissected<'a> {
         Member { number, ordinal, payload, transport: Transport::Tcp(segment) }
     }
 
-    /// Whether the checksums of a TCP packet are right.
+    /// True if the checksums of a TCP packet are right.
     fn is_intact(&self, l4: usize) -> bool {
         let l3 = self.layers.l3.unwrap_or(l4);
         let ip = self.frame.get(l3..self.layers.end);
         self.layers.missing == 0 && ip.is_some_and(|ip| tcp_packet_valid(ip, l4 - l3))
     }
 
-    /// Where the IP packet ended on the wire. A length field of zero (a frame on its way to a network card that
-    /// segments) says nothing: the frame's length counts.
+    /// Returns the offset of the end of the IP packet on the wire. If the length field is zero (a frame on
+    /// its way to a network card that does segmentation), the frame's length counts.
     #[inline]
     fn ip_end(&self) -> usize {
         let announced = self.layers.end + self.layers.missing;
@@ -189,13 +190,13 @@ impl<'a> Dissected<'a> {
         }
     }
 
-    /// Whether headers of this link type can be found at all.
+    /// True if headers of this link type can be found at all.
     pub fn link_is_known(link: LinkType) -> bool {
         !matches!(link, LinkType::Other(_))
     }
 }
 
-/// Jumbograms may announce more than there can be.
+/// Jumbograms may announce more bytes than a `u32` can hold.
 fn narrow(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

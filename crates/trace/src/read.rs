@@ -1,4 +1,4 @@
-//! From captures to a report.
+//! The analysis of capture files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::analysis::{Analyzer, Options};
 use crate::packet::Dissected;
 use crate::report::{Report, TraceSummary};
 
-/// Why there is no report.
+/// Reasons for which there is no report.
 #[derive(Debug)]
 pub enum Error {
     /// A capture cannot be opened, or nothing can be read from it.
@@ -44,13 +44,13 @@ impl From<TableError> for Error {
     }
 }
 
-/// Analyses captures, one behind the other, as one trace. `open` opens each of them, once or twice.
+/// Analyzes captures, one after the other, as one trace. `open` opens each capture, once or twice.
 ///
-/// A capture that is damaged counts up to the damage, which the report's notes name; so they do where one can be opened
-/// only once, as a pipe.
+/// A damaged capture counts up to the damage; the notes of the report name it. They also name a capture
+/// that can be opened only once, such as a pipe.
 ///
 /// # Errors
-/// If a capture cannot be opened or has not one good packet before its damage, or if there is no memory.
+/// If a capture cannot be opened or has no good packet before its damage, or if there is no memory.
 pub fn analyze(
     captures: &[PathBuf],
     options: Options,
@@ -94,7 +94,7 @@ pub fn analyze(
                     Ok(())
                 })
             });
-            // Faults behind the header are those of the first pass.
+            // Faults after the header were already reported in the first pass.
             if let Err(error) = read {
                 notes.push(format!(
                     "{error}; it has to be read a second time for flows of more than 10 MB and for busy addresses, and \
@@ -107,7 +107,7 @@ pub fn analyze(
     Ok(Report { traces, notes, unknown_packets, ..report })
 }
 
-/// Hands out the packets up to the end or the first fault.
+/// Passes the packets to `take`, up to the end or the first fault. Returns their number and the fault.
 fn each(
     reader: &mut Reader,
     mut take: impl FnMut(&Record<'_>) -> Result<(), TableError>,

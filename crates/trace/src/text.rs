@@ -1,4 +1,4 @@
-//! A report as text for people.
+//! A report as text for users.
 
 use std::fmt::{self, Display, Write};
 
@@ -8,7 +8,7 @@ use crate::analysis::slicing::THRESHOLD;
 use crate::histogram::ratio;
 use crate::report::Report;
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -21,7 +21,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A span of time with a unit that suits it.
+/// Formats a time span with a suitable unit.
 pub fn span(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n < 1e3 => format!("{n:.0} ns"),
@@ -31,7 +31,7 @@ pub fn span(nanoseconds: f64) -> String {
     }
 }
 
-/// A number with a decimal prefix.
+/// Formats a number with a decimal prefix.
 pub fn scaled(number: f64) -> String {
     match number {
         n if n < 1e4 => format!("{n:.0}"),
@@ -41,18 +41,18 @@ pub fn scaled(number: f64) -> String {
     }
 }
 
-/// How many come each second, also where it is few.
+/// Formats a rate per second, with a decimal if it is small.
 pub fn per_second(number: f64) -> String {
     if number < 10.0 { format!("{number:.1}") } else { grouped(number.round() as u64) }
 }
 
-/// A share.
+/// Formats a share as a percentage.
 pub fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
 impl Display for Report {
-    /// The figures that matter most, one topic after the other.
+    /// Writes the most important results, topic by topic.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&summary(self))?;
         f.write_str(&locality(self))?;
@@ -62,7 +62,7 @@ impl Display for Report {
     }
 }
 
-/// One line: what it is, and its figures.
+/// Adds a line: a label, and its figures.
 fn row(text: &mut String, what: &str, figures: impl Display) {
     let _ = writeln!(text, "  {what:25} {figures}");
 }
@@ -108,7 +108,7 @@ fn summary(r: &Report) -> String {
     text
 }
 
-/// A number with a decimal prefix and a space where a unit follows.
+/// Formats a number with a decimal prefix, with a space before the unit that follows.
 pub fn prefixed(number: f64) -> String {
     let text = scaled(number);
     if text.contains(' ') { text } else { text + " " }

@@ -12,7 +12,7 @@ pub const REPLY: u16 = 2;
 /// The hardware type of Ethernet.
 pub const ETHERNET: u16 = 1;
 
-/// The 8 bytes that all ARP packets start with, whatever their addresses are.
+/// The first 8 bytes of all ARP packets, with addresses of any kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Lengths {
@@ -20,24 +20,24 @@ pub struct Lengths {
     pub hardware_type: U16,
     /// Protocol type, an EtherType.
     pub protocol_type: U16,
-    /// Bytes of a hardware address.
+    /// The length of a hardware address in bytes.
     pub hardware_length: u8,
-    /// Bytes of a protocol address.
+    /// The length of a protocol address in bytes.
     pub protocol_length: u8,
     /// [`REQUEST`], [`REPLY`] or another operation.
     pub operation: U16,
 }
 
 impl Lengths {
-    /// Bytes of this part.
+    /// The length of this part in bytes.
     pub const LEN: usize = size_of::<Lengths>();
 
-    /// The start of the ARP header at the start of `bytes`, if it is there.
+    /// Returns the first 8 bytes of the ARP header at the start of `bytes`; `None` if `bytes` is shorter.
     pub fn of(bytes: &[u8]) -> Option<&Lengths> {
         Lengths::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
     }
 
-    /// Bytes of the whole header: two addresses of each kind follow.
+    /// Returns the length of the whole header in bytes: two addresses of each kind follow this part.
     pub fn total(&self) -> usize {
         Lengths::LEN + 2 * usize::from(self.hardware_length) + 2 * usize::from(self.protocol_length)
     }
@@ -51,9 +51,9 @@ pub struct Header {
     pub hardware_type: U16,
     /// Protocol type; 0x0800 is IPv4.
     pub protocol_type: U16,
-    /// Bytes of a hardware address; 6.
+    /// The length of a hardware address in bytes; 6.
     pub hardware_length: u8,
-    /// Bytes of a protocol address; 4.
+    /// The length of a protocol address in bytes; 4.
     pub protocol_length: u8,
     /// [`REQUEST`], [`REPLY`] or another operation.
     pub operation: U16,
@@ -68,10 +68,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// A header for Ethernet and IPv4 with all addresses zero.
+    /// Makes a header for Ethernet and IPv4 with all addresses zero.
     pub fn new(operation: u16) -> Header {
         Header {
             hardware_type: U16::new(1),
@@ -87,7 +87,7 @@ impl Header {
     }
 }
 
-/// Reads the ARP header at the start of `bytes` (behind the link header).
+/// Parses the ARP header at the start of `bytes`; the link header is not part of `bytes`.
 ///
 /// # Errors
 /// `Truncated` below 28 bytes, `Format` if the addresses are not Ethernet and IPv4.

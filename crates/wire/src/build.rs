@@ -19,8 +19,7 @@ use zerocopy::IntoBytes;
 use crate::checksum::{self, PseudoHeader};
 use crate::{MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
 
-/// Collects what a packet is made of. The packet starts at the IP header unless [`Builder::ethernet`] is
-/// called.
+/// A builder of packets. The packet starts at the IP header unless [`Builder::ethernet`] is called.
 #[derive(Debug, Clone)]
 pub struct Builder {
     ethernet: Option<(MacAddr, MacAddr)>,
@@ -43,28 +42,28 @@ enum Transport {
     Raw(u8),
 }
 
-/// Why a packet cannot be built.
+/// Reasons for which a packet cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// One address is IPv4 and the other IPv6.
+    /// The source and destination addresses differ in IP version.
     MixedVersions {
         /// Source address.
         source: IpAddr,
         /// Destination address.
         destination: IpAddr,
     },
-    /// The IP packet would be longer than its length field can say.
+    /// The IP packet would be longer than its length field can hold.
     TooLong {
-        /// Bytes that would have to fit into the length field.
+        /// The value that would have to fit into the length field, in bytes.
         length: usize,
     },
-    /// TCP options are longer than 40 bytes or not a multiple of 4.
+    /// TCP options are longer than 40 bytes or not a multiple of 4 bytes.
     TcpOptions {
-        /// Their length in bytes.
+        /// The length of the options in bytes.
         length: usize,
     },
-    /// VLAN tags need an Ethernet header.
+    /// A VLAN tag was added without an Ethernet header.
     VlanWithoutEthernet,
 }
 
@@ -93,13 +92,14 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 impl Builder {
-    /// A UDP datagram.
+    /// Starts a UDP datagram.
     pub fn udp(source: SocketAddr, destination: SocketAddr) -> Self {
         let transport = Transport::Udp { source: source.port(), destination: destination.port() };
         Self::new(source.ip(), destination.ip(), transport)
     }
 
-    /// A TCP segment with these control bits (see [`tcp::flags`]); sequence numbers 0, window 65,535.
+    /// Starts a TCP segment with these control bits (see [`tcp::flags`]); the sequence numbers are 0, the
+    /// window is 65,535.
     pub fn tcp(source: SocketAddr, destination: SocketAddr, flags: u8) -> Self {
         let header = tcp::Header {
             source: U16::new(source.port()),
@@ -115,15 +115,15 @@ impl Builder {
         Self::new(source.ip(), destination.ip(), Transport::Tcp { header, options: Vec::new() })
     }
 
-    /// An ICMP or ICMPv6 message; `words` are the two 16-bit words behind the checksum (echo: identifier,
-    /// sequence).
+    /// Starts an ICMP or ICMPv6 message; `words` are the two 16-bit words that follow the checksum (echo:
+    /// identifier, sequence number).
     pub fn icmp(source: IpAddr, destination: IpAddr, kind: u8, code: u8, words: [u16; 2]) -> Self {
         let [identifier, sequence] = words.map(U16::new);
         let header = icmp::Header { kind, code, checksum: U16::new(0), identifier, sequence };
         Self::new(source, destination, Transport::Icmp(header))
     }
 
-    /// An IP packet of another protocol: the payload follows the IP header.
+    /// Starts an IP packet of another protocol; the payload follows the IP header.
     pub fn ip(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
         Self::new(source, destination, Transport::Raw(protocol))
     }
@@ -142,50 +142,51 @@ impl Builder {
         }
     }
 
-    /// Puts an Ethernet header in front.
+    /// Adds an Ethernet header.
     #[must_use]
     pub fn ethernet(mut self, source: MacAddr, destination: MacAddr) -> Self {
         self.ethernet = Some((source, destination));
         self
     }
 
-    /// Adds a VLAN tag behind those added before, by its control information: a plain identifier, or with
-    /// priority. With several tags all but the last have EtherType 0x88a8.
+    /// Adds a VLAN tag with this control information (a plain identifier, or with priority) after the tags
+    /// added before. All tags but the last have EtherType 0x88a8.
     #[must_use]
     pub fn vlan(mut self, control: u16) -> Self {
         self.vlans.push(control);
         self
     }
 
-    /// Type of service or traffic class (default 0).
+    /// Sets the type of service or traffic class (default 0).
     #[must_use]
     pub fn tos(mut self, tos: u8) -> Self {
         self.tos = tos;
         self
     }
 
-    /// Time to live or hop limit (default 64).
+    /// Sets the time to live or hop limit (default 64).
     #[must_use]
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// IPv4 identification (default 0); IPv6 has none.
+    /// Sets the IPv4 identification (default 0); IPv6 has none.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
         self.id = id;
         self
     }
 
-    /// IPv4 flags and fragment offset word (default 0), see [`ipv4::Header::fragment`]; IPv6 has none.
+    /// Sets the IPv4 word of flags and fragment offset (default 0), see [`ipv4::Header::fragment`]; IPv6
+    /// has none.
     #[must_use]
     pub fn fragment(mut self, word: u16) -> Self {
         self.fragment = word;
         self
     }
 
-    /// TCP sequence and acknowledgment number; no effect on other protocols.
+    /// Sets the TCP sequence and acknowledgment numbers; no effect on other protocols.
     #[must_use]
     pub fn sequence(mut self, sequence: u32, acknowledgment: u32) -> Self {
         if let Transport::Tcp { header, .. } = &mut self.transport {
@@ -195,7 +196,7 @@ impl Builder {
         self
     }
 
-    /// TCP window; no effect on other protocols.
+    /// Sets the TCP window; no effect on other protocols.
     #[must_use]
     pub fn window(mut self, window: u16) -> Self {
         if let Transport::Tcp { header, .. } = &mut self.transport {
@@ -204,7 +205,7 @@ impl Builder {
         self
     }
 
-    /// TCP option bytes, padded to a multiple of 4; no effect on other protocols.
+    /// Sets the TCP option bytes, padded to a multiple of 4; no effect on other protocols.
     #[must_use]
     pub fn options(mut self, bytes: &[u8]) -> Self {
         if let Transport::Tcp { options, .. } = &mut self.transport {
@@ -213,7 +214,7 @@ impl Builder {
         self
     }
 
-    /// The packet with this payload.
+    /// Returns the packet with this payload.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -292,7 +293,7 @@ impl Builder {
         }
     }
 
-    /// Transport header and payload.
+    /// Returns transport header and payload.
     fn segment(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
         let pseudo = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => PseudoHeader::V4 { source, destination },
@@ -318,7 +319,7 @@ impl Builder {
                 if length > 40 || length % 4 != 0 {
                     return Err(BuildError::TcpOptions { length });
                 }
-                // At most 60 bytes, so 15 words.
+                // The header has at most 60 bytes, so 15 words.
                 let data_offset = ((tcp::Header::LEN + length) as u8 / 4) << 4;
                 bytes.extend_from_slice(tcp::Header { data_offset, ..*header }.as_bytes());
                 bytes.extend_from_slice(options);
@@ -338,7 +339,7 @@ impl Builder {
                 Ok(())
             }
         };
-        // Filling in fails only where the header is cut, and it was just written.
+        // Filling in fails only if the header is truncated, and the header was written just above.
         let _ = filled;
         Ok(bytes)
     }

@@ -1,14 +1,14 @@
-//! The CRC-32 that is known as CRC-32/MPEG-2: polynomial 0x04c11db7, most significant bit first, all ones to start
-//! with, no final complement.
+//! CRC-32/MPEG-2: polynomial 0x04c11db7, most significant bit first, initial value all ones, no final
+//! complement.
 //!
-//! It is not Ethernet's frame check sequence, which has the same polynomial, reflected and complemented.
+//! Ethernet's frame check sequence has the same polynomial, but is reflected and complemented.
 
 /// The register before the first byte.
 pub const START: u32 = u32::MAX;
 
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// What each value of the register's top byte adds.
+/// The terms that the 256 values of the register's top byte add to the register.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -26,7 +26,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// The register after further bytes; [`START`] stands before the first.
+/// Returns the register after further bytes; [`START`] is its value before the first byte.
 pub fn update(register: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(register, |register, &byte| {
         let top = (register >> 24) as u8 ^ byte;

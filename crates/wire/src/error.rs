@@ -1,4 +1,4 @@
-//! Why bytes are not the header they were taken for.
+//! Errors of parsing: the bytes are not a valid header.
 
 use std::fmt;
 
@@ -51,51 +51,51 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Bytes that are not what they should be. Small and `Copy`: it can be made per packet without cost.
+/// A fault in a header. Small and `Copy`, so that it can be made for each packet without cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes end before the header or the length it announces does.
+    /// The bytes end before the end of the header, or before the length in its length field.
     Truncated {
-        /// Where.
+        /// The part of the packet.
         layer: Layer,
-        /// Bytes needed.
+        /// The number of bytes needed.
         need: usize,
-        /// Bytes there.
+        /// The number of bytes present.
         have: usize,
     },
     /// A version, type or format field has a value that this layer cannot have.
     Format {
-        /// Where.
+        /// The part of the packet.
         layer: Layer,
         /// The value found.
         found: u32,
     },
     /// A length field contradicts the header itself, e.g. an IHL below 5.
     Length {
-        /// Where.
+        /// The part of the packet.
         layer: Layer,
-        /// The length in bytes that the field stands for.
+        /// The length in bytes according to the field.
         found: usize,
     },
-    /// More headers follow one another than the bound allows.
+    /// More headers of one kind follow one another than the limit allows.
     TooMany {
-        /// Which headers.
+        /// The kind of header.
         layer: Layer,
-        /// The bound.
+        /// The limit.
         limit: usize,
     },
-    /// Headers that follow one another take more bytes than the bound allows.
+    /// Headers of one kind that follow one another have more bytes than the limit allows.
     TooLong {
-        /// Which headers.
+        /// The kind of header.
         layer: Layer,
-        /// The bound in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
 impl Error {
-    /// The part of the packet in which the error lies.
+    /// Returns the part of the packet in which the error lies.
     pub fn layer(&self) -> Layer {
         match *self {
             Error::Truncated { layer, .. }

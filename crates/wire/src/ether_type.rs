@@ -1,8 +1,9 @@
-//! EtherTypes: the 16-bit number that says what follows a link header or VLAN tag (IEEE 802 numbers, IANA).
+//! EtherTypes: 16-bit numbers of the protocol that follows a link header or VLAN tag (IEEE 802 numbers,
+//! IANA).
 //!
 //! Values below [`MIN`] are lengths of IEEE 802.3 frames.
 
-/// The lowest value that is a type; below it the field is an 802.3 length.
+/// The lowest value that is an EtherType; a lower value is the length of an 802.3 frame.
 pub const MIN: u16 = 0x0600;
 /// IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -14,7 +15,7 @@ pub const VLAN: u16 = 0x8100;
 pub const IPV6: u16 = 0x86dd;
 /// MPLS, unicast.
 pub const MPLS: u16 = 0x8847;
-/// MPLS, upstream-assigned labels (once "multicast"; RFC 5332).
+/// MPLS, upstream-assigned labels (formerly "multicast"; RFC 5332).
 pub const MPLS_UPSTREAM: u16 = 0x8848;
 /// PPPoE session.
 pub const PPPOE_SESSION: u16 = 0x8864;

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::U16;
 
-/// The 14 bytes before the payload; 802.3 length frames have the same shape.
+/// The 14 bytes of an Ethernet header; 802.3 frames with a length field have the same layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -15,12 +15,12 @@ pub struct Header {
     pub destination: MacAddr,
     /// Source address.
     pub source: MacAddr,
-    /// What follows, see [`crate::ether_type`]; below 0x600 a length.
+    /// The EtherType of the payload, see [`crate::ether_type`]; a value below 0x600 is a length.
     pub ether_type: U16,
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 }
 
@@ -48,20 +48,20 @@ impl MacAddr {
     /// ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// The address as a number of 48 bits, the first byte on top.
+    /// Returns the address as a 48-bit number; the first byte is the most significant.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// True for all ones.
+    /// True if all bits are ones.
     #[inline]
     pub fn is_broadcast(&self) -> bool {
         *self == Self::BROADCAST
     }
 
-    /// True if one host can have this address: it is no group address, and not all zeros.
+    /// True if a single host can have this address: it is not a group address, and not all zeros.
     #[inline]
     pub fn is_host(&self) -> bool {
         !self.is_group() && self.0 != [0; 6]
@@ -74,8 +74,8 @@ impl MacAddr {
     }
 }
 
-/// Two upper-case hexadecimal digits per byte, as in Click: `{}` writes `00:1A:2B:33:44:55`, `{:#}` the IEEE
-/// form `00-1A-2B-33-44-55` that Click's handlers and prints use.
+/// Writes two upper-case hexadecimal digits per byte, as Click does: `{}` writes `00:1A:2B:33:44:55`,
+/// `{:#}` the IEEE form `00-1A-2B-33-44-55` that Click's handlers and prints use.
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
@@ -84,7 +84,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// The text is not a MAC address.
+/// The error for text that is not a MAC address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseMacAddrError {
     text: String,
@@ -103,7 +103,7 @@ impl fmt::Display for ParseMacAddrError {
 
 impl std::error::Error for ParseMacAddrError {}
 
-/// Six groups of one or two hexadecimal digits, all separated by `:` or all by `-`.
+/// Parses six groups of one or two hexadecimal digits, all separated by `:` or all by `-`.
 impl FromStr for MacAddr {
     type Err = ParseMacAddrError;
 
@@ -118,7 +118,7 @@ fn parse_mac(text: &str) -> Option<MacAddr> {
     let mut address = [0; 6];
     for byte in &mut address {
         let group = groups.next()?;
-        // from_str_radix alone would also take a sign.
+        // `from_str_radix` alone would also accept a sign.
         if group.len() > 2 || !group.bytes().all(|c| c.is_ascii_hexdigit()) {
             return None;
         }

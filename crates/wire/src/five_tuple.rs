@@ -8,7 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{U16, ip_protocol};
 
-/// Names a flow in one direction. 40 bytes without gaps, so it hashes and compares as plain memory.
+/// The name of a flow in one direction. A value has 40 bytes without gaps, so it is hashed and compared as
+/// plain memory.
 ///
 /// Made by [`crate::Layers::five_tuple`] or from addresses and ports. An IPv4 address never equals an IPv6
 /// address.
@@ -17,19 +18,19 @@ use crate::{U16, ip_protocol};
 )]
 #[repr(C)]
 pub struct FiveTuple {
-    /// IPv4 addresses are in the first four bytes; zeros follow.
+    /// The source address. IPv4 addresses are in the first four bytes; zeros follow.
     source: [u8; 16],
     destination: [u8; 16],
     source_port: U16,
     destination_port: U16,
     protocol: u8,
     version: u8,
-    /// Always zero; fills up to a multiple of 8 bytes.
+    /// Always zero; pads the struct to a multiple of 8 bytes.
     reserved: [u8; 2],
 }
 
 impl FiveTuple {
-    /// From IPv4 addresses with ports (0 where the protocol has none).
+    /// Makes the five-tuple of IPv4 addresses and ports (0 if the protocol has no ports).
     #[inline]
     pub fn v4(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), protocol: u8) -> Self {
         let extend = |address: Ipv4Addr| {
@@ -47,7 +48,7 @@ impl FiveTuple {
         }
     }
 
-    /// From IPv6 addresses with ports (0 where the protocol has none).
+    /// Makes the five-tuple of IPv6 addresses and ports (0 if the protocol has no ports).
     #[inline]
     pub fn v6(source: (Ipv6Addr, u16), destination: (Ipv6Addr, u16), protocol: u8) -> Self {
         FiveTuple {
@@ -91,7 +92,7 @@ impl FiveTuple {
         self.protocol
     }
 
-    /// The same flow seen from the other end.
+    /// Returns the five-tuple of the opposite direction.
     #[inline]
     pub fn reversed(&self) -> Self {
         FiveTuple {
@@ -113,15 +114,15 @@ impl FiveTuple {
 }
 
 impl Hash for FiveTuple {
-    /// One write of all 40 bytes: the derived one would make eight.
+    /// Hashes all 40 bytes in one write; the derived implementation would make eight.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(self.as_bytes());
     }
 }
 
-/// `10.0.0.1:1024 -> 10.0.0.2:80 tcp`, `[::1]:53 -> [::2]:53 udp`; without ports where the protocol has none:
-/// `10.0.0.1 -> 10.0.0.2 icmp`. Protocols without a name are written as numbers.
+/// Writes `10.0.0.1:1024 -> 10.0.0.2:80 tcp` or `[::1]:53 -> [::2]:53 udp`; without ports where the
+/// protocol has none: `10.0.0.1 -> 10.0.0.2 icmp`. Protocols without a name are written as numbers.
 impl fmt::Display for FiveTuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, destination) = (self.source(), self.destination());

@@ -34,7 +34,7 @@ pub mod kind {
     pub const ADDRESS_MASK_REPLY: u8 = 18;
 }
 
-/// The 8 bytes that all messages have; errors quote the offending packet behind them.
+/// The first 8 bytes of all messages; in errors, the offending packet follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -51,7 +51,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
     /// True if the message reports an error and quotes the packet that caused it.

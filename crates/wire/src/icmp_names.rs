@@ -1,4 +1,4 @@
-//! Names of ICMP types and codes (RFC 792, 950, 1122, 1256 and 1812), as Click has them.
+//! Names of ICMP types and codes (RFC 792, 950, 1122, 1256 and 1812), as in Click.
 
 /// Types by number.
 const TYPES: &[(u8, &str)] = &[
@@ -19,7 +19,8 @@ const TYPES: &[(u8, &str)] = &[
     (18, "maskreq-reply"),
 ];
 
-/// Codes of destination unreachable, redirect, time exceeded and parameter problem; a code is the place of its name.
+/// Codes of destination unreachable, redirect, time exceeded and parameter problem; a code is the index of
+/// its name.
 const CODES: &[(u8, &[&str])] = &[
     (
         3,
@@ -51,22 +52,22 @@ fn codes(kind: u8) -> &'static [&'static str] {
     CODES.iter().find(|(of, _)| *of == kind).map_or(&[], |(_, names)| names)
 }
 
-/// The name of a type.
+/// Returns the name of a type.
 pub fn kind_name(kind: u8) -> Option<&'static str> {
     TYPES.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }
 
-/// The type of a name.
+/// Returns the type with a name.
 pub fn kind(name: &str) -> Option<u8> {
     TYPES.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
 }
 
-/// The name of a code of a type.
+/// Returns the name of a code of a type.
 pub fn code_name(kind: u8, code: u8) -> Option<&'static str> {
     codes(kind).get(usize::from(code)).copied()
 }
 
-/// The code of a type, by name.
+/// Returns the code of a type with a name.
 pub fn code(kind: u8, name: &str) -> Option<u8> {
     codes(kind).iter().position(|known| *known == name).map(|code| code as u8)
 }

@@ -40,14 +40,14 @@ pub struct Header {
     pub code: u8,
     /// Checksum over pseudo header and message.
     pub checksum: U16,
-    /// Echo: identifier. Otherwise the upper half of what the type puts here (MTU, pointer, flags).
+    /// Echo: identifier. Otherwise the upper half of the type's own field (MTU, pointer, flags).
     pub identifier: U16,
-    /// Echo: sequence number. Otherwise the lower half.
+    /// Echo: sequence number. Otherwise the lower half of that field.
     pub sequence: U16,
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
     /// True if the message reports an error and quotes the packet that caused it: types below 128.

@@ -45,7 +45,7 @@ pub fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
 }
 
-/// The usual lower-case name, for the protocols listed here.
+/// Returns the usual lower-case name of a protocol; `None` for protocols that are not listed here.
 pub fn name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         HOP_BY_HOP => "hopopt",

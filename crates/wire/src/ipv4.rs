@@ -14,7 +14,7 @@ pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// The bits of [`Header::fragment`] that hold the offset, in units of 8 bytes.
 pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// The fixed 20 bytes.
+/// The fixed 20 bytes of an IPv4 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -22,7 +22,7 @@ pub struct Header {
     pub version_ihl: u8,
     /// Type of service: DSCP (upper 6 bits) and ECN.
     pub tos: u8,
-    /// Bytes of header and payload.
+    /// The length of header and payload in bytes.
     pub total_length: U16,
     /// Identification.
     pub id: U16,
@@ -30,7 +30,7 @@ pub struct Header {
     pub fragment: U16,
     /// Time to live.
     pub ttl: u8,
-    /// What follows, see [`crate::ip_protocol`].
+    /// The protocol of the payload, see [`crate::ip_protocol`].
     pub protocol: u8,
     /// Checksum of the header with its options.
     pub checksum: U16,
@@ -41,46 +41,47 @@ pub struct Header {
 }
 
 impl Header {
-    /// Bytes of the header without options.
+    /// The length of the header without options in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// Version; 4 in a valid header.
+    /// Returns the version; 4 in a valid header.
     #[inline]
     pub fn version(&self) -> u8 {
         self.version_ihl >> 4
     }
 
-    /// Bytes of the header with options, as the IHL field says: 0-60, less than 20 if malformed.
+    /// Returns the length of the header with options in bytes, according to the IHL field: 0-60, less than
+    /// 20 if malformed.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.version_ihl & 0x0f) * 4
     }
 
-    /// Differentiated services code point, 0-63.
+    /// Returns the differentiated services code point, 0-63.
     #[inline]
     pub fn dscp(&self) -> u8 {
         self.tos >> 2
     }
 
-    /// Sets the DSCP (its lower 6 bits); ECN stays.
+    /// Sets the DSCP to the lower 6 bits of `dscp`; ECN stays as it is.
     #[inline]
     pub fn set_dscp(&mut self, dscp: u8) {
         self.tos = dscp << 2 | self.tos & 3;
     }
 
-    /// Explicit congestion notification, 0-3.
+    /// Returns the explicit congestion notification bits, 0-3.
     #[inline]
     pub fn ecn(&self) -> u8 {
         self.tos & 3
     }
 
-    /// Sets ECN (its lower 2 bits); the DSCP stays.
+    /// Sets ECN to the lower 2 bits of `ecn`; the DSCP stays as it is.
     #[inline]
     pub fn set_ecn(&mut self, ecn: u8) {
         self.tos = self.tos & !3 | ecn & 3;
     }
 
-    /// Place of this payload in the whole datagram, in bytes.
+    /// Returns the offset of this payload in the whole datagram, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment.get() & FRAGMENT_OFFSET) * 8
@@ -98,7 +99,7 @@ impl Header {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
 
-    /// True if this is a part of a datagram: an offset, or more to come.
+    /// True if the packet is a fragment of a datagram: it has an offset, or more fragments follow.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
@@ -124,11 +125,11 @@ pub struct Packet<'a> {
     pub header: &'a Header,
     /// Option bytes, a multiple of 4; read them with [`options`].
     pub options: &'a [u8],
-    /// From the end of the options to the total length; link padding is left out.
+    /// The bytes from the end of the options to the total length, without link padding.
     pub payload: &'a [u8],
 }
 
-/// Reads the datagram at the start of `bytes`.
+/// Parses the datagram at the start of `bytes`.
 ///
 /// # Errors
 /// `Truncated` if `bytes` end before the header or the total length do, `Format` if the version is not 4,
@@ -158,7 +159,7 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
 pub mod option {
     /// End of the list.
     pub const END: u8 = 0;
-    /// One byte of padding.
+    /// Padding of one byte.
     pub const NOP: u8 = 1;
     /// Record route.
     pub const RECORD_ROUTE: u8 = 7;
@@ -172,22 +173,22 @@ pub mod option {
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// One option.
+/// An option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opt<'a> {
-    /// Kind, see [`option`]; the top bit says that fragments carry a copy.
+    /// Kind, see [`option`]; if the top bit is set, fragments carry a copy of the option.
     pub kind: u8,
-    /// What follows kind and length; empty for [`option::NOP`].
+    /// The bytes after kind and length; empty for [`option::NOP`].
     pub data: &'a [u8],
 }
 
-/// Iterates over option bytes up to the end-of-list option; ends after the first malformed option, which is
-/// an error.
+/// Iterates over option bytes up to the end-of-list option. The first malformed option yields an error and
+/// ends the iteration.
 pub fn options(bytes: &[u8]) -> Options<'_> {
     Options(RawOptions::new(bytes, Layer::Ipv4))
 }
 
-/// Iterator made by [`options`].
+/// The iterator returned by [`options`].
 #[derive(Debug, Clone)]
 pub struct Options<'a>(RawOptions<'a>);
 
@@ -254,7 +255,7 @@ mod tests {
             if let Ok(packet) = own {
                 let _ = options(packet.options).count();
             }
-            // etherparse's header slice does not look at the total length, which is the last thing looked at here.
+            // etherparse's header slice ignores the total length, which `parse` checks last.
             let total_length = bytes.get(2..4).map(|field| u16::from_be_bytes([field[0], field[1]]).into());
             let only_total_length_wrong = match own {
                 Err(Error::Truncated { need, .. }) => Some(need) == total_length && bytes.len() >= Header::LEN,

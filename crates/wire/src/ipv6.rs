@@ -1,8 +1,9 @@
 //! IPv6 header and extension headers (RFC 8200; AH RFC 4302, mobility RFC 6275, jumbograms RFC 2675).
 //!
-//! [`extensions`] is the only loop over extension headers; [`upper_layer`] says what it leads to. Both look at no more than
-//! [`MAX_EXTENSIONS`] headers of [`MAX_EXTENSION_BYTES`] bytes in all. What lies behind has one answer everywhere: there is
-//! no transport header, and so there are no ports; the packet is told apart by its addresses alone, as a later fragment is.
+//! [`extensions`] is the only loop over extension headers; [`upper_layer`] returns the header that follows
+//! them. Both read at most [`MAX_EXTENSIONS`] headers of [`MAX_EXTENSION_BYTES`] bytes in all. A packet
+//! with more is treated alike everywhere: it has no transport header, and so no ports. Only its addresses
+//! distinguish it, as for a fragment other than the first.
 
 use std::net::Ipv6Addr;
 
@@ -10,10 +11,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, U16, U32, ip_protocol};
 
-/// A packet with more extension headers in a row is malformed; RFC 8200 allows each kind once or twice.
+/// The largest number of extension headers of a valid packet; RFC 8200 allows each kind once or twice.
 pub const MAX_EXTENSIONS: usize = 16;
 
-/// A packet with more bytes of extension headers is malformed; a segment routing header (RFC 8754) of 15 segments fits.
+/// The largest number of bytes of extension headers of a valid packet; a segment routing header (RFC 8754)
+/// of 15 segments fits.
 pub const MAX_EXTENSION_BYTES: usize = 256;
 
 /// The hop-by-hop option with the length of a jumbogram (RFC 2675).
@@ -21,15 +23,15 @@ const JUMBO_PAYLOAD: u8 = 0xc2;
 /// The destination option with the home address of a mobile node (RFC 6275).
 const HOME_ADDRESS: u8 = 0xc9;
 
-/// The fixed 40 bytes.
+/// The fixed 40 bytes of an IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// Version (upper 4 bits), traffic class (8), flow label (20).
     pub version_class_flow: U32,
-    /// Bytes behind this header; 0 in a jumbogram.
+    /// The number of bytes after this header; 0 in a jumbogram.
     pub payload_length: U16,
-    /// What follows, see [`crate::ip_protocol`].
+    /// The protocol of the next header, see [`crate::ip_protocol`].
     pub next_header: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -40,16 +42,16 @@ pub struct Header {
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// Version; 6 in a valid header.
+    /// Returns the version; 6 in a valid header.
     #[inline]
     pub fn version(&self) -> u8 {
         (self.version_class_flow.get() >> 28) as u8
     }
 
-    /// Traffic class: DSCP (upper 6 bits) and ECN.
+    /// Returns the traffic class: DSCP (upper 6 bits) and ECN.
     #[inline]
     pub fn traffic_class(&self) -> u8 {
         (self.version_class_flow.get() >> 20) as u8
@@ -62,13 +64,13 @@ impl Header {
         self.version_class_flow.set(others | u32::from(class) << 20);
     }
 
-    /// Flow label, 20 bits.
+    /// Returns the flow label, 20 bits.
     #[inline]
     pub fn flow_label(&self) -> u32 {
         self.version_class_flow.get() & 0x000f_ffff
     }
 
-    /// Sets the flow label (its lower 20 bits).
+    /// Sets the flow label to the lower 20 bits of `label`.
     #[inline]
     pub fn set_flow_label(&mut self, label: u32) {
         let others = self.version_class_flow.get() & 0xfff0_0000;
@@ -93,11 +95,12 @@ impl Header {
 pub struct Packet<'a> {
     /// The fixed header.
     pub header: &'a Header,
-    /// Extension headers and what follows, up to the payload length; link padding is left out.
+    /// Extension headers and the upper layer, up to the payload length; link padding is left out.
     pub payload: &'a [u8],
 }
 
-/// Reads the packet at the start of `bytes`. A payload length of 0 is looked up in the jumbo payload option.
+/// Parses the packet at the start of `bytes`. If the payload length is 0, the jumbo payload option gives
+/// the length.
 ///
 /// # Errors
 /// `Truncated` if `bytes` end before the header or the payload length do, `Format` if the version is not 6.
@@ -116,8 +119,8 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     Ok(Packet { header, payload })
 }
 
-/// Payload length of a jumbogram in bytes: the jumbo payload option of a hop-by-hop header that follows the
-/// fixed header. `None` without one, and if it announces 65,535 or less.
+/// Returns the payload length of a jumbogram in bytes, from the jumbo payload option of a hop-by-hop header
+/// that follows the fixed header. `None` without the option, and if its value is 65,535 or less.
 pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
     if next_header != ip_protocol::HOP_BY_HOP {
         return None;
@@ -127,14 +130,14 @@ pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
     (length > u16::MAX.into()).then_some(length as usize)
 }
 
-/// One extension header.
+/// An extension header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Which one: an IP protocol number.
+    /// The kind of this header: an IP protocol number.
     pub kind: u8,
-    /// What follows it.
+    /// The protocol of the next header.
     pub next_header: u8,
-    /// The header as a whole, next header field included.
+    /// The whole header, including its next header field.
     pub bytes: &'a [u8],
 }
 
@@ -154,7 +157,7 @@ impl<'a> Extension<'a> {
         )
     }
 
-    /// The fragment header that it is, if it is one.
+    /// Returns the fragment header; `None` if the extension is of another kind.
     #[inline]
     pub fn fragment(&self) -> Option<&'a FragmentHeader> {
         match self.kind {
@@ -163,7 +166,8 @@ impl<'a> Extension<'a> {
         }
     }
 
-    /// The first option of a kind whose data are so many bytes, in a hop-by-hop or destination options header.
+    /// Returns the first option of a kind with `LENGTH` bytes of data, in a hop-by-hop or destination
+    /// options header.
     fn option<const LENGTH: usize>(&self, kind: u8) -> Option<&'a [u8; LENGTH]> {
         let mut options = self.bytes.get(2..)?;
         loop {
@@ -184,9 +188,10 @@ impl<'a> Extension<'a> {
         }
     }
 
-    /// Where a routing header leads that has segments left, in a packet that is on its way to `destination`: the last address of
-    /// types 0 and 2 (RFC 8200, RFC 6275) and of type 3 (RFC 6554, which leaves out what addresses have in common), the first
-    /// entry of a segment list (RFC 8754). `None` for other types.
+    /// Returns the final destination of a routing header that has segments left, in a packet whose IPv6
+    /// header says `destination`. This is the last address of types 0 and 2 (RFC 8200, RFC 6275) and of
+    /// type 3 (RFC 6554, which omits the prefix that the addresses share), or the first entry of the
+    /// segment list of type 4 (RFC 8754). `None` for other types.
     fn last_stop(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
         const ADDRESSES: usize = 8;
         let addresses = self.bytes.get(ADDRESSES..)?;
@@ -223,9 +228,9 @@ impl<'a> Extension<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct FragmentHeader {
-    /// What follows in the whole packet.
+    /// The protocol of the header that follows in the whole packet.
     pub next_header: u8,
-    /// Zero.
+    /// Reserved; zero.
     pub reserved: u8,
     /// Offset in units of 8 bytes (upper 13 bits), "more fragments" (lowest bit).
     pub offset_more: U16,
@@ -234,10 +239,10 @@ pub struct FragmentHeader {
 }
 
 impl FragmentHeader {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<FragmentHeader>();
 
-    /// Place of this payload in the fragmentable part, in bytes.
+    /// Returns the offset of this payload in the fragmentable part, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         usize::from(self.offset_more.get() & 0xfff8)
@@ -249,29 +254,31 @@ impl FragmentHeader {
         self.offset_more.get() & 1 != 0
     }
 
-    /// True if it holds the whole packet: such a packet is treated as one without a fragment header (RFC 6946; RFC 8200,
-    /// section 4.5).
+    /// True if the fragment holds the whole packet: such a packet is treated as a packet without a fragment
+    /// header (RFC 6946; RFC 8200, section 4.5).
     #[inline]
     pub fn is_atomic(&self) -> bool {
         self.offset_more.get() & 0xfff9 == 0
     }
 }
 
-/// Iterates over the extension headers at the start of `bytes`, given what the header before says of them.
+/// Iterates over the extension headers at the start of `bytes`; `next_header` is the field of the header
+/// before them.
 ///
-/// Ends before the first header that is not an extension, after the header of a fragment other than the first
-/// (data follow), and after a fault: truncation, more than [`MAX_EXTENSIONS`], or more than [`MAX_EXTENSION_BYTES`].
+/// Ends before the first header that is not an extension, after the header of a fragment other than the
+/// first (data follow), and after a fault: truncation, more than [`MAX_EXTENSIONS`] headers, or more than
+/// [`MAX_EXTENSION_BYTES`] bytes.
 pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
     Extensions { next_header, rest: bytes, seen: 0, length: 0, done: false }
 }
 
-/// Iterator made by [`extensions`].
+/// The iterator returned by [`extensions`].
 #[derive(Debug, Clone)]
 pub struct Extensions<'a> {
     next_header: u8,
     rest: &'a [u8],
     seen: usize,
-    /// Bytes of the headers so far.
+    /// The bytes of the headers so far.
     length: usize,
     done: bool,
 }
@@ -311,11 +318,12 @@ impl<'a> Iterator for Extensions<'a> {
 
 impl std::iter::FusedIterator for Extensions<'_> {}
 
-/// Source and destination that the transport checksum of a packet is about, given its header and what follows it.
+/// Returns source and destination of the pseudo-header, given the IPv6 header and the bytes after it.
 ///
-/// The source is that of a home address option, if there is one (RFC 6275, section 6.3). The destination is not the one in the
-/// header as long as a routing header has segments left (RFC 8200, section 8.1). `None` if nobody can know it: the routing
-/// header is of another type, or malformed.
+/// The source is the address of a home address option, if there is one (RFC 6275, section 6.3). The
+/// destination differs from the one in the header as long as a routing header has segments left (RFC 8200,
+/// section 8.1). `None` if the final destination is unknown: the routing header is of another type, or
+/// malformed.
 #[inline]
 pub fn checksum_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     match Extension::is(header.next_header) {
@@ -329,7 +337,7 @@ fn extended_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Add
     let Header { mut source, mut destination, .. } = *header;
     for extension in extensions(header.next_header, rest).flatten() {
         match extension.kind {
-            // Segments left.
+            // Segments are left.
             ip_protocol::ROUTING if extension.bytes.get(3) > Some(&0) => {
                 destination = extension.last_stop(destination)?;
             }
@@ -340,16 +348,18 @@ fn extended_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Add
     Some((Ipv6Addr::from_octets(source), Ipv6Addr::from_octets(destination)))
 }
 
-/// What lies behind the extension headers.
+/// The upper-layer header, and the fragment header before it, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpperLayer<'a> {
-    /// The protocol behind the last extension header; after a fault, the header that could not be read.
+    /// The protocol of the header after the last extension header; after a fault, the kind of the header
+    /// that could not be read.
     pub protocol: u8,
-    /// Bytes from the end of the fixed header to it.
+    /// The offset of that header, in bytes from the end of the fixed header.
     pub offset: usize,
-    /// The fragment header, if the packet is a fragment: none that holds the whole packet ([`FragmentHeader::is_atomic`]).
+    /// The fragment header, if the packet is a fragment; `None` if the fragment holds the whole packet
+    /// ([`FragmentHeader::is_atomic`]).
     pub fragment: Option<&'a FragmentHeader>,
-    /// Why the walk ended early.
+    /// The fault that ended the walk early.
     pub fault: Option<Error>,
 }
 
@@ -379,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// A chain of extension headers of these kinds (length field, filler), ending in UDP.
+    /// Makes a chain of extension headers of these kinds (length field, filler) that ends in UDP.
     fn chain(kinds: &[(u8, u8)]) -> (u8, Vec<u8>) {
         let mut bytes = Vec::new();
         for (index, &(kind, length)) in kinds.iter().enumerate() {
@@ -451,7 +461,7 @@ mod tests {
             prop_assert_eq!((own.protocol, own.offset, own.fault), (ip_protocol::UDP, length, None));
             prop_assert_eq!(own.fragment, None, "the fragment headers hold whole packets");
 
-            // Any shorter prefix is a truncation that says how far it got.
+            // Any shorter prefix is a truncation, reported with the offset that was reached.
             for cut in 0..length {
                 let own = upper_layer(next, &bytes[..cut]);
                 prop_assert!(matches!(own.fault, Some(Error::Truncated { .. })), "cut at {}", cut);
@@ -506,11 +516,11 @@ mod tests {
             let found = upper_layer(next, &bytes);
             (found.protocol, found.offset, found.fragment.map(|fragment| fragment.more_fragments()))
         };
-        // Reserved bits do not count.
+        // Reserved bits are ignored.
         assert_eq!([with(0), with(6)], [(17, 16, None); 2]);
         assert_eq!(with(1), (17, 16, Some(true)));
         assert_eq!(with(8), (17, 16, Some(false)));
-        // The first one that says that there is more counts.
+        // The first fragment header with "more fragments" counts.
         let (next, mut bytes) = chain(&[(44, 0), (44, 0)]);
         bytes[11] = 1;
         assert!(upper_layer(next, &bytes).fragment.is_some());
@@ -518,7 +528,8 @@ mod tests {
 
     #[test]
     fn behind_a_later_fragment_lie_data() {
-        // Its next header is "destination options", but what follows is the middle of the datagram.
+        // Its next header is "destination options", but the bytes that follow are the middle of the
+        // datagram.
         let (next, mut bytes) = chain(&[(44, 0), (60, 0)]);
         bytes[2..4].copy_from_slice(&(1400u16 | 1).to_be_bytes());
         bytes[4..8].copy_from_slice(&7u32.to_be_bytes());
@@ -541,7 +552,7 @@ mod tests {
         // 65,535 bytes need no jumbogram, so the option is malformed.
         bytes[44..48].copy_from_slice(&65_535u32.to_be_bytes());
         assert_eq!(parse(&bytes).unwrap().payload.len(), 0);
-        // The option may stand behind others.
+        // The option may follow other options.
         assert_eq!(jumbo_length(0, &[17, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0xc2, 4, 1, 0, 0, 0]), Some(1 << 24));
         assert_eq!(jumbo_length(60, &[17, 0, 0xc2, 4, 1, 0, 0, 0]), None);
     }

@@ -1,8 +1,8 @@
-//! From a frame to the places of its headers.
+//! The offsets of the headers in a frame.
 //!
-//! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it
-//! stopped. Captures are often cut short or malformed, so this is normal, not an error. How far it looks behind extension
-//! headers, and what the answer is behind that, says [`ipv6`].
+//! [`Layers::locate`] checks every length once and never fails: it reports the headers that it found, and
+//! the fault at which it stopped. Captures are often truncated or malformed, so a fault is normal, not an
+//! error. [`ipv6`] documents the limits for extension headers, and the result for packets that exceed them.
 
 use zerocopy::FromBytes;
 
@@ -11,51 +11,54 @@ use crate::{
     tcp, udp, vlan,
 };
 
-/// A frame with more VLAN tags in a row is malformed.
+/// The largest number of VLAN tags of a valid frame.
 pub const MAX_VLAN_TAGS: usize = 8;
-/// A frame with more MPLS labels in a row is malformed.
+/// The largest number of MPLS labels of a valid frame.
 pub const MAX_MPLS_LABELS: usize = 16;
 
-/// How far the headers reach that say which flow a packet belongs to: bytes from the frame's start or from the IP header on.
-/// Link headers of all kinds, an IPv6 header, [`ipv6::MAX_EXTENSION_BYTES`] and a TCP header's flags take no more, so that
-/// whoever looks at so much finds the same as who looks at all of the packet.
+/// The number of bytes, from the start of the frame or from the IP header on, that hold all headers which
+/// determine a packet's flow. Link headers of all kinds, an IPv6 header, [`ipv6::MAX_EXTENSION_BYTES`] and
+/// a TCP header's flags take no more. So the first `FLOW_HEADERS` bytes give the same result as the whole
+/// packet.
 pub const FLOW_HEADERS: u16 = 512;
 
-/// Where the headers of a frame are. Offsets are bytes from the start of the frame and lie within it.
+/// The headers of a frame. Offsets are bytes from the start of the frame and lie within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
-    /// What follows link header and VLAN tags; `None` if they are cut or the link type has no such field and
-    /// no IP.
+    /// The EtherType after link header and VLAN tags; `None` if they are truncated, or the link type has no
+    /// such field and carries no IP.
     pub ether_type: Option<u16>,
-    /// How many VLAN tags there are.
+    /// The number of VLAN tags.
     pub vlan_tags: u8,
     /// Control information of the first VLAN tag (the identifier is in the lower 12 bits).
     pub outer_vlan: Option<u16>,
     /// Control information of the last VLAN tag, if there are at least two.
     pub inner_vlan: Option<u16>,
-    /// How many MPLS labels there are. What lies under the last is taken for IP if it looks like IP.
+    /// The number of MPLS labels. The payload of the last label is taken for IP if its version field says
+    /// so.
     pub mpls_labels: u8,
-    /// Which protocol is at `l3`.
+    /// The protocol at `l3`.
     pub network: Network,
-    /// Offset of what follows link header, VLAN tags, MPLS labels or PPPoE header; `None` if these are cut or
-    /// unknown.
+    /// The offset after link header, VLAN tags, MPLS labels or PPPoE header; `None` if these are truncated
+    /// or unknown.
     pub l3: Option<usize>,
-    /// The protocol behind the IP header and IPv6 extension headers, also in later fragments.
+    /// The protocol after the IP header and IPv6 extension headers, also in later fragments.
     pub protocol: Option<u8>,
-    /// Offset of the header of `protocol`; `None` in later fragments and where the IP headers could not be
+    /// The offset of the header of `protocol`; `None` in later fragments and if the IP headers could not be
     /// read to their end.
     pub l4: Option<usize>,
-    /// Offset of what follows the TCP, UDP, ICMP or ICMPv6 header; `None` if it is another or is cut.
+    /// The offset after the TCP, UDP, ICMP or ICMPv6 header; `None` for other protocols and truncated
+    /// headers.
     pub payload: Option<usize>,
-    /// Offset of the end of the IP packet, as far as it is in the frame; link padding is behind it. The end
-    /// of the frame if it is not IP.
+    /// The offset of the end of the IP packet, as far as it is in the frame; link padding follows. For
+    /// other protocols, the end of the frame.
     pub end: usize,
-    /// Bytes of the IP packet that its length field announces beyond the end of the frame.
+    /// The number of bytes of the IP packet, by its length field, that are beyond the end of the frame.
     pub missing: usize,
-    /// Set if the IP packet is a fragment. A fragment header of IPv6 that holds the whole packet does not make it one
-    /// (RFC 6946).
+    /// Set if the IP packet is a fragment. An IPv6 packet with a fragment header that holds the whole
+    /// packet is not a fragment (RFC 6946).
     pub fragment: Option<Fragment>,
-    /// Why there is no more to be found: the first header that is cut or malformed.
+    /// The fault that ended the search: the first header that is truncated or malformed.
     pub fault: Option<Error>,
 }
 
@@ -68,21 +71,21 @@ pub enum Network {
     Ipv6,
     /// ARP.
     Arp,
-    /// Something else, or the link header could not be read.
+    /// Any other protocol, or the link header could not be read.
     #[default]
     Other,
 }
 
-/// Where a fragment belongs.
+/// The place of a fragment in its datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fragment {
-    /// Identification: the same in all fragments of a datagram.
+    /// Identification: equal in all fragments of a datagram.
     pub id: u32,
-    /// Place of its payload, in bytes.
+    /// The offset of the fragment's payload in the datagram, in bytes.
     pub offset: usize,
     /// True in all fragments but the last.
     pub more: bool,
-    /// The protocol that all fragments of the datagram name: what stands first in what was cut.
+    /// The protocol that all fragments of the datagram name: the first header of the fragmented part.
     pub protocol: u8,
 }
 
@@ -110,10 +113,11 @@ impl Layers {
         layers
     }
 
-    /// Addresses, ports and protocol; `None` if it is not IP or its header is cut.
+    /// Returns addresses, ports and protocol; `None` if the packet is not IP or its header is truncated.
     ///
-    /// Ports are 0 where there are none: protocols without ports, cut headers, fragments. The first fragment has some, but those
-    /// behind it have not, and all fragments of a datagram have the same five-tuple.
+    /// Ports are 0 for protocols without ports, truncated headers and all fragments. The first fragment
+    /// contains ports, but the later ones do not, and all fragments of a datagram must have the same
+    /// five-tuple.
     #[inline]
     pub fn five_tuple(&self, frame: &[u8]) -> Option<FiveTuple> {
         let protocol = self.fragment.map(|fragment| fragment.protocol).or(self.protocol)?;
@@ -150,16 +154,17 @@ impl Layers {
         }
     }
 
-    /// Finds the network header and which it is; `None` if the link type is unknown.
+    /// Finds the offset and protocol of the network header; `None` if the link type is unknown.
     #[inline]
     fn link(&mut self, frame: &[u8], link: LinkType) -> Result<Option<usize>, Error> {
-        // (bytes of the link header, offset of its EtherType)
+        // (length of the link header in bytes, offset of its EtherType)
         let (length, ether_type) = match link {
             LinkType::Ethernet => (ethernet::Header::LEN, 12),
             LinkType::LinuxCooked => (16, 14),
             LinkType::LinuxCookedV2 => (20, 0),
             LinkType::RawIp => return self.bare_ip(frame, 0).map(Some),
-            // The version tells what the address family would, whose IPv6 value differs between systems.
+            // The IP version is used, because the value of the address family for IPv6 differs between
+            // systems.
             LinkType::Null | LinkType::Loop => return self.bare_ip(frame, 4).map(Some),
             LinkType::Other(_) => return Ok(None),
         };
@@ -184,8 +189,8 @@ impl Layers {
         Ok(Some(offset))
     }
 
-    /// Walks over VLAN tags: the offset behind the last, and its EtherType.
-    // Like the other rarer ways to IP it is not inlined, which halves the code of each `locate`.
+    /// Walks over VLAN tags; returns the offset after the last one, and its EtherType.
+    // Not inlined, like the other rare ways to IP; that halves the code of each `locate`.
     #[inline(never)]
     fn tags(&mut self, frame: &[u8], mut offset: usize, mut ether_type: u16) -> Result<(usize, u16), Error> {
         while vlan::is_tag(ether_type) {
@@ -204,7 +209,7 @@ impl Layers {
         Ok((offset, ether_type))
     }
 
-    /// Labels of 4 bytes; the lowest bit of the third byte marks the last (RFC 3032).
+    /// Walks over labels of 4 bytes; the lowest bit of the third byte marks the last label (RFC 3032).
     #[inline(never)]
     fn mpls(&mut self, frame: &[u8], mut offset: usize) -> Result<usize, Error> {
         loop {
@@ -218,12 +223,12 @@ impl Layers {
                 break;
             }
         }
-        // Nothing says what the payload is; a pseudowire starts with a zero nibble (RFC 4385).
+        // No field says what the payload is; a pseudowire starts with a zero nibble (RFC 4385).
         self.network = network_by_version(frame, offset);
         Ok(offset)
     }
 
-    /// A header of 6 bytes, then PPP's protocol field (RFC 2516), here always of two bytes.
+    /// Skips the PPPoE header of 6 bytes and PPP's protocol field (RFC 2516), here always of two bytes.
     #[inline(never)]
     fn pppoe(&mut self, frame: &[u8], offset: usize) -> Result<usize, Error> {
         let [_, _, _, protocol] = prefix::<[U16; 4]>(frame, offset, Layer::Pppoe)?;
@@ -235,7 +240,7 @@ impl Layers {
         Ok(offset + 8)
     }
 
-    /// IP without an EtherType before it.
+    /// Handles IP without a preceding EtherType.
     #[inline(never)]
     fn bare_ip(&mut self, frame: &[u8], offset: usize) -> Result<usize, Error> {
         if frame.len() <= offset {
@@ -270,7 +275,7 @@ impl Layers {
             });
         }
         match usize::from(header.total_length.get()) {
-            // Captured on the way to a network card that segments: the frame's length counts.
+            // Captured on the way to a network card that does segmentation: the frame's length counts.
             0 => {}
             total if total < header_len => return Err(Error::Length { layer: Layer::Ipv4, found: total }),
             total => self.set_end(frame, l3 + total),
@@ -294,7 +299,8 @@ impl Layers {
         let start = l3 + ipv6::Header::LEN;
         let rest = frame.get(start..).unwrap_or_default();
         match (header.payload_length.get(), header.next_header) {
-            // A jumbogram; without its option the frame's length counts, as Linux sends super-segments.
+            // A jumbogram; without its option the frame's length counts, because Linux sends super-segments
+            // without it.
             (0, next) if needs_payload(next) => {
                 if let Some(length) = ipv6::jumbo_length(next, rest) {
                     self.set_end(frame, start.saturating_add(length));
@@ -325,7 +331,7 @@ impl Layers {
         self.missing = end - self.end;
     }
 
-    /// `l4` is not behind `self.end`.
+    /// Finds the end of the transport header. `l4` is at most `self.end`.
     #[inline]
     fn transport(&mut self, frame: &[u8], l4: usize, protocol: u8) -> Result<(), Error> {
         self.l4 = Some(l4);
@@ -351,7 +357,7 @@ impl Layers {
     }
 }
 
-/// IP as the version field tells.
+/// Returns the IP version by the version field.
 #[inline]
 fn network_by_version(frame: &[u8], offset: usize) -> Network {
     match frame.get(offset).map(|first| first >> 4) {
@@ -361,13 +367,13 @@ fn network_by_version(frame: &[u8], offset: usize) -> Network {
     }
 }
 
-/// True if an IPv6 payload of this protocol cannot be empty, so that a length of zero means something else.
+/// True if an IPv6 payload of this protocol cannot be empty, so that a length of zero has another meaning.
 #[inline]
 fn needs_payload(next_header: u8) -> bool {
     matches!(next_header, ip_protocol::TCP | ip_protocol::UDP) || ipv6::Extension::is(next_header)
 }
 
-/// The header at `offset`.
+/// Returns the header at `offset`.
 #[inline]
 fn prefix<H: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable + zerocopy::Unaligned>(
     bytes: &[u8],
@@ -430,13 +436,13 @@ mod tests {
                     2 => Builder::icmp(source.ip(), destination.ip(), 8, 0, [1, 2]),
                     _ => Builder::ip(source.ip(), destination.ip(), ip_protocol::SCTP),
                 };
-                // One in eight is a later fragment.
+                // An eighth of the packets are later fragments.
                 builder.fragment(if byte < 32 { fragment } else { 0 })
             },
         )
     }
 
-    /// Compares with another dissector as far as both go.
+    /// Compares with another dissector, as far as both parse.
     fn assert_agrees(frame: &[u8]) -> Result<(), TestCaseError> {
         let own = locate(frame);
         let Ok(oracle) = LaxSlicedPacket::from_ethernet(frame) else {
@@ -589,11 +595,11 @@ mod tests {
         let layers = locate(&frame);
         assert_eq!((layers.ether_type, layers.mpls_labels, layers.l3), (Some(0x8847), 2, Some(22)));
         assert_eq!((layers.network, layers.l4, layers.fault), (Network::Ipv4, Some(42), None));
-        // Under a control word there is no IP.
+        // After a control word there is no IP.
         frame[22] = 0;
         let layers = locate(&frame);
         assert_eq!((layers.network, layers.l3, layers.l4), (Network::Other, Some(22), None));
-        // A stack without end.
+        // A stack that does not end.
         frame[14..].fill(0);
         frame.resize(200, 0);
         assert_eq!(locate(&frame).fault, Some(Error::TooMany { layer: Layer::Mpls, limit: MAX_MPLS_LABELS }));
@@ -675,7 +681,7 @@ mod tests {
         frame[18..20].fill(0);
         let layers = locate(&frame);
         assert_eq!((layers.end, layers.l4, layers.fault), (frame.len(), Some(54), None));
-        // Where nothing has to follow the length is truly zero and the rest is padding.
+        // If no header has to follow, the length is truly zero and the remaining bytes are padding.
         for next in [ip_protocol::NO_NEXT, ip_protocol::SCTP, 253] {
             frame[20] = next;
             assert_eq!(locate(&frame).end, 54);

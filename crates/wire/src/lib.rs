@@ -1,21 +1,21 @@
 //! Protocol headers over plain byte slices: views, checksums, dissection, packet building.
 //!
-//! The crate knows nothing of packets, pools or elements; it reads and writes `[u8]`.
+//! The crate has no notion of packets, pools or elements; it reads and writes `[u8]`.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`ethernet`], [`vlan`], [`arp`], [`neighbor`], [`ipv4`], [`ipv6`], [`tcp`], [`udp`], [`icmp`], [`icmpv6`] | one protocol each: its `Header` and, where lengths have to be checked, `parse` |
-//! | [`ether_type`], [`ip_protocol`] | numbers that say which header follows |
+//! | [`ether_type`], [`ip_protocol`] | numbers of the header that follows |
 //! | [`checksum`] | Internet checksum: full, incremental, per protocol |
-//! | [`link`], [`layers`], [`five_tuple`] | from a frame of a link type to the places of its headers and its flow |
-//! | [`offload`] | what devices leave to be done: partial checksums, large segments |
-//! | [`merge`] | which segments can be one large one |
+//! | [`link`], [`layers`], [`five_tuple`] | link types, the offsets of a frame's headers, its flow |
+//! | [`offload`] | work left to devices: partial checksums, large segments |
+//! | [`merge`] | segments that can be merged into a large one |
 //! | [`build`] | packets with correct checksums, for sources and tests |
 //!
 //! # Two ways to a header
 //!
-//! A `Header` has the exact layout of the protocol and public fields, so hot code overlays it and writes to
-//! it. The length is checked once, here; nothing behind it can panic:
+//! A `Header` has the exact layout of the protocol and public fields, so hot code overlays the header on
+//! the bytes and writes to it. The length is checked once, in the overlay; no later access can panic:
 //!
 //! ```
 //! use tidegate_wire::{FromBytes, ipv4};
@@ -27,8 +27,8 @@
 //! # age(&mut [0; 20]);
 //! ```
 //!
-//! `parse` also checks what the header says about lengths (IHL, total length, data offset) and hands out
-//! options and payload as slices.
+//! `parse` also checks the length fields of the header (IHL, total length, data offset) and returns options
+//! and payload as slices.
 
 mod error;
 mod options;

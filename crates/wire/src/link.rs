@@ -1,29 +1,30 @@
-//! Link types: what a captured or received frame starts with (<https://www.tcpdump.org/linktypes.html>).
+//! Link types: the kind of header at the start of a captured or received frame
+//! (<https://www.tcpdump.org/linktypes.html>).
 
 use std::fmt;
 
-/// What the first byte of a frame belongs to.
+/// The kind of header at the start of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// BSD loopback: a 4-byte address family in the byte order of the capturing machine.
     Null,
     /// Ethernet II or 802.3.
     Ethernet,
-    /// No link header: IPv4 or IPv6, told apart by the version.
+    /// No link header: IPv4 or IPv6, distinguished by the version field.
     RawIp,
-    /// OpenBSD loopback: as [`LinkType::Null`], but in network byte order.
+    /// OpenBSD loopback: like [`LinkType::Null`], but in network byte order.
     Loop,
     /// Linux cooked capture, version 1: 16 bytes.
     LinuxCooked,
     /// Linux cooked capture, version 2: 20 bytes.
     LinuxCookedV2,
-    /// Any other, by its number.
+    /// Any other type, by its number.
     Other(u16),
 }
 
 impl LinkType {
-    /// From the number in a capture file. Raw IP goes by several numbers: 101 everywhere, 12 and 14 as old
-    /// systems' DLT values, 228 and 229 for one version only.
+    /// Returns the type with a number of capture files. Raw IP has several numbers: 101 everywhere, 12 and
+    /// 14 as DLT values of old systems, 228 and 229 for a single IP version.
     pub fn from_number(number: u16) -> Self {
         match number {
             0 => LinkType::Null,
@@ -36,7 +37,7 @@ impl LinkType {
         }
     }
 
-    /// The number to write into a capture file.
+    /// Returns the number to write into a capture file.
     pub fn number(self) -> u16 {
         match self {
             LinkType::Null => 0,
@@ -50,7 +51,7 @@ impl LinkType {
     }
 }
 
-/// A name for messages, e.g. `Ethernet` or `link type 147`.
+/// Writes a name for messages, e.g. `Ethernet` or `link type 147`.
 impl fmt::Display for LinkType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,10 @@
-//! Which segments can be one large one, exactly: cut again ([`crate::offload::Segments`]), each of them is what it was, byte
-//! for byte.
+//! Merging of segments into a large one without loss: cut again ([`crate::offload::Segments`]), the large
+//! segment gives the same segments, byte for byte.
 //!
-//! So headers have to be equal but for what cutting makes anew: lengths, identification, sequence number, checksums, PSH and
-//! FIN of the last segment, CWR of the first. IPv6 extension headers have to be equal; IP options, padding behind the packet and
-//! damaged checksums are not made anew.
+//! So headers must be equal except in the fields that cutting sets: lengths, identification, sequence
+//! number, checksums, PSH and FIN of the last segment, CWR of the first. IPv6 extension headers must be
+//! equal. Segments with IP options, with padding after the packet, or with wrong checksums are not merged,
+//! because cutting does not restore these.
 
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
@@ -12,41 +13,43 @@ use crate::ipv6::FragmentHeader;
 use crate::layers::Network;
 use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 
-/// Flags that segments of a large one may have.
+/// The flags that segments of a large segment may have.
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
-/// Those that only the last one may have.
+/// The flags that only the last segment may have.
 const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
-/// A checksum that is right, and not the one that is computed.
+/// The negative zero. It is as valid as 0, but a TCP checksum is never computed as 0xffff; in UDP, 0xffff
+/// replaces a computed 0.
 const OTHER_ZERO: u16 = 0xffff;
 
-/// Bytes of a word that are compared: all, and one half.
+/// Masks for comparing the bytes of a word: all bytes, or one half.
 const ALL: [u8; 4] = [0xff; 4];
 const FIRST_HALF: [u8; 4] = [0xff, 0xff, 0, 0];
 const LAST_HALF: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// What is the same in all headers that belong together, word by word. Of IPv4: all but length, identification and checksum.
+/// The bits that are equal in the IPv4 headers of segments that belong together, word by word: all but
+/// length, identification and checksum.
 const IPV4: [[u8; 4]; 5] = {
     let mut words = [ALL; 5];
     (words[0], words[1], words[2]) = (FIRST_HALF, LAST_HALF, FIRST_HALF);
     words
 };
-/// Of IPv6: all but the length.
+/// The bits that are equal in IPv6 headers: all but the length.
 const IPV6: [[u8; 4]; 10] = {
     let mut words = [ALL; 10];
     words[1] = LAST_HALF;
     words
 };
-/// Of TCP: all but sequence number, flags and checksum.
+/// The bits that are equal in TCP headers: all but sequence number, flags and checksum.
 const TCP: [[u8; 4]; 5] = {
     let mut words = [ALL; 5];
     (words[1], words[3], words[4]) = ([0; 4], [0xff, 0, 0xff, 0xff], LAST_HALF);
     words
 };
 
-/// Of UDP: the ports.
+/// The bits that are equal in UDP headers: the ports.
 const PORTS: [[u8; 4]; 1] = [ALL];
 
-/// Those of two headers one behind the other.
+/// Concatenates the masks of two headers.
 const fn joined<const A: usize, const B: usize, const C: usize>(
     first: [[u8; 4]; A],
     second: [[u8; 4]; B],
@@ -60,7 +63,7 @@ const fn joined<const A: usize, const B: usize, const C: usize>(
     words
 }
 
-/// Whether the first bytes are the same where a mask has ones.
+/// True if the first bytes are equal wherever a mask has ones.
 #[inline(always)]
 fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[[u8; 4]; N]) -> bool {
     let (Some(a), Some(b)) =
@@ -73,13 +76,13 @@ fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[[u8; 4]; N]) -> bool {
     words.fold(0, |differs, ((a, b), mask)| differs | (word(a) ^ word(b)) & word(mask)) == 0
 }
 
-/// Whether bytes from a place on are the same.
+/// True if the bytes from an offset on are equal.
 #[inline(always)]
 fn same_behind(a: &[u8], b: &[u8], place: usize) -> bool {
     a.get(place..).zip(b.get(place..)).is_some_and(|(a, b)| equal(a, b))
 }
 
-/// Whether bytes are the same: for few of them, which are compared faster than others are called.
+/// True if the bytes are equal. Slices of 8 to 16 bytes are compared in place, which is faster than a call.
 #[inline(always)]
 fn equal(a: &[u8], b: &[u8]) -> bool {
     let ends = |bytes: &[u8]| {
@@ -92,17 +95,17 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// What stands behind IPv6 extension headers.
+/// The result of a walk over IPv6 extension headers.
 struct Behind {
     protocol: u8,
-    /// Bytes of the extension headers.
+    /// The length of the extension headers in bytes.
     length: usize,
-    /// True if segments with these headers can be parts of a larger one.
+    /// True if segments with these headers can be parts of a larger segment.
     is_plain: bool,
 }
 
-/// Walks over IPv6 extension headers. `None` where nobody can look behind one (fragments, AH), or one changes what the
-/// checksum is about (a routing header on the way).
+/// Walks over IPv6 extension headers. Returns `None` if a header cannot be walked over (fragments, AH), or
+/// changes the destination in the checksum (a routing header with segments left).
 fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
     let mut behind = Behind { protocol: next_header, length: 0, is_plain: true };
     for extension in ipv6::extensions(next_header, bytes) {
@@ -110,9 +113,10 @@ fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
         match extension.kind {
             ip_protocol::HOP_BY_HOP => {}
             ip_protocol::ROUTING if extension.bytes.get(SEGMENTS_LEFT) == Some(&0) => {}
-            // A home address in it may stand in place of the source in the checksum (RFC 6275, section 6.3).
+            // A home address in it may replace the source in the checksum (RFC 6275, section 6.3).
             ip_protocol::DESTINATION => behind.is_plain = false,
-            // It holds the whole packet. Cutting would give all segments its identification.
+            // The fragment header holds the whole packet. Cutting would give all segments its
+            // identification.
             ip_protocol::FRAGMENT if extension.fragment().is_some_and(FragmentHeader::is_atomic) => {
                 behind.is_plain = false;
             }
@@ -124,10 +128,10 @@ fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
     Some(behind)
 }
 
-/// Where a routing header says how many stops are left (RFC 8200, section 4.4).
+/// The offset of the number of segments left in a routing header (RFC 8200, section 4.4).
 const SEGMENTS_LEFT: usize = 3;
 
-/// IPv4 without options, and TCP.
+/// An IPv4 header without options, and a TCP header.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Plain {
@@ -135,7 +139,7 @@ struct Plain {
     tcp: tcp::Header,
 }
 
-/// What an IP header says.
+/// The fields of an IP header that merging needs.
 struct Ip {
     network: Network,
     l3: usize,
@@ -146,10 +150,10 @@ struct Ip {
 }
 
 impl Ip {
-    /// That of a header of `own` bytes at `l3`, in a packet of `length` bytes.
+    /// Reads an IPv4 header of `own` bytes at offset `l3`, in a packet of `length` bytes.
     #[inline(always)]
     fn v4(header: &ipv4::Header, own: usize, l3: usize, length: usize) -> Option<Ip> {
-        // A sender that leaves segmentation to a device may leave the length to it, too.
+        // A sender that leaves segmentation to a device may leave the length to the device, too.
         let said = usize::from(header.total_length.get());
         let whole = if said == 0 { length.checked_sub(l3)? } else { said };
         if header.is_fragment() || own < ipv4::Header::LEN || whole < own {
@@ -164,7 +168,7 @@ impl Ip {
         Some(Ip { network: Network::Ipv4, l3, l4: l3 + own, end, is_plain, id: header.id.get() })
     }
 
-    /// The segment with this TCP header.
+    /// Returns the segment with this TCP header.
     #[inline(always)]
     fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<Segment> {
         let own = header.header_len();
@@ -176,7 +180,7 @@ impl Ip {
         Some(Segment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
     }
 
-    /// The datagram with this UDP header.
+    /// Returns the datagram with this UDP header.
     #[inline(always)]
     fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<Segment> {
         let is_whole = self.l4 + usize::from(header.length.get()) == self.end;
@@ -184,7 +188,8 @@ impl Ip {
         self.segment(udp::Header::LEN, head, length)
     }
 
-    /// What has a transport header of `own` bytes, where `head` bytes are at hand.
+    /// Returns the segment with a transport header of `own` bytes; the first `head` bytes of the packet are
+    /// available.
     #[inline(always)]
     fn segment(self, own: usize, head: usize, length: usize) -> Option<Segment> {
         let Ip { network, l3, l4, end, is_plain, id } = self;
@@ -212,38 +217,38 @@ impl Ip {
 pub struct Segment {
     /// IPv4 or IPv6.
     pub network: Network,
-    /// TCP, or else UDP.
+    /// True for TCP, false for UDP.
     pub is_tcp: bool,
-    /// Whether it can be part of a larger one, as far as its IP and transport headers say.
+    /// True if the segment can be part of a larger one, according to its IP and transport headers.
     pub is_plain: bool,
-    /// Where the IP header starts.
+    /// The offset of the IP header.
     pub l3: u16,
-    /// Where the transport header starts.
+    /// The offset of the transport header.
     pub l4: u16,
-    /// Where the data start.
+    /// The offset of the data.
     pub start: u16,
-    /// Bytes of data.
+    /// The number of bytes of data.
     pub length: u16,
-    /// TCP's sequence number.
+    /// The TCP sequence number.
     pub sequence: u32,
-    /// TCP's flags.
+    /// The TCP flags.
     pub flags: u8,
-    /// Identification of IPv4.
+    /// The IPv4 identification.
     pub id: u16,
 }
 
 impl Segment {
-    /// Looks at a packet of `length` bytes, of which `head` are the first, and whose IP header starts at `l3`. `None` if it is
-    /// neither TCP nor UDP, is a fragment, or does not have all the bytes that it says. Of IPv6 extension headers, hop-by-hop
-    /// and destination options may be in front, a routing header whose last stop is reached, and a fragment header that holds the
-    /// whole packet.
+    /// Parses a packet of `length` bytes, of which `head` holds the first, and whose IP header starts at
+    /// `l3`. `None` if it is neither TCP nor UDP, is a fragment, or is shorter than its length fields say.
+    /// The following IPv6 extension headers may precede the transport header: hop-by-hop and destination
+    /// options, a routing header without segments left, and a fragment header that holds the whole packet.
     #[inline]
     pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
         Segment::plain(head, l3, length).or_else(|| Segment::of_any(head, l3, length))
     }
 
-    /// The same for what nearly all packets are, TCP over IPv4 without options: two headers in known places, of which one
-    /// look at the length is enough. `None` if it is something else.
+    /// Like [`of`](Self::of), but only for TCP over IPv4 without options, the format of nearly all packets:
+    /// two headers at fixed offsets, so that a single length check is enough. `None` for other packets.
     #[inline(always)]
     pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
         let (Plain { ip, tcp }, _) = Plain::ref_from_prefix(head.get(l3..)?).ok()?;
@@ -267,7 +272,7 @@ impl Segment {
                     behind_options(header.next_header, rest)?;
                 let fixed = l3 + ipv6::Header::LEN;
                 let end = fixed + usize::from(header.payload_length.get());
-                // What says how long a jumbogram is would be cut off.
+                // Cutting would drop the header with the length of a jumbogram.
                 let is_plain = is_plain && end == length && offload::jumbo(bytes) == 0;
                 (Ip { network: Network::Ipv6, l3, l4: fixed + options, end, is_plain, id: 0 }, protocol)
             }
@@ -281,20 +286,21 @@ impl Segment {
         }
     }
 
-    /// Numbers that TCP counts: bytes of data, SYN and FIN.
+    /// Returns the number of sequence numbers that the segment takes: bytes of data, SYN and FIN.
     #[inline]
     pub fn sequence_length(&self) -> u32 {
         let has = |flag: u8| u32::from(self.flags & flag != 0);
         u32::from(self.length) + has(tcp::flags::SYN) + has(tcp::flags::FIN)
     }
 
-    /// Whether there is a checksum: datagrams over IPv4 may have none.
+    /// True if the segment has a checksum: datagrams over IPv4 may have none.
     #[inline]
     pub fn has_checksum(&self, headers: &[u8]) -> bool {
         self.is_tcp || headers.get(usize::from(self.l4) + 6..usize::from(self.l4) + 8) != Some(&[0, 0])
     }
 
-    /// The sum of the data of a packet in pieces, the first of which has all headers. `None` if the checksum is wrong.
+    /// Returns the sum of the data of a packet in pieces; the first piece has all headers. `None` if the
+    /// checksum is wrong.
     #[inline]
     pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {
         let mut pieces = pieces.into_iter();
@@ -311,13 +317,13 @@ impl Segment {
         whole.is_valid().then_some(sum)
     }
 
-    /// The same for a checksum that is known to be right, from the headers alone.
+    /// Like [`verify`](Self::verify), for a checksum that is known to be right; needs only the headers.
     #[inline]
     pub fn trust(&self, headers: &[u8]) -> Option<Sum> {
         Some(self.header_sum(headers)?.complement(self.length.into()))
     }
 
-    /// The sum of pseudo header and transport header.
+    /// Returns the sum of pseudo-header and transport header.
     #[inline]
     fn header_sum(&self, headers: &[u8]) -> Option<Sum> {
         let transport = headers.get(self.l4.into()..self.start.into())?;
@@ -330,14 +336,16 @@ impl Segment {
         PseudoHeader::of(headers.get(self.l3.into()..self.l4.into())?)
     }
 
-    /// What lies in front of the IP header, and what goes on from there up to the data.
+    /// Returns the bytes before the IP header, and the bytes from the IP header to the data.
     #[inline]
     fn headers<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         bytes.get(..self.start.into())?.split_at_checked(self.l3.into())
     }
 
-    /// True if the headers of a segment are what cutting makes of these ones, leaving aside sequence number and flags of the
-    /// last. Its identification is to be as far ahead as `id_ahead` says: by its number, or by nothing where all have the same.
+    /// True if the headers of segment `next` are what cutting would make of these headers, apart from the
+    /// sequence number and the flags of the last segment. The identification of `next` must be this
+    /// segment's plus `id_ahead`: the position of `next`, or 0 if all segments have the same
+    /// identification.
     #[inline]
     pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], id_ahead: u16) -> bool {
         if (next.l3, next.l4, next.start) != (self.l3, self.l4, self.start)
@@ -359,7 +367,7 @@ impl Segment {
             (_, true) => same(own, other, &const { joined::<10, 5, 15>(IPV6, TCP) }),
             (_, false) => same(own, other, &const { joined::<10, 1, 11>(IPV6, PORTS) }),
         };
-        // Plain headers have nothing but TCP's options behind these.
+        // Plain headers have only TCP's options after these.
         let options = network + tcp::Header::LEN;
         is_same
             && equal(own_link, other_link)
@@ -369,7 +377,7 @@ impl Segment {
             && (!self.is_tcp || same_behind(own, other, options))
     }
 
-    /// True if headers are the same but for what cutting makes anew, where IPv6 has extension headers.
+    /// True if headers with IPv6 extension headers are equal except in the fields that cutting sets.
     #[inline(never)]
     fn same_behind_options(&self, own: &[u8], other: &[u8]) -> bool {
         let at = usize::from(self.l4 - self.l3);
@@ -383,20 +391,22 @@ impl Segment {
             && if self.is_tcp { same(own, other, &TCP) } else { same(own, other, &PORTS) }
     }
 
-    /// Whether nothing may come behind it in a large one.
+    /// True if no segment may follow `self` in a large segment.
     #[inline]
     pub fn is_last(&self) -> bool {
         self.is_last_of(self.flags)
     }
 
-    /// Whether nothing may come behind a segment with these flags in a large one that this is the first of.
+    /// True if no segment may follow a segment with these flags in a large segment whose first segment is
+    /// `self`.
     #[inline]
     pub fn is_last_of(&self, flags: u8) -> bool {
         self.is_tcp && flags & ON_LAST != 0
     }
 
-    /// Makes these headers of the first segment those of a large one with so many bytes of data, the flags of the last
-    /// segment, and a checksum over all of it: the sum of the data is given, and `None` leaves the checksum to a device.
+    /// Turns these headers of the first segment into the headers of a large segment with `length` bytes of
+    /// data and the flags of the last segment. `data` is the sum of all data, from which the checksum is
+    /// computed; `None` leaves the checksum to a device.
     pub fn enlarge(&self, headers: &mut [u8], length: usize, last: u8, data: Option<Sum>) {
         let (l3, l4) = (usize::from(self.l3), usize::from(self.l4));
         let Some((ip, transport)) =
@@ -426,7 +436,7 @@ impl Segment {
         let transport = headers.get_mut(l4..self.start.into()).unwrap_or_default();
         let sum = match data {
             Some(data) => match start.bytes(transport).followed_by(data).checksum() {
-                // UDP's zero says that there is none.
+                // For UDP, zero means "no checksum".
                 0 if !self.is_tcp => OTHER_ZERO,
                 sum => sum,
             },
@@ -469,11 +479,11 @@ mod tests {
         builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).vlan(5).build(payload).unwrap()
     }
 
-    /// Puts extension headers in front of the transport header of a frame of IPv6.
+    /// Inserts extension headers before the transport header of an IPv6 frame.
     fn extended(mut frame: Vec<u8>, kinds: &[u8]) -> Vec<u8> {
         for &kind in kinds.iter().rev() {
             let next = std::mem::replace(&mut frame[L3 + 6], kind);
-            // Padding, and no routing segments left.
+            // Padding options, and a routing header with no segments left.
             let extension = match kind {
                 ip_protocol::ROUTING => [next, 0, 4, 0, 0, 0, 0, 0],
                 ip_protocol::FRAGMENT => [next, 0, 0, 0, 0, 0, 0, 9],
@@ -494,7 +504,7 @@ mod tests {
         &[ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING],
     ];
 
-    /// What a sender makes of some data.
+    /// Returns the segments that a sender makes of a payload.
     fn sent(
         v6: bool,
         tcp: bool,
@@ -532,7 +542,7 @@ mod tests {
         payload.chunks(size).enumerate().map(segment).collect()
     }
 
-    /// One large frame of some, if they can be one.
+    /// Merges frames into a large frame, if possible.
     fn merged(frames: &[Vec<u8>], trusts: bool, constant: bool) -> Option<Vec<u8>> {
         let segments: Option<Vec<Segment>> =
             frames.iter().map(|frame| Segment::of(frame, L3, frame.len())).collect();
@@ -587,7 +597,7 @@ mod tests {
             let size = size.max(payload.len().div_ceil(40));
             let headers = (EXTENSIONS[which], constant);
             let frames = sent(v6, tcp, (sequence, id, set), options, &payload, size, headers);
-            // A checksum of another zero is made of no segment.
+            // Segments whose checksum is the negative zero are not merged.
             let other = |frame: &Vec<u8>| Segment::of(frame, L3, frame.len()).is_none_or(|segment| !segment.is_plain);
             prop_assume!(!frames.iter().any(other));
             let large = merged(&frames, trusts, constant).unwrap();
@@ -609,7 +619,7 @@ mod tests {
             let at = at % frame.len();
             frame[at] ^= flip;
             if rights && let Some(segment) = Segment::of(&frame.clone(), L3, frame.len()) {
-                // Both checksums are right, and what they are about is another packet.
+                // Both checksums are right, but the packet has changed.
                 let end = frame.len();
                 let copy = Segments::of(frame, LinkType::Ethernet, end, usize::MAX);
                 if let Ok(copy) = copy && copy.count() == 1 && segment.length > 0 {
@@ -638,11 +648,12 @@ mod tests {
             let is_plain = ![ip_protocol::DESTINATION, ip_protocol::FRAGMENT].contains(&kind);
             prop_assert_eq!(place, is_known.then_some((L3 + 48, 100, is_plain)), "{}", kind);
             prop_assert!(found.is_none_or(|segment| segment.verify([&frame[..]]).is_some()));
-            // A routing header on the way has another destination than the checksum.
+            // The destination in a routing header with segments left differs from the destination in the
+            // checksum.
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (EXTENSIONS[2], false)).remove(0);
             frame[L3 + 43] = left;
             prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left == 0);
-            // A fragment header that says that there is more.
+            // A fragment header with "more fragments".
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (&[ip_protocol::FRAGMENT], false)).remove(0);
             frame[L3 + 43] = left & 1;
             prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left & 1 == 0);

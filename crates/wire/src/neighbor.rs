@@ -1,4 +1,5 @@
-//! Neighbour discovery: solicitations and advertisements (RFC 4861, sections 4.3 and 4.4) on Ethernet (RFC 2464).
+//! Neighbour discovery: solicitations and advertisements (RFC 4861, sections 4.3 and 4.4) on Ethernet (RFC
+//! 2464).
 
 use std::net::Ipv6Addr;
 
@@ -12,21 +13,21 @@ use crate::{MacAddr, U16, U32, ip_protocol, ipv6};
 pub mod flag {
     /// The sender is a router.
     pub const ROUTER: u32 = 1 << 31;
-    /// It answers a solicitation.
+    /// The message answers a solicitation.
     pub const SOLICITED: u32 = 1 << 30;
-    /// It counts more than what is known already.
+    /// The message overrides addresses that are known already.
     pub const OVERRIDE: u32 = 1 << 29;
 }
 
-/// Options that say a link-layer address.
+/// Options that contain a link-layer address.
 pub mod option {
-    /// The sender's.
+    /// The link-layer address of the sender.
     pub const SOURCE: u8 = 1;
-    /// The target's.
+    /// The link-layer address of the target.
     pub const TARGET: u8 = 2;
 }
 
-/// What both messages have in front of their options.
+/// The part of both messages that precedes their options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -38,12 +39,12 @@ pub struct Header {
     pub checksum: U16,
     /// Flags of advertisements, see [`flag`].
     pub flags: U32,
-    /// The address that it is about.
+    /// The address that the message is about.
     pub target: [u8; 16],
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 }
 
@@ -53,14 +54,15 @@ pub const LEN: usize = ipv6::Header::LEN + Header::LEN + 8;
 /// A message that has passed every check of RFC 4861, sections 7.1.1 and 7.1.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The IPv6 header in front of it.
+    /// The IPv6 header of the packet.
     pub ip: &'a ipv6::Header,
-    /// Its header.
+    /// The header of the message.
     pub header: &'a Header,
     options: &'a [u8],
 }
 
-/// The solicitation or advertisement in an IPv6 packet, if it is a valid one. Extension headers are not looked behind.
+/// Returns the solicitation or advertisement in an IPv6 packet, if it is valid. Packets with extension
+/// headers are not parsed.
 pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     let packet = ipv6::parse(bytes).ok()?;
     let ip = packet.header;
@@ -69,7 +71,8 @@ pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     let message = Message { ip, header, options };
     let is_sound = message.options().all(|option| option.is_some()) && !message.target().is_multicast();
     let suits = match header.kind {
-        // Who has no address yet asks the group of the target, and tells nobody its link-layer address.
+        // A sender without an address asks the group of the target, and must not include its link-layer
+        // address.
         kind::NEIGHBOR_SOLICITATION if ip.source_addr().is_unspecified() => {
             let group = solicited_node(message.target()).to_bits() >> 24;
             ip.destination_addr().to_bits() >> 24 == group && message.option(option::SOURCE).is_none()
@@ -85,23 +88,25 @@ pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
 }
 
 impl<'a> Message<'a> {
-    /// The address that it is about.
+    /// Returns the address that the message is about.
     pub fn target(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.header.target)
     }
 
-    /// The link-layer address in the first option of a kind (see [`option`]), if it is that of one host on Ethernet.
+    /// Returns the link-layer address in the first option of a kind (see [`option`]), if it is the address
+    /// of a single host on Ethernet.
     pub fn link_address(&self, kind: u8) -> Option<MacAddr> {
         let address = *self.option(kind)?.get(2..)?.as_array()?;
         Some(MacAddr(address)).filter(MacAddr::is_host)
     }
 
-    /// The first option of a kind.
+    /// Returns the first option of a kind.
     fn option(&self, kind: u8) -> Option<&'a [u8]> {
         self.options().flatten().find(|option| option.first() == Some(&kind))
     }
 
-    /// All options; `None` at the end where one of them has no length or reaches beyond the message.
+    /// Iterates over all options; yields `None` at the end if an option has length zero or reaches beyond
+    /// the message.
     fn options(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
         let mut rest = self.options;
         std::iter::from_fn(move || {
@@ -116,7 +121,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// An IPv6 packet with a message that has one option, about `target`, with its checksum.
+/// Builds an IPv6 packet with a message about `target` that has one option; its checksum is right.
 pub fn build(
     kind: u8,
     flags: u32,
@@ -144,13 +149,13 @@ pub fn build(
     bytes
 }
 
-/// The group that an address is asked for in (RFC 4291, section 2.7.1).
+/// Returns the solicited-node multicast group of an address (RFC 4291, section 2.7.1).
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(PREFIX | address.to_bits() & 0xff_ffff)
 }
 
-/// The Ethernet address of a multicast address (RFC 2464, section 7).
+/// Returns the Ethernet address of a multicast address (RFC 2464, section 7).
 pub fn multicast_mac(address: Ipv6Addr) -> MacAddr {
     let [.., a, b, c, d] = address.octets();
     MacAddr([0x33, 0x33, a, b, c, d])
@@ -176,7 +181,7 @@ mod tests {
         build(kind::NEIGHBOR_ADVERTISEMENT, flags, addresses, (option::TARGET, MAC)).to_vec()
     }
 
-    /// Whether a changed message is still one, its checksum made right again.
+    /// True if a changed message is still valid after its checksum has been corrected.
     fn holds(mut packet: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> bool {
         change(&mut packet);
         let pseudo = PseudoHeader::from(ipv6::Header::ref_from_prefix(&packet).unwrap().0);
@@ -224,7 +229,7 @@ mod tests {
         let mut damaged = whole();
         damaged[50] ^= 1;
         assert!(parse(&damaged).is_none(), "checksum");
-        // From nobody: to the group of the target, and without an address.
+        // From the unspecified address: to the group of the target, and without a link-layer address.
         let from_nobody = || solicitation(Ipv6Addr::UNSPECIFIED, 14);
         assert!(holds(from_nobody(), |_| {}));
         assert!(!holds(from_nobody(), |p| p[24..40].copy_from_slice(&HOST.octets())));

@@ -1,8 +1,9 @@
-//! What a device with offloads leaves to be done with a frame: a checksum of which only the pseudo header's part is
-//! there yet ([`completed`]), and one large frame that stands for many of the size that fits the wire ([`Segments`]).
+//! Work on a frame that its sender leaves to a device with offloads: a checksum field that holds only the
+//! pseudo-header's sum so far ([`completed`]), and a large frame that has to be cut into frames of the size
+//! that fits the wire ([`Segments`]).
 //!
-//! The numbers come with the frame, in a virtio-net header (virtio 1.2, section 5.1.6). Frames may lie in pieces, so
-//! nothing here needs more than the headers in one of them.
+//! The numbers come with the frame, in a virtio-net header (virtio 1.2, section 5.1.6). Frames may be in
+//! pieces, so nothing here needs more than the headers in the first piece.
 
 use std::ops::Range;
 
@@ -10,8 +11,9 @@ use crate::checksum::{self, PseudoHeader, Sum};
 use crate::layers::Network;
 use crate::{Error, FromBytes, Layer, Layers, LinkType, ip_protocol, ipv4, ipv6, tcp, udp};
 
-/// The checksum that belongs into a field which holds the sum of the pseudo header: over everything from `start` to the
-/// end of the frame, which comes in pieces. A sum of zero becomes 0xffff, which means the same and, for UDP, not "none".
+/// Computes the checksum for a field that holds the sum of the pseudo-header: over everything from `start`
+/// to the end of the frame, which is given in pieces. A sum of zero becomes 0xffff, which has the same
+/// value and, for UDP, does not mean "no checksum".
 ///
 /// ```
 /// use tidegate_wire::offload::completed;
@@ -34,10 +36,11 @@ pub fn completed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, start: usize) -
     }
 }
 
-/// Completes a checksum in a frame of one piece. The field is `offset` bytes behind `start`, where summing starts.
+/// Completes a checksum in a frame of one piece. The field is `offset` bytes after `start`, where summing
+/// starts.
 ///
 /// # Errors
-/// `Truncated` where the field is not in the frame.
+/// `Truncated` if the field is not in the frame.
 pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> Result<(), Error> {
     let checksum = completed([&*frame], start);
     set_checksum(frame, start, offset, checksum)
@@ -46,7 +49,7 @@ pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> Result<(), Err
 /// Writes a checksum into its field.
 ///
 /// # Errors
-/// `Truncated` where the field is not in these bytes.
+/// `Truncated` if the field is not in these bytes.
 pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16) -> Result<(), Error> {
     let at = start.saturating_add(offset);
     let have = head.len();
@@ -56,8 +59,8 @@ pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16)
     Ok(())
 }
 
-/// How a large frame of TCP or UDP becomes frames of the size that its sender chose: as many as there are pieces of the
-/// payload, each behind the same headers with lengths, identification, sequence number and flags of its own.
+/// The cuts of a large TCP or UDP frame into frames of the size that its sender chose. Each piece of the
+/// payload gets a copy of the headers with its own lengths, identification, sequence number and flags.
 ///
 /// ```
 /// use tidegate_wire::offload::Segments;
@@ -78,26 +81,27 @@ pub struct Segments {
     network: Network,
     l3: usize,
     l4: usize,
-    /// Behind all headers.
+    /// The offset after all headers.
     start: usize,
-    /// End of the payload; link padding is behind it.
+    /// The offset of the end of the payload; link padding follows.
     end: usize,
-    /// Payload bytes of each frame but the last.
+    /// The number of payload bytes of each frame but the last.
     size: usize,
     is_tcp: bool,
-    /// Bytes of the header that says how long a jumbogram is, which frames of ordinary size must not have.
+    /// The length in bytes of the header that holds the length of a jumbogram; frames of ordinary size must
+    /// not have this header.
     jumbo: usize,
-    /// True if all frames have one identification.
+    /// True if all frames have the same identification.
     constant_id: bool,
 }
 
 impl Segments {
-    /// Looks at the headers of a frame of `length` bytes, of which `head` are the first, to be cut into payloads of
-    /// `size` bytes.
+    /// Parses the headers of a frame of `length` bytes, of which `head` holds the first, to be cut into
+    /// payloads of `size` bytes.
     ///
     /// # Errors
-    /// Where it is neither TCP nor UDP over IP, is a fragment already, its headers are not all in `head`, or nobody can know which
-    /// destination its checksum is about ([`PseudoHeader::of`]).
+    /// If the frame is neither TCP nor UDP over IP, is already a fragment, its headers are not all in
+    /// `head`, or the destination in its checksum is unknown ([`PseudoHeader::of`]).
     pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
         let layers = Layers::locate(head, link);
         let fault = |found| Error::Format { layer: Layer::Link, found };
@@ -114,7 +118,7 @@ impl Segments {
             return Err(fault(ip_protocol::ROUTING.into()));
         }
         let end = (layers.end + layers.missing).min(length);
-        // Where nothing says how long the packet is, the frame does.
+        // If no field gives the length of the packet, the length of the frame counts.
         let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
         if size == 0 || end < start {
             return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });
@@ -124,36 +128,37 @@ impl Segments {
         Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp, jumbo, constant_id: false })
     }
 
-    /// Gives all frames the identification of the large one, where `constant`: IPv4's means nothing where DF is set (RFC 6864),
-    /// and some senders do not count it up.
+    /// Gives all frames the identification of the large frame if `constant` is true: IPv4's identification
+    /// has no meaning if DF is set (RFC 6864), and some senders do not increment it.
     pub fn constant_id(self, constant: bool) -> Segments {
         Segments { constant_id: constant, ..self }
     }
 
-    /// The protocol of the network layer, whether the transport is TCP, and where its header starts.
+    /// Returns the protocol of the network layer, true if the transport is TCP, and the offset of the
+    /// transport header.
     pub fn transport(&self) -> (Network, bool, usize) {
         (self.network, self.is_tcp, self.l4)
     }
 
-    /// How many frames there will be; at least one.
+    /// Returns the number of frames; at least one.
     pub fn count(&self) -> usize {
         (self.end - self.start).div_ceil(self.size).max(1)
     }
 
-    /// Bytes of the headers, which each frame begins with.
+    /// Returns the length in bytes of the headers at the start of each frame.
     pub fn header_length(&self) -> usize {
         self.start - self.jumbo
     }
 
-    /// Bytes of the longest of the frames.
+    /// Returns the length in bytes of the longest frame.
     pub fn longest(&self) -> usize {
         self.header_length() + self.size.min(self.end - self.start)
     }
 
-    /// Adds a frame to some bytes.
+    /// Appends frame `number` to `to`.
     pub fn write(&self, large: &[u8], number: usize, to: &mut Vec<u8>) {
         let at = to.len();
-        // The fixed header of IPv6, and what stands behind the one for jumbograms.
+        // The fixed header of IPv6, and the headers after the jumbogram header.
         let fixed = if self.jumbo > 0 { self.l3 + ipv6::Header::LEN } else { self.start };
         to.extend_from_slice(&large[..fixed]);
         to.extend_from_slice(&large[fixed + self.jumbo..self.start]);
@@ -164,14 +169,14 @@ impl Segments {
         self.finish(number, &mut to[at..]);
     }
 
-    /// Which bytes of the large frame are the payload of a frame.
+    /// Returns the byte range of the large frame that is the payload of frame `number`.
     pub fn payload(&self, number: usize) -> Range<usize> {
         let start = number.saturating_mul(self.size).saturating_add(self.start).min(self.end);
         start..start.saturating_add(self.size).min(self.end)
     }
 
-    /// Puts a frame right which consists of the headers of the large one and its payload: lengths, identification,
-    /// sequence number, flags and all checksums.
+    /// Corrects a frame that consists of the headers of the large frame and its own payload: lengths,
+    /// identification, sequence number, flags and all checksums.
     fn finish(&self, number: usize, frame: &mut [u8]) {
         let Some((headers, segment)) = frame.split_at_mut_checked(self.l4 - self.jumbo) else { return };
         let ip = headers.get_mut(self.l3..).unwrap_or_default();
@@ -183,11 +188,12 @@ impl Segments {
         };
         if self.is_tcp {
             if let Ok((header, _)) = tcp::Header::mut_from_prefix(segment) {
-                // A SYN has the sequence number before that of the first byte.
+                // The sequence number of a SYN precedes the number of the first byte.
                 let syn = usize::from(number > 0 && header.flags & tcp::flags::SYN != 0);
                 let gone = number.saturating_mul(self.size).saturating_add(syn);
                 header.sequence.set(header.sequence.get().wrapping_add(gone as u32));
-                // These speak of the end of the whole, and those of its beginning (CWR: RFC 3168, 6.1.2).
+                // FIN, PSH and RST belong to the last frame, CWR and SYN to the first (CWR: RFC 3168,
+                // 6.1.2).
                 if !is_last {
                     header.flags &= !(tcp::flags::FIN | tcp::flags::PSH | tcp::flags::RST);
                 }
@@ -207,7 +213,7 @@ impl Segments {
             header.length.set(length as u16);
         }
         if let Some(pseudo) = pseudo {
-            // The header is there, or `of` had refused the frame.
+            // The header is complete, or `of` would have refused the frame.
             let _ = match self.is_tcp {
                 true => checksum::fill_tcp(&pseudo, segment),
                 false => checksum::fill_udp(&pseudo, segment),
@@ -216,11 +222,11 @@ impl Segments {
     }
 }
 
-/// Where IPv6 says which header is next.
+/// The offset of the next header field in an IPv6 header.
 const NEXT_HEADER: usize = 6;
 
-/// Bytes of a hop-by-hop header that has nothing in it but the length of a jumbogram (RFC 2675), as Linux writes it into
-/// segments of more than 64 KiB.
+/// Returns the length in bytes of a hop-by-hop header that contains only the length of a jumbogram (RFC
+/// 2675), as Linux writes it into segments of more than 64 KiB; 0 without such a header.
 pub(crate) fn jumbo(ip: &[u8]) -> usize {
     let first = ip.get(NEXT_HEADER).copied() == Some(ip_protocol::HOP_BY_HOP);
     match ip.get(ipv6::Header::LEN..) {
@@ -229,7 +235,8 @@ pub(crate) fn jumbo(ip: &[u8]) -> usize {
     }
 }
 
-/// Puts the IPv4 header in front of so many bytes right, and counts the identification up by a number.
+/// Corrects the IPv4 header of a packet with `length` bytes after the header, and increments the
+/// identification by `number`.
 fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
     let whole = ip.len() + length;
     let (header, _) = ipv4::Header::mut_from_prefix(ip).ok()?;
@@ -245,10 +252,12 @@ fn finish_ipv6(ip: &mut [u8], length: usize) -> Option<PseudoHeader> {
     PseudoHeader::of(ip)
 }
 
-/// The sum of the pseudo header of the TCP segment or UDP datagram of a frame, as it stands in the field of a checksum
-/// that is still to be completed: what a sender writes who leaves the rest to a device. `length` is that of the frame.
+/// Writes the sum of the pseudo-header into the checksum field of the TCP segment or UDP datagram of a
+/// frame, as a sender does that leaves the rest of the checksum to a device. `length` is the length of the
+/// frame. Returns the start of the transport header and the offset of the field in it.
 ///
 /// # Errors
+/// The errors of [`Segments::of`].
 /// As [`Segments::of`].
 pub fn start_checksum(head: &mut [u8], link: LinkType, length: usize) -> Result<(usize, usize), Error> {
     let parts = Segments::of(head, link, length, usize::MAX)?;
@@ -272,7 +281,7 @@ mod tests {
     use crate::ethernet::MacAddr;
     use crate::tcp::flags;
 
-    /// All frames of a large one that lies in one piece.
+    /// Returns all frames cut from a large frame in one piece.
     fn segment(large: &[u8], link: LinkType, head: usize, size: usize) -> Vec<Vec<u8>> {
         let segments = Segments::of(&large[..head], link, large.len(), size).unwrap();
         let frame = |number: usize| {
@@ -313,7 +322,7 @@ mod tests {
             v6: bool, tags in vec(0u16..0x1000, 0..3), link in link(), sequence: u32, id: u16, set: u8, options in 0usize..4,
             payload in vec(any::<u8>(), 1..9000), size in 1usize..3000, cut in 0usize..9000,
         ) {
-            // SYN and URG never come with segments.
+            // SYN and URG never occur in segments.
             let set = set & !(flags::SYN | flags::URG | flags::RST) | flags::ACK;
             let [a, b] = addresses(v6);
             let build = |number: usize, set: u8, payload: &[u8]| {
@@ -322,7 +331,7 @@ mod tests {
                 framed(builder, &tags, link).build(payload).unwrap()
             };
             let mut large = build(0, set, &payload);
-            // What the sender has written there does not matter.
+            // The value that the sender has written there does not matter.
             start_checksum(&mut large, link, payload.len()).ok();
             let chunks: Vec<&[u8]> = payload.chunks(size).collect();
             let expected: Vec<Vec<u8>> = chunks.iter().enumerate().map(|(number, chunk)| {
@@ -396,7 +405,7 @@ mod tests {
                 pieces.extend([front, back]);
             }
             let stands = &right[start + offset..][..2];
-            // Both are zero in one's complement, but 0 says "none" for UDP.
+            // Both are zero in one's complement, but for UDP, 0 means "no checksum".
             let shown = if stands == [0, 0] { [0xff; 2] } else { [stands[0], stands[1]] };
             prop_assert_eq!(completed(pieces, start).to_be_bytes(), shown);
             complete(&mut frame, start, offset).unwrap();
@@ -417,8 +426,8 @@ mod tests {
         }
     }
 
-    /// A frame of TCP over IPv6 on its way with a routing header of this type, or over IPv4 with a source route, whose
-    /// last stop is another host; and the pseudo header of that.
+    /// Returns a frame on its way, and its pseudo-header, whose destination is the last stop: of TCP over
+    /// IPv6 with a routing header of this type, or over IPv4 with a source route.
     fn on_the_way(v6: bool, kind: u8, payload: &[u8]) -> (Vec<u8>, PseudoHeader) {
         let [a, b] = addresses(v6);
         let mut frame =
@@ -456,7 +465,7 @@ mod tests {
             complete(&mut partial, start, offset).unwrap();
             assert_eq!(partial, large);
         }
-        // Nobody knows where that leads.
+        // The destination of this routing header is unknown.
         let (frame, _) = on_the_way(true, 77, &[7; 90]);
         assert!(Segments::of(&frame, LinkType::Ethernet, frame.len(), 40).is_err());
     }
@@ -470,7 +479,7 @@ mod tests {
         };
         let payload: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
         let mut large = build(0, &[]);
-        // Hop-by-hop: TCP is next, 8 bytes, the length of everything behind the fixed header.
+        // Hop-by-hop: TCP is next, 8 bytes, the length of everything after the fixed header.
         let length = (8 + 20 + payload.len() as u32).to_be_bytes();
         let option = [6, 0, 0xc2, 4, length[0], length[1], length[2], length[3]];
         (large[18], large[19], large[20]) = (0, 0, 0);
@@ -487,7 +496,8 @@ mod tests {
         let large = Builder::tcp(a, b, 0).build(&[1; 60_000]).unwrap();
         let segments = Segments::of(&large[..2000], LinkType::RawIp, large.len(), 1448).unwrap();
         assert_eq!((segments.count(), segments.payload(41)), (42, 40 + 41 * 1448..60_040));
-        // Larger than IP can say (BIG TCP): its length is zero, and the frame's counts.
+        // Larger than an IP length can express (BIG TCP): its length is zero, and the frame's length
+        // counts.
         let mut large = Builder::tcp(a, b, 0).build(&[1; 1000]).unwrap();
         large[2..4].fill(0);
         large.resize(100_040, 1);

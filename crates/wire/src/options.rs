@@ -1,9 +1,9 @@
-//! The list of options that IPv4 and TCP share: kind, then a length that counts both bytes, then data. Kind 0
-//! ends the list, kind 1 is a single byte of padding.
+//! The list of options that IPv4 and TCP share. An option is a kind, a length that counts both bytes, and
+//! data. Kind 0 ends the list; kind 1 is a single byte of padding.
 
 use crate::{Error, Layer};
 
-/// Iterates over (kind, data). Ends at the end of the list and after the first fault.
+/// An iterator over (kind, data). Ends at the end of the list and after the first fault.
 #[derive(Debug, Clone)]
 pub(crate) struct RawOptions<'a> {
     rest: &'a [u8],
@@ -22,7 +22,7 @@ impl<'a> Iterator for RawOptions<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Stays empty unless there is something behind a good option.
+        // The iterator ends unless a valid option sets `rest` again.
         let bytes = std::mem::take(&mut self.rest);
         let layer = self.layer;
         match *bytes {

@@ -1,15 +1,16 @@
-//! The checksum of SCTP: a CRC32c (RFC 9260, section 6.8), which devices compute for senders on request.
+//! The checksum of SCTP: a CRC32c (RFC 9260, section 6.8). Senders can leave its computation to the network
+//! card.
 
 use std::ops::Range;
 
 use crate::{Layers, LinkType, ip_protocol};
 
-/// Where the checksum stands in the common header, and that header's length.
+/// The offset of the checksum in the common header.
 pub const CHECKSUM: usize = 8;
 const HEADER: usize = 12;
 
-/// Where the SCTP packet of a frame of `length` bytes lies, of which `head` are the first. `None` where there is none, or
-/// only a fragment of one.
+/// Returns the byte range of the SCTP packet in a frame of `length` bytes, of which `head` holds the first.
+/// `None` if there is no SCTP packet, or only a fragment of one.
 pub fn find(head: &[u8], link: LinkType, length: usize) -> Option<Range<usize>> {
     let layers = Layers::locate(head, link);
     let start =
@@ -18,8 +19,9 @@ pub fn find(head: &[u8], link: LinkType, length: usize) -> Option<Range<usize>> 
     (start + HEADER <= end).then_some(start..end)
 }
 
-/// The checksum of the SCTP packet that lies at such a place in a frame, which comes in pieces; as it stands in its field,
-/// whatever that holds now.
+/// Computes the checksum of the SCTP packet at the byte range `packet` of a frame, which is given in
+/// pieces. The result has the byte order of the checksum field; the present content of the field does not
+/// matter.
 ///
 /// ```
 /// use tidegate_wire::sctp::checksum;

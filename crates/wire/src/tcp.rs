@@ -25,7 +25,7 @@ pub mod flags {
     pub const CWR: u8 = 0x80;
 }
 
-/// The fixed 20 bytes.
+/// The fixed 20 bytes of a TCP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -35,7 +35,7 @@ pub struct Header {
     pub destination: U16,
     /// Sequence number of the first payload byte (of the SYN, if set).
     pub sequence: U32,
-    /// Next sequence number that the sender expects.
+    /// The next sequence number that the sender expects.
     pub acknowledgment: U32,
     /// Data offset in 32-bit words (upper 4 bits), reserved bits.
     pub data_offset: u8,
@@ -50,10 +50,11 @@ pub struct Header {
 }
 
 impl Header {
-    /// Bytes of the header without options.
+    /// The length of the header without options in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// Bytes of the header with options, as the data offset says: 0-60, less than 20 if malformed.
+    /// Returns the length of the header with options in bytes, according to the data offset: 0-60, less
+    /// than 20 if malformed.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.data_offset >> 4) * 4
@@ -77,7 +78,7 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// Reads the segment that fills `bytes` (the payload of the IP packet).
+/// Parses the segment that fills `bytes` (the payload of the IP packet).
 ///
 /// # Errors
 /// `Truncated` if `bytes` end before the header does, `Length` if the data offset is below 5.
@@ -93,37 +94,37 @@ pub fn parse(bytes: &[u8]) -> Result<Segment<'_>, Error> {
     Ok(Segment { header, options, payload })
 }
 
-/// One option.
+/// An option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Opt<'a> {
-    /// Kind 1, one byte of padding.
+    /// Kind 1: one byte of padding.
     Nop,
-    /// Kind 2: the largest segment the sender can receive, bytes.
+    /// Kind 2: the largest segment that the sender can receive, in bytes.
     MaxSegmentSize(u16),
-    /// Kind 3: windows count in units of 2 to this power.
+    /// Kind 3: the exponent of the window's unit (2 to this power).
     WindowScale(u8),
-    /// Kind 4.
+    /// Kind 4: selective acknowledgments are allowed.
     SackPermitted,
     /// Kind 5: ranges received out of order.
     Sack(SackBlocks<'a>),
-    /// Kind 8.
+    /// Kind 8: time stamps.
     TimeStamps {
         /// The sender's clock.
         value: u32,
         /// The peer's clock, echoed.
         echo: u32,
     },
-    /// Another kind, or one of the above with a length it cannot have.
+    /// An option of any other kind, or one of the above with an invalid length.
     Other {
         /// Kind.
         kind: u8,
-        /// What follows kind and length.
+        /// The bytes after kind and length.
         data: &'a [u8],
     },
 }
 
-/// The blocks of a SACK option: first sequence number of each range and the one after its last.
+/// The blocks of a SACK option: the first sequence number of each range and the number after its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SackBlocks<'a> {
     blocks: &'a [[U32; 2]],
@@ -136,13 +137,13 @@ impl SackBlocks<'_> {
     }
 }
 
-/// Iterates over option bytes up to the end-of-list option; ends after the first malformed option, which is
-/// an error.
+/// Iterates over option bytes up to the end-of-list option. The first malformed option yields an error and
+/// ends the iteration.
 pub fn options(bytes: &[u8]) -> Options<'_> {
     Options(RawOptions::new(bytes, Layer::Tcp))
 }
 
-/// Iterator made by [`options`].
+/// The iterator returned by [`options`].
 #[derive(Debug, Clone)]
 pub struct Options<'a>(RawOptions<'a>);
 
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// The same option in etherparse's words; `None` where it has no word for it.
+    /// Returns the equivalent etherparse option; `None` if etherparse has none.
     fn oracle_option(option: Opt<'_>) -> Option<TcpOptionElement> {
         Some(match option {
             Opt::Nop => TcpOptionElement::Noop,
@@ -279,7 +280,7 @@ mod tests {
         }
         let Some(Ok(Opt::Sack(blocks))) = options(&bytes).next() else { panic!("no SACK") };
         assert_eq!(blocks.iter().collect::<Vec<_>>(), [(1, 2), (3, 4), (5, 6), (7, 8)]);
-        // A length that is no multiple of 8 is no list of blocks.
+        // A length that is not a multiple of 8 is not a list of blocks.
         assert!(matches!(
             options(&[5, 5, 1, 2, 3]).next(),
             Some(Ok(Opt::Other { kind: 5, data: [1, 2, 3] }))

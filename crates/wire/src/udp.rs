@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, U16};
 
-/// The 8 bytes before the payload.
+/// The 8 bytes of a UDP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -12,14 +12,14 @@ pub struct Header {
     pub source: U16,
     /// Destination port.
     pub destination: U16,
-    /// Bytes of header and payload; 0 in a jumbogram, where the IP length counts.
+    /// The length of header and payload in bytes; 0 in a jumbogram, where the IP length counts.
     pub length: U16,
     /// Checksum over pseudo header, header and payload; 0 = none (IPv4).
     pub checksum: U16,
 }
 
 impl Header {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 }
 
@@ -32,7 +32,7 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
 }
 
-/// Reads the datagram at the start of `bytes` (the payload of the IP packet). A length of 0 means all of
+/// Parses the datagram at the start of `bytes` (the payload of the IP packet). A length of 0 means all of
 /// `bytes`.
 ///
 /// # Errors

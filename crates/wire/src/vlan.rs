@@ -1,52 +1,52 @@
 //! VLAN tags (IEEE 802.1Q, 802.1ad).
 //!
-//! On the wire a tag's protocol identifier stands where the EtherType was and the tag's four bytes are the
-//! control information and the *next* EtherType. [`Tag`] is that pair: it is what follows an EtherType for
+//! On the wire, a tag's protocol identifier replaces the EtherType. The tag's four bytes after it are the
+//! control information and the *next* EtherType. [`Tag`] is this pair: the bytes after an EtherType for
 //! which [`is_tag`] is true.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{U16, ether_type};
 
-/// Control information and the EtherType of what follows.
+/// Control information and the EtherType of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Tag {
     /// Tag control information: priority (3 bits), drop eligible (1), VLAN identifier (12).
     pub control: U16,
-    /// What follows the tag.
+    /// The EtherType of the tag's payload.
     pub ether_type: U16,
 }
 
 impl Tag {
-    /// Bytes of the tag.
+    /// The length of the tag in bytes.
     pub const LEN: usize = size_of::<Tag>();
 
-    /// VLAN identifier, 0-4095.
+    /// Returns the VLAN identifier, 0-4095.
     #[inline]
     pub fn id(&self) -> u16 {
         self.control.get() & 0x0fff
     }
 
-    /// Sets the VLAN identifier (its lower 12 bits); priority and drop eligible stay.
+    /// Sets the VLAN identifier to the lower 12 bits of `id`; priority and drop eligible stay as they are.
     #[inline]
     pub fn set_id(&mut self, id: u16) {
         self.control.set(self.control.get() & 0xf000 | id & 0x0fff);
     }
 
-    /// Priority code point, 0-7.
+    /// Returns the priority code point, 0-7.
     #[inline]
     pub fn priority(&self) -> u8 {
         (self.control.get() >> 13) as u8
     }
 
-    /// Sets the priority (its lower 3 bits); the rest stays.
+    /// Sets the priority to its lower 3 bits; the other bits stay as they are.
     #[inline]
     pub fn set_priority(&mut self, priority: u8) {
         self.control.set(self.control.get() & 0x1fff | u16::from(priority & 7) << 13);
     }
 
-    /// Drop eligible indicator.
+    /// True if the drop eligible indicator is set.
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.control.get() & 0x1000 != 0

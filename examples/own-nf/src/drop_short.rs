@@ -5,7 +5,7 @@
 //! `DropShort(LENGTH)`
 //!
 //! ## Arguments
-//! - `LENGTH`: bytes of the shortest packet that goes on.
+//! - `LENGTH`: the length in bytes of the shortest packet that passes.
 //!
 //! ## Example
 //! ```click
@@ -36,7 +36,7 @@ struct DropShort {
 
 impl Element for DropShort {
     fn effects(&self) -> Effects {
-        // Enough to begin with: packets go to output 0 or are dropped, and nothing else is promised.
+        // A minimal declaration: packets go to output 0 or are dropped, and nothing else is declared.
         let any = Case::new(Filter::Any, Target::Output(0)).or_drop(DropReason::TooShort);
         Effects { opaque: Some("what it reads is not declared yet"), ..Effects::cases(vec![any]) }
     }

@@ -1,20 +1,20 @@
 //! # ConnectionLimit
-//! Lets so many TCP connections in from one side.
+//! Limits the number of TCP connections that a side may open.
 //!
-//! Packets from input 0 leave by output 0 and open connections, as long as fewer than LIMIT are open; packets from input 1
-//! leave by output 1 if they belong to an open one. All others are dropped. A connection counts until ten seconds after it has
-//! been closed, or until nobody has seen it for five minutes.
+//! Packets from input 0 leave by output 0 and open connections, as long as fewer than LIMIT are open;
+//! packets from input 1 leave by output 1 if they belong to an open connection. All others are dropped. A
+//! connection counts until ten seconds after it has been closed, or until five minutes without a packet.
 //!
 //! ## Usage
 //! `ConnectionLimit(LIMIT)`
 //!
 //! ## Arguments
-//! - `LIMIT`: how many connections may be open.
+//! - `LIMIT`: the limit; at most LIMIT connections may be open at the same time.
 //!
 //! ## Handlers
-//! - `open`: connections that are open, at all workers.
-//! - `refused`: packets that were dropped.
-//! - `flows`: directions of connections that are remembered.
+//! - `open`: the number of open connections, over all workers.
+//! - `refused`: the number of dropped packets.
+//! - `flows`: the number of flows in the table, one for each direction of a connection.
 //!
 //! ## Example
 //! ```click
@@ -44,17 +44,19 @@ pub static CLASS: Class = Class {
 
 struct Firewall {
     limit: u64,
-    /// Of all workers; only packets that open connections come here, and connections that end.
+    /// The number of open connections of all workers; only packets that open a connection, and the ends of
+    /// connections, change it.
     open: Arc<AtomicU64>,
     refused: u64,
 }
 
 impl Function for Firewall {
-    /// What the flow adds to the number of connections: 1 in the direction that opened it, 0 in the other one.
+    /// The number that the flow adds to `open`: 1 in the direction that opened the connection, 0 in the
+    /// other.
     type State = u64;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Firewall {
-        // Packets stay as they are.
+        // This function does not change packets.
         needs.effects.opaque = None;
         let open = args.setup.common.get_or_make(args.id(), AtomicU64::default);
         Firewall { limit: args.required("LIMIT"), open, refused: 0 }
@@ -80,7 +82,7 @@ impl Function for Firewall {
     }
 
     fn regular_packets(&mut self, _flows: &Flows<'_, u64>, _packets: &mut [FlowPacket<u64>]) {
-        // Their connection is known, so they pass.
+        // The connection of these packets is known, so they pass.
     }
 
     fn flow_ended(&mut self, connections: &u64) {

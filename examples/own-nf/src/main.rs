@@ -1,4 +1,4 @@
-//! `tidegate` with this crate's elements beside its own.
+//! The program `tidegate` with the elements of this crate in addition to its own.
 
 fn main() -> std::process::ExitCode {
     tidegate::main(own_nf::CLASSES)

@@ -1,19 +1,19 @@
 //! # SprayedNAT
 //! Translates the source of TCP connections.
 //!
-//! The translator of Figure 5 in Sadok et al., "A Case for Spraying Packets in Software Middleboxes" (HotNets 2018). SYN
-//! packets from input 0 open connections, which get ADDR and a port that no other connection to the same server has. Packets
-//! from either input leave by the output with its number, translated; those of unknown connections are dropped. CheckIPHeader
-//! has to be in front.
+//! The translator of Figure 5 in Sadok et al., "A Case for Spraying Packets in Software Middleboxes"
+//! (HotNets 2018). SYN packets from input 0 open connections. A connection gets ADDR and a port that no
+//! other connection to the same server has. Packets from either input leave, translated, by the output with
+//! the same number; packets of unknown connections are dropped. Put CheckIPHeader upstream.
 //!
 //! ## Usage
 //! `SprayedNAT(ADDR)`
 //!
 //! ## Arguments
-//! - `ADDR`: the address that connections get.
+//! - `ADDR`: the source address of translated connections.
 //!
 //! ## Handlers
-//! - `flows`: flows that are remembered, two for each connection.
+//! - `flows`: the number of flows in the table, two for each connection.
 //!
 //! ## Example
 //! ```click
@@ -45,7 +45,7 @@ pub static CLASS: Class = Class {
     ..class::<Nat>()
 };
 
-/// The first port that connections get; those below are for servers.
+/// The first port for connections; lower ports are for servers.
 const FIRST_PORT: u16 = 1024;
 
 struct Nat {
@@ -55,7 +55,7 @@ struct Nat {
 }
 
 impl Function for Nat {
-    /// What packets of the flow become.
+    /// The five-tuple of the translated packets.
     type State = FiveTuple;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Nat {
@@ -70,7 +70,7 @@ impl Function for Nat {
     ) {
         for packet in packets {
             let mut translated = flows.get_local_flow(&packet.flow);
-            // Only the first SYN matters.
+            // Only the first SYN opens a connection.
             if translated.is_none() && packet.input == 0 && packet.flags & (SYN | ACK) == SYN {
                 translated = self.select_port(flows, &packet.flow).filter(|translated| {
                     let back = (&translated.reversed(), &packet.flow.reversed());
@@ -89,7 +89,8 @@ impl Function for Nat {
 }
 
 impl Nat {
-    /// The flow that a connection becomes: replies to it belong to this worker, and to no other flow.
+    /// Returns the translated five-tuple of a connection. Replies to it have this worker as their home and
+    /// belong to no other connection.
     fn select_port(&mut self, flows: &Flows<'_, FiveTuple>, flow: &FiveTuple) -> Option<FiveTuple> {
         let IpAddr::V4(server) = flow.destination() else { return None };
         (FIRST_PORT..=u16::MAX).find_map(|_| {
@@ -109,7 +110,7 @@ fn translate(packet: &mut FlowPacket<FiveTuple>, translated: Option<FiveTuple>) 
     }
 }
 
-/// Gives a TCP segment over IPv4 other addresses and ports.
+/// Replaces the addresses and ports of a TCP segment over IPv4, and updates its checksums.
 fn update_header(packet: &mut Packet, to: &FiveTuple) -> Option<()> {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (to.source(), to.destination()) else { return None };
     let header = packet.header_mut(Base::Network)?;

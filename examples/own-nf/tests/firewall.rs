@@ -1,4 +1,5 @@
-//! The firewall: so many connections, answers to them, and nothing else.
+//! Tests of the firewall: it passes connections up to the limit and their replies, and drops all other
+//! packets.
 
 mod common;
 
@@ -21,7 +22,7 @@ fn segments(make: fn(u32, u32, u8, Timestamp) -> Input, first: u8) -> Vec<Input>
     rounds.flat_map(|(number, flags)| (0..CONNECTIONS).map(move |n| make(n, number, flags, time))).collect()
 }
 
-/// A firewall, and an answer to each packet.
+/// Returns the configuration of a firewall with a reply to each packet.
 fn text(exchange: u64) -> String {
     format!(
         "TestSource({exchange}, 0) -> CheckIPHeader -> limit :: ConnectionLimit({LIMIT});
@@ -61,18 +62,18 @@ fn nothing_comes_in_by_itself() {
     }
 }
 
-/// Closed connections make room for others, when nothing of them is on its way any more.
+/// Closed connections make room for others ten seconds after their end.
 #[test]
 fn connections_end() {
     let secs = Timestamp::from_secs;
     let open = |first: u32, at| (first..first + LIMIT as u32).map(move |n| segment(n, 0, SYN, secs(at)));
-    // Sixty open. Of these twenty are reset, twenty closed by both, ten by one of both.
+    // Sixty open. Twenty of them are reset, twenty closed by both ends, ten by one end.
     let mut packets: Vec<_> = open(0, 100).collect();
     packets.extend((0..20).map(|n| segment(n, 1, RST, secs(101))));
     packets.extend((20..50).map(|n| segment(n, 1, FIN | ACK, secs(101))));
     packets.extend((20..40).map(|n| answer(n, 2, FIN | ACK, secs(102))));
     packets.extend((0..60).map(|n| segment(n, 3, ACK, secs(110))));
-    // Not yet, then only so many.
+    // At 105 s no connection has expired yet; at 120 s, forty have.
     packets.extend((100..120).map(|n| segment(n, 0, SYN, secs(105))));
     packets.extend(open(200, 120));
     packets.sort_by_key(|packet| packet.time);
@@ -97,7 +98,7 @@ fn connections_end() {
     }
 }
 
-/// The program itself, with both of its configurations.
+/// Runs the program itself, with both of its configurations.
 #[test]
 fn configurations_run() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

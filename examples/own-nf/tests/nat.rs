@@ -1,4 +1,5 @@
-//! The paper's translator: each connection is translated one way, replies find their way back, and no port is given twice.
+//! Tests of the paper's translator: each connection is translated to one five-tuple, replies find their
+//! connection, and no port is given to two connections.
 
 mod common;
 
@@ -73,7 +74,7 @@ fn every_connection_is_translated_one_way_and_back() {
 fn strangers_are_dropped() {
     let time = Timestamp(1_000_000_000);
     for how in runs() {
-        // Nothing that opens a connection, and one from outside.
+        // Packets that open no connection, and a SYN from outside.
         let inside = [ACK, SYN | ACK, FIN | ACK, RST].map(|flags| segment(1, 0, flags, time));
         let exchange = offer(vec![inside.to_vec(), vec![segment(2, 0, SYN, time)]]);
         let text = format!(
@@ -87,11 +88,13 @@ fn strangers_are_dropped() {
     }
 }
 
-/// Time-outs: what other workers see counts, and what is closed is translated for a while.
+/// Time-outs: packets at other workers keep a connection open, and a closed connection is translated for a
+/// while.
 #[test]
 fn connections_last_as_long_as_anybody_sees_them() {
     let secs = |n: u32| Timestamp::from_secs(1000 + i64::from(n));
-    // One with a segment every 100 s, one that says nothing more, one that is reset, another one later that has its ends.
+    // A connection with a segment every 100 s, one without further packets, one that is reset, and a later
+    // one with the same ends.
     let mut packets: Vec<_> =
         (0..40).map(|n| segment(0, n, if n == 0 { SYN } else { ACK }, secs(100 * n))).collect();
     packets.push(segment(1, 0, SYN, secs(1)));

@@ -1,4 +1,5 @@
-//! Lifetimes of connections at balancers: closed by one side or both, idle, and where there is no room.
+//! Tests of the lifetimes of connections at balancers: closed by one side or both, idle, and in full
+//! tables.
 
 use super::*;
 
@@ -15,7 +16,8 @@ fn closed_connections_make_room_for_new_ones() {
     }
 }
 
-/// As after the first half of a close: the other side goes on, and all that is seen of it are acknowledgements.
+/// After the first half of a close, the other side continues to send, and only acknowledgements for it are
+/// seen.
 #[test]
 fn connections_that_are_over_keep_their_server_while_packets_come() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -26,7 +28,8 @@ fn connections_that_are_over_keep_their_server_while_packets_come() {
     }
 }
 
-/// The client has sent FIN, and still acknowledges what the server sends: only these segments are seen, and they come late.
+/// The client has sent FIN, and still acknowledges the server's data: only these segments are seen, at long
+/// intervals.
 #[test]
 fn a_half_closed_connection_keeps_its_server() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -39,7 +42,7 @@ fn a_half_closed_connection_keeps_its_server() {
             (0.0, bare(SYN)),
             (0.1, bare(ACK)),
             (1.0, bare(FIN | ACK)),
-            // Another client has the next turn.
+            // Another client gets the next server.
             (2.0, tcp(2, SYN)),
             (12.5, bare(ACK)),
             (12.5 + late, bare(ACK)),
@@ -51,7 +54,7 @@ fn a_half_closed_connection_keeps_its_server() {
     }
 }
 
-/// A connection that one side has closed counts for its server for as long as it is remembered.
+/// A half-closed connection counts as load of its server as long as it is in the table.
 #[test]
 fn a_half_closed_connection_is_load() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -63,7 +66,8 @@ fn a_half_closed_connection_is_load() {
     assert_eq!([load(RST, 10.5), load(RST, 11.5)], ["1 1", "0 1"]);
 }
 
-/// The balancer's connections and their loads behind packets of clients and of servers, which come at these times.
+/// Returns the balancer's connections and loads after packets of clients and servers, which arrive at these
+/// times.
 fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -80,7 +84,7 @@ fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2]
     [connections, load].map(|value| value.clone().unwrap())
 }
 
-/// Packets of clients as they leave a balancer, where packets of servers come between them.
+/// Returns packets of clients as they leave a balancer, with packets of servers in between.
 fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -96,7 +100,7 @@ fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
     collect(exchange)
 }
 
-/// A segment without data: of the client, or of a server to it.
+/// Makes a segment without data: from the client, or from a server to the client.
 fn bare(n: u16, from: Option<u8>, flags: u8) -> Vec<u8> {
     let builder = match from {
         None => Builder::tcp(client(n), server(), flags),
@@ -120,7 +124,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let both: &[&[_]] = &[
         &[(1.0, client, ENDS), (1.5, server, ENDS), (2.0, client, ACK)],
         &[(1.0, server, ENDS), (2.0, client, ENDS), (2.0, server, ACK)],
-        // At once, and sent again.
+        // At the same time, and sent again.
         &[(1.0, client, ENDS), (1.0, server, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
         &[(1.0, client, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
         &[(2.0, server, RST)],
@@ -132,10 +136,10 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let one: &[&[_]] = &[
         &[(2.0, client, ENDS)],
         &[(2.0, server, ENDS)],
-        // Of another server than that of the connection.
+        // From another server than the connection's.
         &[(1.5, Some(2), ENDS), (1.9, Some(2), RST), (2.0, client, ENDS)],
         &[(1.0, server, ENDS), (1.5, client, ACK), (2.0, server, ENDS)],
-        // The client goes on behind the server's FIN.
+        // The client continues after the server's FIN.
         &[(1.0, server, RST), (1.5, server, ENDS), (1.9, client, SYN), (2.0, client, ENDS)],
     ];
     for closing in one {
@@ -144,10 +148,11 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     }
 }
 
-/// A straightforward balancer: three servers in turn, time-outs of 60, 20 and 5 seconds.
+/// A straightforward model of a balancer: three servers in turn, time-outs of 60, 20 and 5 seconds.
 #[derive(Default)]
 struct Model {
-    /// By client: its server, who has closed, the client and the server, and when the last packet came.
+    /// Each client's connection: its server, the sides that have closed (client, server), and the time of
+    /// the last packet.
     connections: BTreeMap<u16, (u8, [bool; 2], f64)>,
     opened: u8,
 }
@@ -159,7 +164,7 @@ impl Model {
         (at - last < limit - 1e-6).then_some((server, closed, last))
     }
 
-    /// The server of a client's packet.
+    /// Returns the server for a client's packet.
     fn request(&mut self, at: f64, n: u16, flags: u8, has_payload: bool) -> u8 {
         let current = self.current(n, at);
         let current = current.filter(|(_, closed, _)| flags & SYN == 0 || *closed == [false; 2]);
@@ -224,7 +229,7 @@ proptest! {
     }
 }
 
-/// Answers come at other workers than requests. All connections but the last one are closed by both sides.
+/// Answers arrive at other workers than requests. All connections but the last are closed by both sides.
 #[test]
 fn workers_hear_of_what_servers_close() {
     let mut packets: Vec<(f64, Vec<u8>)> = Vec::new();
@@ -232,7 +237,8 @@ fn workers_hear_of_what_servers_close() {
         packets.push((0.0, bare(n, None, SYN)));
     }
     for n in 0..200 {
-        // Which of the two servers it has depends on the worker, and the other one does not count.
+        // The worker determines which of the two servers a connection has; the other server's packet is
+        // ignored.
         packets.extend([1, 2].map(|last| (1.0, bare(n, Some(last), FIN | ACK))));
     }
     packets.extend((0..199).map(|n| (2.0, bare(n, None, FIN | ACK))));
@@ -243,7 +249,7 @@ fn workers_hear_of_what_servers_close() {
     }
 }
 
-/// Whoever gives answers their address has been told of it at the start.
+/// The element that sets the address of answers learns it only at the start, so the address cannot change.
 #[test]
 fn the_common_address_stays() {
     let text = format!("{}; Idle -> lb; Idle -> FlowIPLoadBalancerReverse(lb) -> Discard", balancer("", 3));
@@ -272,7 +278,7 @@ fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none
             [1, 1, 1, 1, 2]
         );
     }
-    // What the link adds to a short packet is no data.
+    // Link padding of a short packet is not data.
     let mut padded = ack.clone();
     padded.extend([0; 6]);
     assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (2.0, &padded), (12.0, &ack)]), [1, 1, 1, 2]);
@@ -294,7 +300,7 @@ fn idle_connections_make_room_before_new_ones_are_refused() {
     }
 }
 
-/// Long before connections that are open would be: a turn of the search does not wait for TIMEOUT.
+/// Closed connections expire long before open connections would: a search does not wait for TIMEOUT.
 #[test]
 fn closed_connections_make_room_before_new_ones_are_refused() {
     for capacity in [1, 2, 64] {

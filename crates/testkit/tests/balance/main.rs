@@ -1,4 +1,5 @@
-//! Load balancers: connections keep their server, servers come and go, and what leaves is sound.
+//! Tests of load balancers: connections keep their server, servers are added and removed, and output
+//! packets are valid.
 
 mod lifetimes;
 
@@ -28,12 +29,12 @@ fn tcp(n: u16, flags: u8) -> Vec<u8> {
     Builder::tcp(client(n), server(), flags).build(b"data").unwrap()
 }
 
-/// Some packets that come when the test says so.
+/// Writes packets that all have the same time, for tests that choose when they are sent.
 fn write(path: &Path, packets: &[Vec<u8>], framed: bool) {
     write_timed(path, packets.iter().map(|packet| (1.0, packet)), framed);
 }
 
-/// Packets and when they come, in seconds.
+/// Writes packets with their times in seconds.
 fn write_timed<'a>(path: &Path, packets: impl Iterator<Item = (f64, &'a Vec<u8>)>, framed: bool) {
     let link = if framed { wire::LinkType::Ethernet } else { wire::LinkType::RawIp };
     let options = capture::WriterOptions { link, ..Default::default() };
@@ -44,7 +45,8 @@ fn write_timed<'a>(path: &Path, packets: impl Iterator<Item = (f64, &'a Vec<u8>)
     writer.flush().unwrap();
 }
 
-/// What becomes of packets that come at these times, in seconds; and the value of a handler behind them.
+/// Returns the packets that leave an element for packets at these times, in seconds, and the value of a
+/// handler afterwards.
 fn timed(element: &str, packets: &[(f64, Vec<u8>)], handler: &str) -> (Vec<Seen>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -56,17 +58,17 @@ fn timed(element: &str, packets: &[(f64, Vec<u8>)], handler: &str) -> (Vec<Seen>
     (collect(exchange), outcome.values[0].clone().unwrap())
 }
 
-/// Which server each packet has got.
+/// Returns the last byte of the server's address for each packet.
 fn servers(element: &str, packets: &[(f64, Vec<u8>)]) -> Vec<u8> {
     destinations(&timed(element, packets, "lb.servers").0).iter().map(|address| address[3]).collect()
 }
 
-/// A balancer and groups of packets, which are let through one behind the other.
+/// A balancer, and groups of packets that are sent one after the other.
 struct Trial {
     worker: Worker,
     exchange: u64,
     groups: usize,
-    // Kept until the end.
+    // The folder is kept until the end.
     _folder: tempfile::TempDir,
 }
 
@@ -99,7 +101,7 @@ impl Trial {
         self.worker.read(id, handler, "").unwrap()
     }
 
-    /// Lets the next group through.
+    /// Sends the next group.
     fn next(&mut self) {
         self.write(&format!("g{}.active", self.groups), "true").unwrap();
         self.groups += 1;
@@ -113,7 +115,7 @@ impl Trial {
     }
 }
 
-/// Destination addresses of packets.
+/// Returns the destination addresses of packets.
 fn destinations(seen: &[Seen]) -> Vec<[u8; 4]> {
     seen.iter().map(|packet| packet.bytes[16..20].try_into().unwrap()).collect()
 }
@@ -199,7 +201,7 @@ fn a_server_that_has_failed_loses_its_connections_and_others_keep_theirs() {
 
 #[test]
 fn new_flows_are_even_and_few_are_disturbed_without_memory() {
-    // A table of one connection: nearly all flows are chosen by the hash alone.
+    // With a table of one connection, the hash alone chooses the server of nearly all flows.
     let groups = [flows(8000, ACK), flows(8000, ACK)];
     let mut trial = Trial::new(&balancer(", LB_MODE maglev, CAPACITY 1", 10), 1, &groups, false);
     trial.next();
@@ -220,7 +222,7 @@ fn new_flows_are_even_and_few_are_disturbed_without_memory() {
     );
 }
 
-/// An ICMP error from a router on the way, about a packet.
+/// Makes an ICMP error from a router on the path, about a packet.
 fn error_about(packet: &[u8]) -> Vec<u8> {
     let to: [u8; 4] = packet[12..16].try_into().unwrap();
     Builder::icmp([7, 7, 7, 7].into(), to.into(), 3, 4, [0, 1400]).build(&packet[..28]).unwrap()
@@ -260,7 +262,7 @@ fn errors_open_no_flows_and_bring_none_back() {
     let (seen, connections) = timed(&balancer(", TIMEOUT 60", 3), &packets, "lb.connections");
     assert_eq!(connections, "1");
     let last: Vec<u8> = destinations(&seen).iter().map(|address| address[3]).collect();
-    // The second one is the first in turn, and the last one is a flow of its own.
+    // The second flow gets the first server in turn, and the last packet is a separate flow.
     assert_eq!(last[1..], [1, 1, 2]);
 }
 
@@ -316,7 +318,7 @@ fn answers_and_errors_of_servers_get_the_common_address() {
     );
     Run::default().text(&text, &[]).unwrap();
     let [seen] = &collect(exchange)[..] else { panic!() };
-    // Word for word what somebody with the common address would have sent.
+    // The error equals the error that a host with the common address would have sent, byte for byte.
     let request = Builder::udp(client(1), server()).build(b"nobody listens").unwrap();
     let expected = Builder::icmp(server().ip(), to, 3, 3, [0, 0]).build(&request).unwrap();
     assert_eq!(seen.bytes, expected);
@@ -507,7 +509,7 @@ fn translators_choose_by_consistent_hashing() {
     assert!(last(1800..2400).iter().all(|&server| server != 2));
 }
 
-/// FastClick takes any number of places.
+/// The number of slots is rounded up to a prime; FastClick uses the requested number.
 #[test]
 fn tables_have_a_prime_number_of_places() {
     let text = "m :: MaglevIPMapper(- - 10.0.0.1 80 0 0, - - 10.0.0.2 80 0 0, CST_BUCKETS 1000); Idle -> IPRewriter(m) -> Discard";

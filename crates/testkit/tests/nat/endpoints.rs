@@ -1,4 +1,5 @@
-//! One port outside for each end inside: endpoint-independent mapping and filtering, and what one host may have.
+//! Tests of one outer port for each inner end: endpoint-independent mapping and filtering, and the limit
+//! per host.
 
 use super::*;
 
@@ -6,7 +7,7 @@ const INDEPENDENT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDE
 const OPEN: &str =
     "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true";
 
-/// The outer ends of what the packets of an IPRewriter become.
+/// Returns the outer ends in the packets of an IPRewriter.
 fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
     let (_, seen) = run(&gateway("IPRewriter", specification), 2, packets, &[]);
     seen.iter().map(|seen| ends(&seen.bytes).0).collect()
@@ -16,7 +17,7 @@ fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
 fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
     let other = [10, 0, 0, 9];
     for make in [udp, |from, to| tcp(from, to, SYN, b"")] {
-        // Another host has the port, so that it is not simply kept.
+        // Another host has the port, so that it cannot be kept.
         let mut packets = vec![(0, make(end(other, 5000), end(REMOTE, 53)))];
         packets.extend((0..50).map(|n| (1, make(end(INSIDE, 5000), end([2, 0, 0, n], 53 + u16::from(n))))));
         let outer = outer(INDEPENDENT, &packets);
@@ -28,7 +29,7 @@ fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
 
 #[test]
 fn rfc4787_req_3_and_rfc7857_sec_3_no_two_ends_have_the_same_port() {
-    // All want one of three ports, each towards a server of its own.
+    // All hosts want one of three ports, each for connections to a different server.
     let three = INDEPENDENT.replace("1024-65535", "6000-6002");
     let packets: Vec<_> = (0..4).map(|n| (0, udp(end([10, 0, 0, n], 6000), end([2, 0, 0, n], 53)))).collect();
     let (outcome, seen) = run(&gateway("IPRewriter", &three), 2, &packets, &["rw.mapping_failures"]);
@@ -67,9 +68,9 @@ fn rfc4787_req_8_and_rfc5382_req_3_filtering_may_be_independent_of_the_sender() 
     assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
     assert_eq!(value(&outcome, 0).lines().count(), 4);
     assert!(value(&outcome, 1).starts_with("192.0.2.1 1024-65535 - - [2]"), "{}", value(&outcome, 1));
-    // Without it, only those that were sent to.
+    // Without INDEPENDENT_FILTERING, only replies from the ends that the host has sent to.
     assert_eq!(outer(INDEPENDENT, &packets).len(), 2);
-    // A connection from outside is one like others.
+    // A connection from outside is treated like others.
     let packets = [
         (0, tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"")),
         (1, tcp(end([3, 3, 3, 3], 99), end(OUTER, 5000), SYN, b"")),
@@ -124,16 +125,17 @@ fn rfc6888_req_2_and_4_one_subscriber_has_no_more_than_its_part() {
     let config = format!("{NAPT}, SUBSCRIBER_CAPACITY 3");
     let from = |host: u8, port: u16, at| (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)));
     let mut packets: Vec<_> = (0..5).map(|n| from(1, 5000 + n, 0)).collect();
-    // Somebody else has as much, and flows that exist go on.
+    // Another host has the same limit, and existing flows continue.
     packets.extend((0..5).map(|n| from(2, 5000 + n, 1)));
     packets.extend((0..3).map(|n| from(1, 5000 + n, 2)));
-    // What is over makes room.
+    // An expired mapping makes room.
     packets.push(from(1, 6000, 302_100));
     let handlers = ["rw.mapping_failures", "rw.size"];
     let (outcome, seen) = run(&gateway("IPRewriter", &config), 2, &packets, &handlers);
     assert_eq!((seen.len(), value(&outcome, 0)), (3 + 3 + 3 + 1, "4"));
     assert_eq!(ends(&seen[9].bytes).0.port(), 6000);
-    // With independent ports, packets from outside use up nothing of the receiver's part, but its answers do.
+    // With independent ports, packets from outside do not count towards the receiver's limit, but its
+    // answers do.
     let open = format!("{OPEN}, SUBSCRIBER_CAPACITY 3");
     let mut packets = vec![from(1, 5000, 0)];
     packets.extend((0..5).map(|n| (1, udp(end([3, 3, 3, n], 99), end(OUTER, 5000)))));
@@ -150,7 +152,8 @@ fn filtering_needs_independent_ports() {
     assert!(message.contains("INDEPENDENT_FILTERING needs INDEPENDENT_MAPPING"), "{message}");
 }
 
-/// Where packets of ends inside go, and with which outer address: by outputs of `rw` that a mapper or several inputs name.
+/// Returns the output and the outer address of packets from inner ends, for outputs of `rw` that a mapper
+/// or several inputs name.
 fn uplinks(config: &str, packets: &[(i64, Vec<u8>)]) -> Vec<(usize, SocketAddr)> {
     let (_, seen) = run(config, 4, packets, &[]);
     seen.iter().map(|seen| (seen.sink, ends(&seen.bytes).0)).collect()
@@ -175,7 +178,7 @@ fn flows_of_an_end_leave_where_its_address_is() {
         let (expected, address) = addresses[n % 2];
         assert_eq!((output, seen.ip()), (expected, IpAddr::from(address)), "{n}");
     }
-    // An end that is known by the pattern of one input keeps that at another one.
+    // An end that is known by the pattern of one input keeps the pattern at another input.
     let inputs = format!(
         "in -> c :: IPClassifier(dst host 2.0.0.0, -);
         c[1] -> [1] rw :: IPRewriter(pattern {one}, pattern {two}, INDEPENDENT_MAPPING true); c[0] -> [0] rw;"
@@ -184,7 +187,7 @@ fn flows_of_an_end_leave_where_its_address_is() {
     let seen = uplinks(&inputs, &packets);
     assert!(seen[..4].iter().all(|&seen| seen == (0, end(OUTER, 5000))), "{seen:?}");
     assert_eq!(seen[4], (2, end([198, 51, 100, 1], 5001)));
-    // Patterns with the same addresses outside go on taking turns.
+    // Patterns with the same outer addresses still take turns.
     let servers =
         "m :: RoundRobinIPMapper(192.0.2.1 2000-3000 10.9.0.1 80 0 1, 192.0.2.1 2000-3000 10.9.0.2 80 2 3);";
     let config = format!("{servers} {}", gateway("IPRewriter", "m, drop, INDEPENDENT_MAPPING true"));
@@ -192,7 +195,7 @@ fn flows_of_an_end_leave_where_its_address_is() {
     assert_eq!(uplinks(&config, &packets), [(0, end(OUTER, 2500)), (2, end(OUTER, 2500))]);
 }
 
-/// Forwards a port outside to another one inside.
+/// Returns a configuration that forwards an outer port to an inner end.
 fn forwarding(port: u16, to: SocketAddr, config: &str) -> String {
     let (address, inner) = (to.ip(), to.port());
     format!(
@@ -210,7 +213,7 @@ fn an_end_takes_no_answers_from_another_one() {
     let packets = [(0, udp(other, end(REMOTE, 53))), (1, call()), (2, udp(other, client)), (3, call())];
     let (outcome, seen) = run(&forwarding(5060, server, ""), 2, &packets, &["rw.mapping_failures"]);
     let to: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes)).collect();
-    // It has that port outside for everybody, so it cannot have another one for this client.
+    // The host has that outer port for all remote ends, so it cannot have another one for this client.
     assert_eq!(to, [(end(OUTER, 5060), end(REMOTE, 53)), (client, server), (client, server)]);
     assert_eq!(value(&outcome, 0), "1");
 }
@@ -226,13 +229,13 @@ fn a_packet_from_outside_makes_no_second_mapping_for_a_flow_inside() {
     let reply = |at: i64, to: u16| (at, udp(inner, client(to)));
     let stray = |at: i64, from: u16| (at, udp(client(from), end(OUTER, 5060)));
     let open = (0, udp(inner, end(REMOTE, 53)));
-    // The client also sends to the port that the end itself has: its connection goes on as it was.
+    // The client also sends to the port that the end itself has; its connection continues as before.
     let packets = [open.clone(), call(1, 99), stray(2, 99), reply(3, 99), call(9_000, 99), reply(18_000, 99)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     let from: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes).0).collect();
     let outer = end(OUTER, 6000);
     assert_eq!(from, [end(OUTER, 5060), client(99), outer, client(99), outer]);
-    // When all is over, nothing is left of it.
+    // After the time-outs, no state of the connections is left.
     let mut packets = vec![open];
     packets.extend((0..2).flat_map(|n| [call(1, 99 + n), stray(2, 99 + n), stray(3, 99 + n)]));
     packets.push(stray(50_000, 7));
@@ -248,7 +251,7 @@ fn a_host_makes_room_for_itself_however_many_others_there_are() {
     let others = |at: i64| (0..1000u16).map(move |n| from([10, 1, (n >> 8) as u8, n as u8], 5000, at));
     let mut packets: Vec<_> = (0..3).map(|n| from(INSIDE, 5000 + n, 0)).collect();
     packets.extend(others(1));
-    // The others had packets since, and so had one of its own.
+    // The other hosts have sent packets since, and so has one of the flows of INSIDE.
     packets.extend(others(9_000));
     packets.push(from(INSIDE, 5001, 9_000));
     packets.extend((0..3).map(|n| from(INSIDE, 6000 + n, 15_000)));

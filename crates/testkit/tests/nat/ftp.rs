@@ -1,4 +1,4 @@
-//! Active transfers of FTP: what FTPPortMapper and TCPRewriter make of control connections.
+//! Tests of active FTP transfers: the effect of FTPPortMapper and TCPRewriter on control connections.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn numbered(from: SocketAddr, to: SocketAddr, flags: u8, (seq, ack): (u32, u32),
     packet
 }
 
-/// An acknowledgment with a selective one.
+/// Makes an acknowledgment with a selective acknowledgment option.
 fn selective(from: SocketAddr, to: SocketAddr, seq: u32, ack: u32, (left, right): (u32, u32)) -> Vec<u8> {
     let mut packet = numbered(from, to, ACK, (seq, ack), b"");
     packet.extend([1, 1, 5, 10]);
@@ -55,7 +55,7 @@ fn a_command_gets_the_address_of_its_data_connection() {
             (0, numbered(client(), server(), SYN, (99, 0), b"")),
             (1, numbered(client(), server(), ACK, (100, 7), line.as_bytes())),
             (2, numbered(client(), server(), ACK, (100 + line.len() as u32, 7), b"LIST\r\n")),
-            // The server opens the data connection, and is answered.
+            // The server opens the data connection, and the client answers.
             (3, numbered(end(SERVER, 20), end(OUTER, 40001), SYN, (1, 0), b"")),
             (4, numbered(end(CLIENT, 777), end(SERVER, 20), SYN | ACK, (5, 2), b"")),
         ];
@@ -85,7 +85,7 @@ fn what_is_no_whole_command_of_the_client_passes_as_it_is() {
         "EPRT |2|::1|777|\r\n",
         "EPRT |1|10.0.0.1|777\r\n",
         "EPRT |\r\n",
-        // Delimiters are of ASCII, and none of its controls (RFC 2428).
+        // Delimiters are printable ASCII characters (RFC 2428).
         "EPRT \u{e9}1\u{e9}10.0.0.1\u{e9}777\u{e9}\r\n",
         "EPRT \t1\t10.0.0.1\t777\t\r\n",
         "EPRT \r\n",
@@ -119,7 +119,7 @@ fn a_connection_on_the_same_ports_starts_with_its_own_numbers() {
     assert!(!value(&outcome, 0).contains("seq"));
 }
 
-/// RFC 5961, section 4: with a SYN alone nobody ends somebody else's connection.
+/// RFC 5961, section 4: a SYN alone must not end another host's connection.
 #[test]
 fn a_syn_that_begins_nothing_leaves_numbers_moved() {
     let line = b"PORT 10,0,0,1,3,9\r\n";
@@ -129,7 +129,7 @@ fn a_syn_that_begins_nothing_leaves_numbers_moved() {
         // Late copies of the handshake.
         (numbered(client(), server(), SYN, (99, 0), b""), None),
         (numbered(server(), outer(), SYN | ACK, (6, 100), b""), None),
-        // Whatever numbers somebody else may choose, from both sides.
+        // Any numbers that an attacker may choose, from both sides.
         (numbered(client(), server(), SYN, (77_777, 0), b""), Some((7, 100 + length + longer))),
         (numbered(server(), outer(), SYN, (77_777, 0), b""), None),
         (numbered(server(), outer(), SYN | ACK, (77_777, 88_888), b""), None),
@@ -139,7 +139,7 @@ fn a_syn_that_begins_nothing_leaves_numbers_moved() {
             (1, numbered(client(), server(), ACK, (100, 7), line)),
             (2, forged),
         ];
-        // Who has a connection says where it is.
+        // The end of an existing connection answers with its current numbers.
         packets.extend(answer.map(|numbers| (3, numbered(server(), outer(), ACK, numbers, b""))));
         packets.push((4, numbered(client(), server(), ACK, (100 + length, 7), b"LIST\r\n")));
         packets.push((5, numbered(server(), outer(), ACK, (7, 106 + length + longer), b"")));
@@ -163,17 +163,17 @@ fn a_port_that_is_announced_again_gets_a_mapping_that_holds() {
     let opens = |at: i64, to: u16| (at, numbered(end(SERVER, 20), end(OUTER, to), SYN, (1, 0), b""));
     let open = (0, numbered(client(), server(), SYN, (99, 0), b""));
     let goes_on = |at: i64| (at, numbered(client(), server(), ACK, (100 + line.len() as u32, 7), b""));
-    // What is over is not there any more.
+    // Expired mappings are gone.
     let packets =
         [open.clone(), port(0, 1), goes_on(4_000), goes_on(8_000), port(1, 9_000), opens(10_500, 40002)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
-    // What holds goes on from then.
+    // Existing mappings are refreshed, and expire later.
     let packets = [open.clone(), port(0, 4_000), port(1, 8_500), opens(12_000, 40001), opens(18_000, 40001)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(seen.len(), 4, "the last one comes too late");
     assert_eq!(ends(&seen[3].bytes).1, end(CLIENT, 777));
-    // After a transfer another mapping is made, which holds as a new one does.
+    // After a transfer a new mapping is made, with the time-out of a new mapping.
     let closes = [
         opens(100, 40001),
         (101, numbered(end(SERVER, 20), end(OUTER, 40001), FIN | ACK, (2, 2), b"")),
@@ -202,7 +202,7 @@ fn mappers_say_what_is_wrong() {
     }
 }
 
-/// A line of the client: a command with this port, or some other text.
+/// Generates a line of the client: a command with this port, or another text.
 fn line() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         (1u16..=65_535).prop_map(|port| {
@@ -224,7 +224,7 @@ proptest! {
         first in prop_oneof![any::<u32>(), Just(u32::MAX - 30)],
         again in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..12),
     ) {
-        // The client sends line by line, and then parts of it once more, cut at any places.
+        // The client sends line by line, and then parts again, cut at any positions.
         let sent: Vec<u8> = lines.iter().flat_map(|(line, _)| line.bytes()).collect();
         let start = first.wrapping_add(1);
         let segment = |from: usize, to: usize| {
@@ -245,7 +245,8 @@ proptest! {
         }
         let (_, seen) = run(CONFIG, 2, &packets, &[]);
         prop_assert_eq!(seen.len(), packets.len());
-        // What the server gets, written by its numbers: nothing twice in two ways, no gap.
+        // The bytes that the server receives, by sequence number: no position has two different bytes, and
+        // there are no gaps.
         let mut got: Vec<Option<u8>> = Vec::new();
         let mut ends_there = vec![0];
         for (n, seen) in seen.iter().enumerate().skip(1) {
@@ -273,7 +274,7 @@ proptest! {
             }
         }
         prop_assert_eq!(text.split_inclusive("\r\n").count(), lines.len());
-        // The server acknowledges each line, and selectively the one behind it.
+        // The server acknowledges each line, and selectively the line after it.
         let mut all = packets.clone();
         for pair in ends_there.windows(2) {
             let number = |at: usize| start.wrapping_add(at as u32);

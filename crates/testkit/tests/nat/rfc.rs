@@ -1,15 +1,15 @@
-//! What RFC 4787, 5382 and 5508 ask for, a test for each requirement.
+//! Tests of the requirements of RFC 4787, 5382 and 5508, one for each requirement.
 
 use super::*;
 
-/// How many of these packets come through.
+/// Returns the number of packets that pass the translator.
 fn through(class: &str, packets: &[(i64, Vec<u8>)]) -> usize {
     run(&gateway(class, &format!("{NAPT}, REAP_INTERVAL 1")), 2, packets, &[]).1.len()
 }
 
 #[test]
 fn rfc4787_req_2_flows_of_a_host_share_an_address() {
-    // Of two outer addresses, each host gets one for all its flows.
+    // Of two outer addresses, each host gets a single one for all its flows.
     let config =
         "m :: SourceIPHashMapper(50 3, 192.0.2.1 1024-65535 - - 0 1 1, 192.0.2.2 1024-65535 - - 0 1 2);
         in -> rw :: IPRewriter(m);";
@@ -52,7 +52,8 @@ fn rfc4787_req_10_payloads_are_left_alone() {
 
 #[test]
 fn rfc4787_req_11_who_comes_too_late_for_a_port_is_translated_like_others() {
-    // All want the same port: the first gets it, the others get others of the range, and all get their replies.
+    // All hosts want the same port: the first gets it, the others get different ports of the range, and all
+    // get their replies.
     let there: Vec<_> = (0..50).map(|n| (n, udp(end([10, 0, 0, n as u8], 5000), end(REMOTE, 53)))).collect();
     let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &there, &[]);
     let ports: std::collections::BTreeSet<u16> = seen.iter().map(|s| ends(&s.bytes).0.port()).collect();
@@ -83,7 +84,8 @@ fn rfc5382_req_2_both_ends_may_open_a_connection_at_once() {
 fn rfc5382_req_4_nobody_answers_an_unsolicited_syn() {
     let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
     let open = tcp(inside, remote, SYN, b"");
-    // From where nobody was called: another host, another port of the same host, for another port.
+    // SYNs from ends to which no connection was opened: another host, another port of the same host, for
+    // another port.
     let others = [(end([2, 0, 0, 3], 80), outer), (end(REMOTE, 81), outer), (remote, end(OUTER, 5001))];
     let syns = others.into_iter().map(|(from, to)| (1, tcp(from, to, SYN, b"")));
     let packets: Vec<_> = std::iter::once((0, open)).chain(syns).collect();
@@ -138,7 +140,8 @@ fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_min
     assert_eq!([closed(239_000), closed(243_000)], [3, 2]);
     let reset = |at| with(vec![(4, tcp(inside, remote, RST, b"")), late(at)]);
     assert_eq!([reset(239_000), reset(243_000)], [2, 1]);
-    // One that is opened again on the same ports is half open, whatever was sent on the last one.
+    // A connection that is opened again with the same ports is half open, independently of the packets of
+    // the last connection.
     let again = |at| {
         with(vec![
             (4, tcp(inside, remote, FIN | ACK, b"")),
@@ -195,7 +198,7 @@ fn rfc5508_req_1_pings_are_told_apart_and_hold_for_more_than_a_minute() {
         assert_eq!(seen.bytes, expected);
     }
     assert_eq!(seen.len(), 6);
-    // A reply that nobody waits for, and an identifier that nobody has.
+    // A reply without a request, and an identifier without a mapping.
     let stray = answer(&echo(OUTER, REMOTE, 8, 4));
     assert_eq!(with_errors(&[(0, stray)]).len(), 0);
 }
@@ -223,7 +226,7 @@ fn rfc5508_req_5_errors_from_inside_are_translated_with_what_they_quote() {
     refill(&mut reply);
     let inside = with_errors(&[(0, packet.clone()), (1, reply.clone())])[1].bytes.clone();
     let seen = with_errors(&[(0, packet), (1, reply.clone()), (2, error(INSIDE, &inside, usize::MAX))]);
-    // The outer source is for the translator that the error passes later.
+    // The outer source will be translated by the translator that the error passes later.
     assert_eq!(seen[2].bytes[28..], reply[..]);
     assert!(is_sound(&seen[2].bytes));
 }

@@ -1,4 +1,5 @@
-//! What the examples read: hosts on both links, seen by the router. `BLESS=1` writes the captures anew.
+//! Generation of the captures that the examples read: traffic of hosts on both links. `BLESS=1` writes the
+//! captures again.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use wire::MacAddr;
 
 use crate::net::*;
 
-/// A conversation of so many packets from each side, and what else the router has to do with.
+/// Makes a conversation of 80 packets from each side, and other packets that a router has to handle.
 fn conversation(hosts: [Host; 3], ip6: bool) -> [Arrivals; 2] {
     let [left, right, far] = hosts;
     let address = |host: Host| if ip6 { host.ip6.into() } else { std::net::IpAddr::from(host.ip) };
@@ -35,7 +36,7 @@ fn conversation(hosts: [Host; 3], ip6: bool) -> [Arrivals; 2] {
     for (i, packet) in odd.iter().enumerate() {
         by_left.push((100_000 * (i as i64 + 1) + 5_000, from(left, packet)));
     }
-    // Who is asked answers a millisecond later, and again when others may have been asked.
+    // Hosts answer a query a millisecond later, and again when others may have been queried.
     for time in [11_000, 18_000, 106_000, 206_000, 806_000] {
         let answer = |host, router| match ip6 {
             true => (time, advertisement(host, router)),
@@ -71,7 +72,8 @@ fn examples_have_these_captures() {
         }
         let [left, right] = conversation([LEFT, RIGHT, FAR], ip6);
         let routed = run(&format!("{name}.click"), &left, &right, &[]);
-        // Everybody's packets arrive, and the left host gets them and the messages about the odd ones.
+        // All packets of the conversation arrive; the left host also gets the messages about unusual
+        // packets.
         assert!(routed.packets(1).len() >= 80 && routed.packets(0).len() >= 85, "{name}");
     }
 }

@@ -1,11 +1,12 @@
-//! RFC 1812 and what it refers to, on `configs/router.click`.
+//! Tests of RFC 1812 and the RFCs that it refers to, on `configs/router.click`.
 
 use wire::MacAddr;
 use wire::ether_type;
 
 use crate::net::*;
 
-/// Everybody's Ethernet address is known; then these frames come in by the left link, a millisecond apart.
+/// Runs the router with all Ethernet addresses known; these frames arrive by the left link, a millisecond
+/// apart.
 fn from_left(frames: &[Vec<u8>]) -> Routed {
     let left = [LEFT, NEAR].map(|host| (0, arp_reply(host, ROUTER))).to_vec();
     let packets = frames.iter().enumerate().map(|(i, frame)| (1_000 * (i as i64 + 1), frame.clone()));
@@ -18,12 +19,12 @@ fn from_left(frames: &[Vec<u8>]) -> Routed {
     )
 }
 
-/// The same for one packet from the usual host.
+/// Like [`from_left`], for one packet from the left host.
 fn sent(packet: &[u8]) -> Routed {
     from_left(&[from(LEFT, packet)])
 }
 
-/// Type, code and the second word of an ICMP message, and what it quotes.
+/// Returns type and code, the second word, and the quoted packet of an ICMP message.
 fn message(packet: &[u8]) -> ([u8; 2], u32, &[u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     assert_eq!(packet[9], 1, "not ICMP: {packet:x?}");
@@ -31,7 +32,8 @@ fn message(packet: &[u8]) -> ([u8; 2], u32, &[u8]) {
     ([packet[length], packet[length + 1]], word, &packet[length + 8..])
 }
 
-/// That a packet is answered by this message, from the interface that it came in by, and goes nowhere else.
+/// Checks that a packet is answered by this message, from the interface at which it arrived, and is not
+/// forwarded. Returns the message's second word and quoted packet.
 fn is_answered(packet: &[u8], kind_and_code: [u8; 2]) -> (u32, Vec<u8>) {
     let routed = sent(packet);
     assert!(routed.packets(1).is_empty());
@@ -41,7 +43,7 @@ fn is_answered(packet: &[u8], kind_and_code: [u8; 2]) -> (u32, Vec<u8>) {
     (word, quoted.to_vec())
 }
 
-/// What a packet has become after one hop: one less time to live.
+/// Returns a packet after one hop: its time to live is decremented.
 fn after_a_hop(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[8] -= 1;
@@ -187,7 +189,7 @@ fn rfc1812_4_3_2_3_messages_quote_as_much_as_fits_into_576_bytes() {
 
 #[test]
 fn rfc1812_4_3_2_4_messages_come_from_the_interface_that_they_leave_by() {
-    // The interface that the packet would have left by has another address.
+    // The interface by which the packet would have left has another address.
     is_answered(&changed(LEFT.ip, RIGHT.ip, 8, |builder| builder.ttl(1)), [11, 0]);
 }
 
@@ -200,7 +202,7 @@ fn rfc1812_4_3_2_5_messages_have_the_precedence_of_internetwork_control() {
 #[test]
 fn rfc1812_4_3_2_6_messages_go_back_the_way_of_a_source_route() {
     let packet = changed(LEFT.ip, RIGHT.ip, 8, |builder| builder.ttl(1));
-    // Loose, two stops, both behind it.
+    // A loose source route with two stops, both already passed.
     let route = [131, 11, 12, 10, 7, 0, 1, 10, 7, 0, 2];
     let answer = sent(&with_options(&packet, &route)).only(0);
     assert_eq!(answer[20..32], [131, 11, 4, 10, 7, 0, 2, 10, 7, 0, 1, 0]);
@@ -229,10 +231,10 @@ fn rfc1812_4_3_2_7_no_messages_about_what_must_not_be_answered() {
     for (what, packet) in cases {
         assert!(sent(&packet).is_silent(), "{what}");
     }
-    // A frame to everybody with a packet to somebody.
+    // A broadcast frame with a packet for a single host.
     let shared = framed(MacAddr::BROADCAST, LEFT.mac, &udp(LEFT.ip, NOWHERE, 8));
     assert!(from_left(&[shared]).is_silent());
-    // Requests are no errors.
+    // Requests are not errors.
     is_answered(&icmp(LEFT.ip, NOWHERE, 8, 0, b"ping"), [3, 0]);
 }
 
@@ -245,7 +247,7 @@ fn rfc1812_4_3_2_8_messages_are_limited() {
         text.replace("$ERRORS 1000)", "$ERRORS 50)")
     });
     let sent = routed.packets(0).len();
-    // A fifth of a second, and what the bucket holds at first.
+    // A fifth of a second's packets, and the initial contents of the bucket.
     assert!((10..=13).contains(&sent), "{sent}");
     assert_eq!(routed.value(0), (200 - sent).to_string());
 }
@@ -253,7 +255,7 @@ fn rfc1812_4_3_2_8_messages_are_limited() {
 #[test]
 fn rfc1812_4_3_3_5_bad_options_are_a_parameter_problem() {
     let packet = udp(LEFT.ip, RIGHT.ip, 8);
-    // A record route option whose length reaches beyond the header, and one whose pointer points into itself.
+    // A record route option whose length exceeds the header, and one whose pointer points into itself.
     for (options, place) in [(&[7, 9, 4, 0][..], 21u32), (&[1, 7, 7, 3, 0, 0, 0, 0][..], 23)] {
         let packet = with_options(&packet, options);
         let (word, quoted) = is_answered(&packet, [12, 0]);
@@ -270,7 +272,7 @@ fn rfc1812_5_2_7_2_hosts_with_a_shorter_way_are_redirected() {
     let (kind, gateway, quoted) = message(redirect);
     assert_eq!((kind, gateway), ([5, 1], u32::from_be_bytes(NEAR.ip)));
     assert_eq!((&redirect[16..20], quoted, forwarded), (&LEFT.ip[..], &packet[..], &after_a_hop(&packet)));
-    // Not for those who are no neighbours, nor where the sender has chosen the way.
+    // No redirect for hosts that are not neighbours, nor for packets with a source route.
     assert_eq!(sent(&udp([10, 77, 0, 1], NEAR.ip, 8)).packets(0).len(), 1);
     let chosen = with_options(&packet, &[131, 7, 8, 10, 7, 0, 1]);
     assert_eq!(sent(&chosen).packets(0).len(), 1);
@@ -282,7 +284,7 @@ fn rfc1812_5_3_4_what_came_to_all_on_the_link_is_not_forwarded() {
     for to in [MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 5])] {
         assert!(from_left(&[framed(to, LEFT.mac, &packet)]).is_silent());
     }
-    // Nor what is for another host on the link.
+    // A frame for another host on the link is not forwarded either.
     assert!(from_left(&[framed(NEAR.mac, LEFT.mac, &packet)]).is_silent());
 }
 
@@ -395,7 +397,7 @@ fn rfc1812_3_3_2_hosts_that_do_not_answer_are_unreachable() {
     let packets: Vec<_> = (0..2).map(|i| udp(LEFT.ip, nobody, 10 + i)).collect();
     let mut left = vec![(0, arp_reply(LEFT, ROUTER))];
     left.extend(packets.iter().map(|packet| (1_000, from(LEFT, packet))));
-    // Who has answered in time is not said to be unreachable.
+    // A host that has answered in time is not reported as unreachable.
     left.push((2_000_000, from(LEFT, &udp(LEFT.ip, RIGHT.ip, 30))));
     let right = vec![(4_900_000, arp_reply(RIGHT, ROUTER_RIGHT)), (6_000_000, arp_reply(FAR, ROUTER_RIGHT))];
     let routed = run("router.click", &left, &right, &[]);
@@ -407,7 +409,7 @@ fn rfc1812_3_3_2_hosts_that_do_not_answer_are_unreachable() {
         assert_eq!(quoted, after_a_hop(packet), "as it waited");
     }
     assert_eq!(routed.packets(1), [after_a_hop(&udp(LEFT.ip, RIGHT.ip, 30))]);
-    // A message about a message would be one too many, and none of the router's is about itself.
+    // Errors are not answered with errors, and the router sends none about its own messages.
     let error = icmp(LEFT.ip, nobody, 3, 1, &packets[0]);
     let left = vec![(0, arp_reply(LEFT, ROUTER)), (1_000, from(LEFT, &error))];
     assert!(

@@ -1,5 +1,6 @@
-//! The example routers: what RFCs ask of them, packet by packet, on `configs/router.click` and `configs/router6.click`
-//! as they are. `docs/router.md` has the table of requirements.
+//! Tests of the example routers against the requirements of RFCs, packet by packet, on
+//! `configs/router.click` and `configs/router6.click` unchanged. `docs/router.md` has the table of
+//! requirements.
 
 mod captures;
 mod ipv4;
@@ -7,7 +8,7 @@ mod ipv6;
 mod net;
 mod random;
 
-/// The document names every test here by what it shows, and no others.
+/// The document names every test in these files, and no others.
 #[test]
 fn the_document_has_every_requirement() {
     let document = include_str!("../../../../docs/router.md");

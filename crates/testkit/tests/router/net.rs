@@ -1,4 +1,4 @@
-//! The networks around the routers: hosts and the frames that they send, runs, and an independent look at what comes out.
+//! The networks around the routers: hosts and their frames, runs, and independent checks of the output.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -9,7 +9,7 @@ use wire::build::Builder;
 use wire::neighbor;
 use wire::{MacAddr, arp, ether_type};
 
-/// Somebody on one of the links.
+/// A host on one of the links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
     pub(crate) mac: MacAddr,
@@ -26,12 +26,12 @@ const fn host(network: u16, number: u8) -> Host {
 }
 
 pub(crate) const LEFT: Host = host(1, 1);
-/// Another one on the left link.
+/// A second host on the left link.
 pub(crate) const NEAR: Host = host(1, 2);
 pub(crate) const RIGHT: Host = host(2, 1);
-/// The way to 10.9.0.0/16 and 2001:db8:9::/48, on the right link.
+/// The gateway to 10.9.0.0/16 and 2001:db8:9::/48, on the right link.
 pub(crate) const FAR: Host = host(2, 2);
-/// The router's interfaces.
+/// The router's interfaces, on the left and on the right link.
 pub(crate) const ROUTER: Host = router(1, [10, 1, 0, 254]);
 pub(crate) const ROUTER_RIGHT: Host = router(2, [10, 2, 0, 254]);
 
@@ -40,19 +40,19 @@ const fn router(network: u16, ip: [u8; 4]) -> Host {
     Host { mac: MacAddr([2, 0, 0, 0, network as u8, 0xfe]), ip, ip6 }
 }
 
-/// A packet in a frame from a host to the router's interface on its link.
+/// Makes a frame with a packet from a host to the router's interface on its link.
 pub(crate) fn from(host: Host, packet: &[u8]) -> Vec<u8> {
     let MacAddr([.., link, _]) = host.mac;
     framed(MacAddr([2, 0, 0, 0, link, 0xfe]), host.mac, packet)
 }
 
-/// A packet in a frame; its first byte says of which version it is.
+/// Makes a frame with a packet; its first nibble gives the EtherType.
 pub(crate) fn framed(to: MacAddr, from: MacAddr, packet: &[u8]) -> Vec<u8> {
     let ether_type = if packet[0] >> 4 == 6 { ether_type::IPV6 } else { ether_type::IPV4 };
     [&to.0[..], &from.0, &ether_type.to_be_bytes(), packet].concat()
 }
 
-/// An ARP frame; `operation` 1 asks and 2 answers.
+/// Makes an ARP frame; `operation` 1 is a request and 2 a reply.
 pub(crate) fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], MacAddr)) -> Vec<u8> {
     let mut frame = [&to.0[..], &sender.mac.0, &[8, 6, 0, 1, 8, 0, 6, 4], &operation.to_be_bytes()].concat();
     assert_eq!(operation == arp::REQUEST, target.1 == MacAddr([0; 6]));
@@ -60,33 +60,33 @@ pub(crate) fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], M
     frame
 }
 
-/// A host's answer to the router's query.
+/// Makes a host's reply to the router's ARP query.
 pub(crate) fn arp_reply(host: Host, router: Host) -> Vec<u8> {
     arp(arp::REPLY, router.mac, host, (router.ip, router.mac))
 }
 
-/// A host's answer to the router's solicitation.
+/// Makes a host's answer to the router's solicitation.
 pub(crate) fn advertisement(host: Host, router: Host) -> Vec<u8> {
     advertised(host.mac, [host.ip6, router.ip6, host.ip6], neighbor::flag::SOLICITED, router.mac)
 }
 
-/// An advertisement from, to and about addresses.
+/// Makes an advertisement with these source, destination and target addresses.
 pub(crate) fn advertised(mac: MacAddr, addresses: [Ipv6Addr; 3], flags: u32, to: MacAddr) -> Vec<u8> {
     let option = (neighbor::option::TARGET, mac);
     framed(to, mac, &neighbor::build(136, flags, addresses, option))
 }
 
-/// The same port on both sides.
+/// Returns ends with port 4000 and 5000.
 pub(crate) fn ends(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(from.into(), 4000), SocketAddr::new(to.into(), 5000))
 }
 
-/// A UDP datagram with so many bytes of payload.
+/// Makes a UDP datagram with `payload` bytes of payload.
 pub(crate) fn udp(from: impl Into<IpAddr>, to: impl Into<IpAddr>, payload: usize) -> Vec<u8> {
     changed(from, to, payload, |builder| builder)
 }
 
-/// The same with another time to live or the like.
+/// Like [`udp`], with other fields such as the time to live.
 pub(crate) fn changed(
     from: impl Into<IpAddr>,
     to: impl Into<IpAddr>,
@@ -108,7 +108,7 @@ pub(crate) fn icmp(
     Builder::icmp(from.into(), to.into(), kind, code, [7, 1]).build(payload).unwrap()
 }
 
-/// An IPv4 packet with options in its header, padded.
+/// Inserts options, padded, into the header of an IPv4 packet.
 pub(crate) fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     options.resize(options.len().next_multiple_of(4), 0);
@@ -121,7 +121,7 @@ pub(crate) fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Makes the checksum of an IPv4 header right.
+/// Corrects the checksum of an IPv4 header.
 pub(crate) fn refill(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -129,7 +129,7 @@ pub(crate) fn refill(packet: &mut [u8]) {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The one's complement sum, the slow way.
+/// Returns the one's complement sum, computed word by word.
 pub(crate) fn folded(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
     let mut sum: u32 = bytes.chunks(2).map(word).sum();
@@ -139,27 +139,27 @@ pub(crate) fn folded(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// What came out of a run.
+/// The results of a run.
 pub(crate) struct Routed {
     pub(crate) outcome: Outcome,
     pub(crate) seen: Vec<Seen>,
 }
 
-/// A frame as it left, taken apart.
+/// The parts of an output frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// 0 for the left link, 1 for the right one.
+    /// The link: 0 is left, 1 is right.
     pub(crate) link: usize,
     pub(crate) to: MacAddr,
     pub(crate) from: MacAddr,
     pub(crate) ether_type: u16,
     pub(crate) packet: Vec<u8>,
-    /// Microseconds since the first moment of the test.
+    /// The time in microseconds since the start of the test.
     pub(crate) time: i64,
 }
 
 impl Routed {
-    /// All frames, in the order in which they left.
+    /// Returns all frames, in the order in which they left.
     pub(crate) fn frames(&self) -> Vec<Frame> {
         let frame = |seen: &Seen| {
             let mac = |at: usize| MacAddr(seen.bytes[at..at + 6].try_into().unwrap());
@@ -171,7 +171,8 @@ impl Routed {
         self.seen.iter().map(frame).collect()
     }
 
-    /// IP packets that left by a link, without ARP and neighbour discovery; all of them have right checksums.
+    /// Returns the IP packets that left by a link, without ARP and neighbour discovery; checks their
+    /// checksums.
     pub(crate) fn packets(&self, link: usize) -> Vec<Vec<u8>> {
         let is_packet = |frame: &Frame| match frame.ether_type {
             ether_type::IPV4 => true,
@@ -182,28 +183,29 @@ impl Routed {
         frames.map(|frame| frame.packet).inspect(|packet| assert!(is_sound(packet), "{packet:x?}")).collect()
     }
 
-    /// The only packet that left by a link.
+    /// Returns the only packet that left by a link.
     pub(crate) fn only(&self, link: usize) -> Vec<u8> {
         let packets = self.packets(link);
         assert_eq!(packets.len(), 1, "{packets:x?}");
         packets[0].clone()
     }
 
-    /// Whether no packet has left anywhere.
+    /// True if no packet has left by any link.
     pub(crate) fn is_silent(&self) -> bool {
         self.packets(0).is_empty() && self.packets(1).is_empty()
     }
 
-    /// The value of a handler.
+    /// Returns the value of handler `n`.
     pub(crate) fn value(&self, n: usize) -> &str {
         self.outcome.values[n].as_deref().unwrap()
     }
 }
 
-/// The time of the first packets, in microseconds.
+/// The time of the first packets, in microseconds since the epoch.
 pub(crate) const START: i64 = 1_000_000_000_000_000;
 
-/// Whether all checksums of a packet that is no later fragment are right, by etherparse's arithmetic or by hand.
+/// True if all checksums of a packet are right, computed by etherparse or by hand. The packet must not be a
+/// later fragment.
 pub(crate) fn is_sound(packet: &[u8]) -> bool {
     use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
     let (protocol, start, pseudo) = match packet[0] >> 4 {
@@ -239,10 +241,10 @@ pub(crate) fn is_sound(packet: &[u8]) -> bool {
     }
 }
 
-/// What comes in by a link: microseconds and frames.
+/// The input of a link: frames with their times in microseconds.
 pub(crate) type Arrivals = Vec<(i64, Vec<u8>)>;
 
-/// Writes a capture.
+/// Writes a capture of frames.
 pub(crate) fn write_capture(path: &Path, arrivals: &Arrivals) {
     let options = capture::WriterOptions { link: wire::LinkType::Ethernet, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(path).unwrap(), options);
@@ -252,7 +254,7 @@ pub(crate) fn write_capture(path: &Path, arrivals: &Arrivals) {
     writer.flush().unwrap();
 }
 
-/// The text of a router, reading these captures and recording what leaves in an exchange.
+/// Returns the text of a router that reads these captures and records its output in an exchange.
 pub(crate) fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs").join(file);
     let text = std::fs::read_to_string(path).unwrap();
@@ -270,12 +272,12 @@ pub(crate) fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String
     lines.join("\n")
 }
 
-/// Runs a router on what comes in by both links.
+/// Runs a router on the input of both links.
 pub(crate) fn run(file: &str, left: &Arrivals, right: &Arrivals, handlers: &[&str]) -> Routed {
     run_changed(file, left, right, handlers, |text| text)
 }
 
-/// The same with other words in its text.
+/// Like [`run`], with a change of the configuration's text.
 pub(crate) fn run_changed(
     file: &str,
     left: &Arrivals,
@@ -294,5 +296,5 @@ pub(crate) fn run_changed(
     Routed { outcome, seen: collect(exchange) }
 }
 
-/// What is wrong with a packet or a frame, and how to do it.
+/// The description of a fault, and a function that causes it in a packet or frame.
 pub(crate) type Spoil = (&'static str, fn(&mut Vec<u8>));

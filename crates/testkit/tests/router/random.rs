@@ -1,5 +1,6 @@
-//! Random and damaged packets, and the captures of others: nothing panics, every packet is accounted for, and what
-//! leaves has right checksums. What is made of several elements does what these do one by one.
+//! Tests with random and damaged packets, and captures from other sources: no panic, every packet accounted
+//! for, and right checksums in the output. Compound elements must do the same as the elements that they
+//! combine.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,7 +13,7 @@ use wire::MacAddr;
 
 use crate::net::*;
 
-/// Where packets come from and go to, of both versions.
+/// Returns source and destination addresses, of both versions.
 fn addresses() -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = Vec::new();
     for host in [LEFT, NEAR, RIGHT, FAR, ROUTER, ROUTER_RIGHT] {
@@ -26,7 +27,7 @@ fn addresses() -> Vec<IpAddr> {
     all
 }
 
-/// A packet from a draft: addresses by number, kind, payload, time to live, and bytes to spoil.
+/// A description of a packet: addresses by index, kind, payload, time to live, and bytes to damage.
 #[derive(Clone, Debug)]
 struct Draft {
     by_left: bool,
@@ -74,7 +75,7 @@ fn draft() -> impl Strategy<Value = Draft> {
 impl Draft {
     fn frame(&self) -> Vec<u8> {
         let all = addresses();
-        // What has the router's address is taken to be its own.
+        // A packet with a source address of the router would count as the router's own.
         let own = [ROUTER, ROUTER_RIGHT].map(|own| [IpAddr::from(own.ip), own.ip6.into()]);
         let others: Vec<IpAddr> =
             all.iter().copied().filter(|from| !own.as_flattened().contains(from)).collect();
@@ -104,14 +105,14 @@ impl Draft {
             }
         } else {
             packet[7] = if message >= Some(135) { 255 } else { self.ttl };
-            // The payload of other kinds is read as extension headers.
+            // The payload of other kinds is interpreted as extension headers.
             packet[6] =
                 [packet[6], packet[6], packet[6], packet[6], packet[6], 0, 43, 60][usize::from(self.kind)];
         }
         let (host, router) = if self.by_left { (LEFT, ROUTER) } else { (RIGHT, ROUTER_RIGHT) };
         let mut frame = framed(if self.to_all { MacAddr::BROADCAST } else { router.mac }, host.mac, &packet);
         for (place, byte) in &self.spoilt {
-            // The Ethernet header has been dealt with.
+            // Bytes of the Ethernet header are not damaged.
             let place = 14 + place.index(frame.len() - 14);
             frame[place] = *byte;
         }
@@ -122,8 +123,8 @@ impl Draft {
     }
 }
 
-/// What is wrong with the packets that a router sent. Transport checksums are its business only in its own messages,
-/// which are known by their source and a time to live that few others have.
+/// Returns the faults of the packets that a router sent. Transport checksums are checked only in its own
+/// messages, which are recognised by their source and an unusual time to live.
 fn faults(routed: &Routed) -> Option<String> {
     let own = [ROUTER, ROUTER_RIGHT];
     routed.frames().into_iter().find_map(|frame| {
@@ -171,7 +172,7 @@ proptest! {
         }
     }
 
-    /// Fragments put together again by somebody who knows nothing of the element.
+    /// Reassembles fragments independently of the product.
     #[test]
     fn rfc8200_4_5_fragments_are_the_packet_again(
         payload in 0usize..6000, mtu in 100u32..1500, options: bool, route: bool, behind: bool, atomic: bool,
@@ -183,7 +184,7 @@ proptest! {
                 kinds.push(kind);
             }
         }
-        // What every fragment has: all that routers on the way look at.
+        // The headers that every fragment repeats: those that routers on the path read.
         let repeated = 40 + 8 * (usize::from(options) + usize::from(route));
         let packet = udp(LEFT.ip6, RIGHT.ip6, payload);
         for next in kinds.iter().skip(1).chain([&17]).take(kinds.len()) {
@@ -193,7 +194,8 @@ proptest! {
         whole[6] = *kinds.first().unwrap_or(&17);
         let length = (whole.len() - 40) as u16;
         whole[4..6].copy_from_slice(&length.to_be_bytes());
-        // A fragment header that holds the whole packet goes behind what is repeated, and the fragments have its identification.
+        // A fragment header that holds the whole packet follows the repeated headers, and the fragments
+        // have its identification.
         let mut sent = whole.clone();
         if atomic {
             let named_at = if repeated == 40 { 6 } else { repeated - 8 };
@@ -231,7 +233,8 @@ proptest! {
     }
 }
 
-/// What becomes of a packet in a chain whose sinks are `SINK1` and, behind its end, 0.
+/// Returns the output of a chain for a packet; `SINK1` in the chain is sink 1, the end of the chain is sink
+/// 0.
 pub(crate) fn through(chain: &str, packet: &[u8]) -> Vec<Seen> {
     let input = Input {
         bytes: packet.to_vec(),
@@ -252,7 +255,7 @@ fn outputs(chain: &str, inputs: Vec<Input>, burst: usize) -> Vec<Seen> {
         Run { burst: Some(burst), ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let mut seen = collect(exchange);
-    // Which sink comes first depends on how packets are sorted; each one keeps its order.
+    // The order of sinks depends on the sorting of packets; each sink keeps its order.
     seen.sort_by_key(|seen| seen.sink);
     seen
 }
@@ -302,7 +305,7 @@ fn routers_send_right_checksums_on_every_capture() {
     for capture in files(&data) {
         for file in ["router.click", "router6.click"] {
             let exchange = offer(Vec::new());
-            // The same capture on both sides, as if its packets were for the router.
+            // The same capture on both links, as if its packets were for the router.
             let text = text_of(file, [&capture, &capture], exchange);
             let text = text.replace("HostEtherFilter($name)", "StoreEtherAddress($name, dst)");
             let outcome = match Run::trace().text(&text, &[]) {
@@ -330,7 +333,7 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
     assert_eq!(through(&datagram).len(), 3);
     let cut = through(&datagram[..2000]);
     assert!(cut.len() == 1 && cut[0].sink == 1, "what is whole again would be something else");
-    // Hop-by-hop options of padding.
+    // Hop-by-hop options with padding only.
     let with_options = |length: usize| {
         let mut packet = datagram.clone();
         let mut options = vec![0; length];
@@ -346,7 +349,7 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
         packet
     };
     assert!(through(&with_options(256)).iter().all(|seen| seen.sink == 0));
-    // More than is walked over, and more than a quarter of each fragment leaves room for.
+    // More extension headers than are walked over, and headers that leave less than a quarter of the MTU.
     for long in [through(&with_options(264)), limited(380, &with_options(256))] {
         assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());
     }

@@ -1,5 +1,5 @@
-//! How many packets of a flow come within a time window: the batches that waiting would make (Reframer, figures 9, 22
-//! and 23).
+//! The number of packets of a flow within a time window: the batches that waiting would make (Reframer,
+//! figures 9, 22 and 23).
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::histogram::{Histogram, ratio};
 use crate::packet::{Intact, Member, Packet};
 use wire::tcp::flags;
 
-/// The windows, in microseconds.
+/// The lengths of the windows, in microseconds.
 pub const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// The most packets of a batch in figure 9.
+/// The largest number of packets of a batch in figure 9.
 pub const CAP: u32 = 32;
 
-/// Sizes of per-flow batches for one window. Every batch has weight one.
+/// Sizes of per-flow batches for one window length. Every batch has weight one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct BatchSize {
-    /// Number of batches.
+    /// The number of batches.
     pub batches: u64,
-    /// Mean number of packets.
+    /// The mean number of packets.
     pub mean: f64,
     /// First quartile.
     pub p25: u64,
@@ -31,7 +31,7 @@ pub struct BatchSize {
     pub p75: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// Largest batch.
+    /// The largest batch.
     pub max: u64,
 }
 
@@ -45,35 +45,37 @@ impl BatchSize {
 /// A flow's open batches.
 #[derive(Clone, Copy, Default)]
 enum Flow {
-    /// There was no packet.
+    /// No packet has arrived yet.
     #[default]
     New,
-    /// The batches of all windows hold one packet, that of this time.
+    /// The batches of all windows hold a single packet, which arrived at this time.
     Single(i64),
-    /// They differ: they are at this place of `open`.
+    /// The batches of the windows differ; the index in `open`.
     Open(u32),
 }
 
-/// The open batch of each window; all hold at least one packet.
+/// The open batches of all windows; each holds at least one packet.
 #[derive(Clone, Copy)]
 struct Open {
     start: [i64; WINDOWS.len()],
     size: [u32; WINDOWS.len()],
 }
 
-/// Builds batches of the packets that it is given, for all windows at once.
+/// Collects packets into batches, for all windows at once.
 ///
-/// A batch opens at its first packet and takes packets of the flow while they come less than the window after it and
-/// there is room; the next packet opens the next one. An earlier time stamp is less than the window after it.
+/// A batch opens at its first packet. It takes packets of the flow that arrive less than the window later,
+/// until it is full; the next packet opens another batch. A packet with an earlier time stamp is in the
+/// window, too.
 ///
-/// Among many flows, most packets come long after the one before: these cost one look at 16 bytes.
+/// With many flows, most packets come long after the previous packet of their flow; such a packet costs a
+/// single access to 16 bytes.
 pub struct Batcher {
     cap: u32,
     flows: Vec<Flow>,
     open: Vec<Open>,
-    /// Places of `open` that are not used.
+    /// Free indices in `open`.
     free: Vec<u32>,
-    /// Batches of one packet that closed in all windows, which are not in `closed` yet.
+    /// The number of batches of one packet, closed in all windows, that are not in `closed` yet.
     singles: u64,
     closed: [Histogram; WINDOWS.len()],
 }
@@ -85,13 +87,13 @@ const fn nanoseconds(window: u32) -> i64 {
 const LONGEST: i64 = nanoseconds(WINDOWS[WINDOWS.len() - 1]);
 
 impl Batcher {
-    /// With a largest size of at least 2.
+    /// Makes a batcher with a largest batch size of at least 2.
     pub fn new(cap: u32) -> Batcher {
         let (flows, open, free) = (Vec::new(), Vec::new(), Vec::new());
         Batcher { cap, flows, open, free, singles: 0, closed: Default::default() }
     }
 
-    /// Asks for what is known of a flow.
+    /// Prefetches the state of a flow.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
         super::prefetch(&self.flows, flow);
@@ -131,7 +133,7 @@ impl Batcher {
         }
     }
 
-    /// Adds a packet to batches that differ. True if it is now alone in all of them.
+    /// Adds a packet to batches that differ. True if the packet is now alone in all of them.
     #[inline]
     fn add(&mut self, place: u32, time: i64) -> bool {
         let open = &mut self.open[place as usize];
@@ -149,7 +151,7 @@ impl Batcher {
         alone
     }
 
-    /// Closes all batches: the next packet of each flow opens one.
+    /// Closes all batches: the next packet of each flow opens another.
     pub fn restart(&mut self) {
         for flow in &mut self.flows {
             match std::mem::take(flow) {
@@ -164,7 +166,7 @@ impl Batcher {
         }
     }
 
-    /// By window, in microseconds. Batches that are still open count.
+    /// Returns the batch sizes by window, in microseconds. Batches that are still open count.
     pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
         self.restart();
         if self.singles > 0 {
@@ -178,7 +180,7 @@ impl Batcher {
 pub struct Batches(Batcher);
 
 impl Batches {
-    /// With a largest size.
+    /// Makes an empty set of batches with a largest batch size.
     pub fn new(cap: u32) -> Batches {
         Batches(Batcher::new(cap))
     }
@@ -211,20 +213,20 @@ impl Accumulator for Batches {
     }
 }
 
-/// What coalescing ACKs could bring for one window.
+/// The gain of coalescing ACKs, for one window length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct AckBatch {
-    /// Batches of packets with the ACK flag, as figure 22 counts them.
+    /// Batches of packets with the ACK flag, counted as in figure 22.
     #[serde(flatten)]
     pub all: BatchSize,
     /// Packets that only acknowledge: ACK without SYN, FIN, RST, PSH or URG, and no payload.
     pub pure_acks: u64,
-    /// Those of them whose checksums are wrong or were not captured.
+    /// Pure ACKs whose checksums are wrong or were not captured.
     pub pure_damaged: u64,
-    /// Batches of these alone.
+    /// Batches of pure ACKs alone.
     pub pure_batches: u64,
-    /// The share of pure ACKs that others of their batch could stand for: an upper bound, as SACK, duplicates and
-    /// window updates have to stay.
+    /// The share of pure ACKs that other ACKs of their batch could replace: an upper bound, because SACK,
+    /// duplicates and window updates have to stay.
     pub removable: f64,
 }
 

@@ -1,24 +1,26 @@
-//! Where a trace of several captures goes back in time.
+//! The points at which a trace of several captures goes back in time.
 
-/// Finds captures that start before the end of those in front of them: recorded beside these, or named in another order.
-/// What counts time has to start anew there, or all of such a capture would fall into what was open at the end of
-/// the one before. One that goes on where the other ends, as rotated captures do, is the same trace.
+/// Finds captures that start before the end of the captures read before them: recorded in parallel, or
+/// named in another order. Time measurements have to restart there, or all of such a capture would fall
+/// into the windows that were open at the end of the capture before. A capture that continues where another
+/// ends, like rotated captures, belongs to the same trace.
 #[derive(Default)]
 pub(crate) struct Clock {
     latest: Option<i64>,
-    /// Whether the next packet is a capture's first.
+    /// True if the next packet is the first of a capture.
     first: bool,
-    /// Packets with a time before that of one in front of them, in the same capture or one that it goes on from.
+    /// The number of packets whose time is before the time of a preceding packet, in the same capture or in
+    /// a capture that it continues.
     pub(crate) behind: u64,
 }
 
 impl Clock {
-    /// Another capture begins.
+    /// Starts another capture.
     pub(crate) fn begin(&mut self) {
         self.first = true;
     }
 
-    /// Whether the next packet, which has this time, is the first one of such a capture.
+    /// True if the next packet, which has this time, is the first of a capture that goes back in time.
     #[inline]
     pub(crate) fn goes_back(&mut self, time: i64) -> bool {
         let latest = self.latest.unwrap_or(time);
@@ -41,13 +43,13 @@ mod tests {
             times.iter().map(|&time| clock.goes_back(time)).collect::<Vec<_>>()
         };
         assert_eq!(capture(&[10, 20, 15]), [false; 3]);
-        // 15 was the last, 20 the latest.
+        // The last time is 15, the latest is 20.
         assert_eq!(capture(&[18, 30]), [true, false]);
         assert_eq!(capture(&[30, 29]), [false; 2]);
         assert_eq!(capture(&[1, 2]), [true, false]);
-        // What counts is the capture in front, not the one that was latest of all.
+        // The capture directly before counts, not the latest of all.
         assert_eq!(capture(&[3]), [false]);
-        // 15 and 29.
+        // The packets at 15 and 29.
         assert_eq!(clock.behind, 2);
     }
 }

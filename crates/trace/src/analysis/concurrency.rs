@@ -1,41 +1,41 @@
-//! How many flows are active at a time (Sprayer, figure 2).
+//! The number of flows that are active at a time (Sprayer, figure 2).
 
 use crate::histogram::{Distribution, Histogram};
 
-/// Length of a window: the time that a packet may be under way in a middlebox.
+/// The length of a window: the time that a packet may spend in a middlebox.
 pub const WINDOW_NS: i64 = 150_000;
 
-/// Flows in tumbling windows, the first of which starts at the first packet. Windows without a packet that counts are
-/// left out.
+/// The number of flows in tumbling windows. The first window starts at the first packet. Windows without a
+/// counted packet are left out.
 ///
-/// Time does not go back here: a packet with an earlier stamp belongs to the window that is open.
+/// Time does not go back here: a packet with an earlier time stamp belongs to the open window.
 #[derive(Default)]
 pub struct Concurrency {
     start: Option<i64>,
-    /// The open window's number.
+    /// The number of the open window.
     window: i64,
-    /// How many windows were opened; 0 before the first.
+    /// The number of windows opened so far.
     opened: u64,
     flows: u64,
-    /// For each flow the window, as counted by `opened`, that it was seen in last.
+    /// The number (as in `opened`) of the window in which each flow was last seen.
     seen: Vec<u64>,
     closed: Histogram,
 }
 
 impl Concurrency {
-    /// What follows has a clock of its own, that of an earlier capture.
+    /// Restarts the clock; a capture with an earlier time follows.
     pub fn restart(&mut self) {
         self.close();
         (self.start, self.window) = (None, i64::MIN);
     }
 
-    /// The clock starts with the first packet, whatever that is.
+    /// Starts the clock at the first packet, of whatever kind.
     #[inline]
     pub fn start(&mut self, time: i64) {
         self.start.get_or_insert(time);
     }
 
-    /// Asks for what is known of a flow.
+    /// Prefetches the state of a flow.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
         super::prefetch(&self.seen, flow);
@@ -63,7 +63,7 @@ impl Concurrency {
         self.flows = 0;
     }
 
-    /// Flows per window.
+    /// Returns the distribution of flows per window.
     pub fn finish(mut self) -> Distribution {
         self.close();
         self.closed.summary()
@@ -78,7 +78,7 @@ mod tests {
     fn every_capture_has_its_own_clock() {
         let mut concurrency = Concurrency::default();
         let second = 1_000_000_000;
-        // The other capture is older; without a clock of its own it would be one window with four flows.
+        // The other capture is older; without a separate clock it would be a single window with four flows.
         for start in [9 * second, second] {
             concurrency.restart();
             concurrency.start(start);

@@ -1,20 +1,22 @@
-//! How far apart the packets of a flow are, in packets and in time (Reframer, figure 7).
+//! The distances between packets of a flow, in packets and in time (Reframer, figure 7).
 
 use super::Accumulator;
 use crate::histogram::{Distribution, Histogram};
 use crate::packet::{Member, Packet};
 
-/// Where a flow's last packet was; the place counts from 1, 0 before the first. 16 bytes: there is one for each flow.
+/// The last packet of a flow; `place` counts from 1 and is 0 before the first. Has 16 bytes, as there is
+/// one for each flow.
 #[derive(Clone, Copy, Default)]
 struct Last {
     place: u64,
     time: i64,
 }
 
-/// The time where there is none to compare with.
+/// The time if there is no packet to compare with.
 const NONE: i64 = i64::MIN;
 
-/// Compares each TCP or UDP packet with the one before it in its flow. A flow of one packet has no distance.
+/// Compares each TCP or UDP packet with the previous packet of its flow. A flow of one packet has no
+/// distance.
 #[derive(Default)]
 pub struct Distances {
     packets: u64,
@@ -23,16 +25,16 @@ pub struct Distances {
     temporal: Histogram,
 }
 
-/// What came of it.
+/// The measured distances.
 pub struct Apart {
-    /// TCP and UDP packets of other flows in between.
+    /// The number of TCP and UDP packets of other flows in between.
     pub spatial: Distribution,
-    /// Nanoseconds; 0 where time goes back.
+    /// The time in nanoseconds; 0 where time goes back.
     pub temporal: Distribution,
 }
 
 impl Distances {
-    /// What follows has a clock of its own, so that no time lies between it and what was before.
+    /// Restarts the clock: the time between packets before and after this call is not counted.
     pub fn restart(&mut self) {
         self.last.iter_mut().for_each(|last| last.time = NONE);
     }

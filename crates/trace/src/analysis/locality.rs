@@ -1,4 +1,4 @@
-//! Spatial locality: how many packets of a flow follow each other.
+//! Spatial locality: the number of packets of a flow that follow each other.
 
 use super::Accumulator;
 use crate::histogram::ratio;
@@ -23,7 +23,7 @@ impl Accumulator for Locality {
         self.last = Some(flow.number);
     }
 
-    /// The spatial locality factor: packets by runs, 0 without packets.
+    /// Returns the spatial locality factor: packets divided by runs; 0 without packets.
     fn finish(self) -> f64 {
         ratio(self.packets as f64, self.runs as f64)
     }

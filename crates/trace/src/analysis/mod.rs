@@ -1,7 +1,7 @@
-//! The analyses, and what runs them.
+//! The analyses, and the two passes that run them.
 //!
-//! Each looks at every packet once and holds no more than a fixed amount of memory for each flow. What can only be
-//! asked when all flows are known (which are large, which addresses are busy) is asked in a second pass.
+//! Each analysis sees every packet once and holds a fixed amount of memory per flow. Questions that need
+//! all flows (which are large, which addresses are busy) are answered in a second pass.
 
 pub mod batches;
 mod clock;
@@ -34,28 +34,28 @@ use crate::histogram::ratio;
 use crate::packet::{Dissected, Member, Packet};
 use crate::report::Report;
 
-/// Flows of more bytes are large: 10 MB.
+/// The number of bytes above which a flow is large: 10 MB.
 pub const LARGE: u64 = 10_000_000;
 
-/// Something that is measured while packets go by.
+/// A measurement over a sequence of packets.
 pub trait Accumulator {
-    /// What comes of it.
+    /// The result of the measurement.
     type Result;
 
-    /// Takes the next packet into account.
+    /// Processes the next packet.
     fn observe(&mut self, packet: &Packet);
 
-    /// Asks memory for what is known of a flow whose packet comes soon.
+    /// Prefetches the state of a flow whose packet comes soon.
     #[inline]
     fn prefetch(&self, flow: &Member) {
         let _ = flow;
     }
 
-    /// What came of all packets.
+    /// Returns the result for all packets.
     fn finish(self) -> Self::Result;
 }
 
-/// A flow's entry of an array that grows with the flows.
+/// Returns a flow's entry in an array that grows with the flows.
 #[inline]
 pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &mut T {
     let place = number as usize;
@@ -65,10 +65,10 @@ pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &m
     &mut entries[place]
 }
 
-/// Asks memory for a flow's entry, if there is one.
+/// Prefetches a flow's entry, if there is one.
 #[inline]
 pub(crate) fn prefetch<T>(entries: &[T], number: u32) {
-    // An address behind the end is only a hint that does no good.
+    // An address beyond the end is only a useless hint.
     ::packet::prefetch_line(entries.as_ptr().wrapping_add(number as usize).cast());
 }
 
@@ -77,16 +77,16 @@ fn grow<T: Clone + Default>(entries: &mut Vec<T>, place: usize) {
     entries.resize(place + 1, T::default());
 }
 
-/// What to look at.
+/// The options of an analysis.
 #[derive(Default)]
 pub struct Options {
-    /// Which packets; all by default.
+    /// The packets to analyze; all by default.
     pub selection: Selection,
-    /// How many addresses to describe, those with the most TCP flows first.
+    /// The number of addresses to describe; the addresses with the most TCP flows come first.
     pub top_addresses: u16,
 }
 
-/// Packets that are looked at together: while memory brings what is known of one flow, the others are asked for.
+/// The number of packets that are processed together, so that the memory accesses for their flows overlap.
 const TOGETHER: usize = 32;
 
 /// The first pass: all analyses at once.
@@ -94,7 +94,7 @@ pub struct Analyzer {
     options: Options,
     clock: Clock,
     flows: Flows,
-    /// Packets that wait to be looked at, and the flows of those that have one.
+    /// Packets that wait to be processed, and the five-tuples of the packets that have a flow.
     waiting: Vec<Packet>,
     tuples: Vec<FiveTuple>,
     numbers: Vec<u32>,
@@ -136,12 +136,12 @@ impl Analyzer {
         })
     }
 
-    /// Another capture begins.
+    /// Starts another capture.
     pub fn begin(&mut self) {
         self.clock.begin();
     }
 
-    /// What counts time starts anew.
+    /// Restarts all analyses that measure time.
     #[cold]
     fn restart(&mut self) {
         self.batches.restart();
@@ -151,7 +151,7 @@ impl Analyzer {
         self.concurrency.restart();
     }
 
-    /// Takes the next packet into account, if it is selected.
+    /// Processes the next packet, if it is selected.
     ///
     /// # Errors
     /// If the system has no memory for more flows.
@@ -165,14 +165,14 @@ impl Analyzer {
             self.settle()?;
             self.restart();
         }
-        // Which number the flow has is asked for all at once.
+        // The flow numbers are looked up for all waiting packets at once.
         let tuple = dissected.tuple();
         self.waiting.push(dissected.packet(tuple.map(|_| dissected.member(0, 0))));
         self.tuples.extend(tuple);
         if self.waiting.len() >= TOGETHER { self.settle() } else { Ok(()) }
     }
 
-    /// Looks at the packets that wait.
+    /// Processes the waiting packets.
     fn settle(&mut self) -> Result<(), TableError> {
         let mut waiting = std::mem::take(&mut self.waiting);
         self.flows.number_all(&self.tuples, &mut self.numbers)?;
@@ -224,7 +224,7 @@ impl Analyzer {
         }
     }
 
-    /// What was found, and what a second pass over the same packets has to find.
+    /// Returns the results, and the second pass, which needs the same packets again.
     ///
     /// # Errors
     /// If the system has no memory for more flows.
@@ -278,30 +278,30 @@ impl Analyzer {
     }
 }
 
-/// What is known only when all flows are: looked at in a second pass over the same packets.
+/// The second pass over the same packets: analyses that need all flows first.
 pub struct SecondPass {
     selection: Selection,
     clock: Clock,
     flows: Flows,
     sizes: Vec<totals::Amount>,
-    /// By flow.
+    /// A table by flow number: true if the flow is large.
     large: Vec<bool>,
     concurrency: Concurrency,
     top: Option<Top>,
 }
 
 impl SecondPass {
-    /// Whether there is anything to look at.
+    /// True if the pass has anything to measure.
     pub fn is_needed(&self) -> bool {
         self.top.is_some() || self.large.contains(&true)
     }
 
-    /// Another capture begins.
+    /// Starts another capture.
     pub fn begin(&mut self) {
         self.clock.begin();
     }
 
-    /// Takes the next packet into account.
+    /// Processes the next packet.
     #[inline]
     pub fn observe(&mut self, record: &Record<'_>) {
         let dissected = Dissected::locate(record);
@@ -328,7 +328,7 @@ impl SecondPass {
         }
     }
 
-    /// Adds what was found to the report.
+    /// Adds the results to the report.
     pub fn finish(self, report: &mut Report) {
         report.concurrent_large_flows_150us = self.concurrency.finish();
         if let Some(top) = self.top {

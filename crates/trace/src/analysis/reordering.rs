@@ -1,9 +1,10 @@
-//! TCP segments that come later than their place in the order (RFC 4737).
+//! TCP segments that arrive later than their position in the order (RFC 4737).
 //!
-//! A segment is reordered if its sequence number is smaller than the next expected one and its first byte has not been
-//! seen. If that byte has been seen, the segment is a retransmission. What has not been seen is remembered as holes.
-//! A segment that was lost before the capture point and sent again fills a hole too; only time tells, so the time
-//! from the making of the hole is given, and how many took longer than [`LATE_NS`].
+//! A segment is reordered if its sequence number is smaller than the next expected number and its first
+//! byte has not been seen. If that byte has been seen, the segment is a retransmission. Ranges that have
+//! not been seen are stored as holes. A segment that was lost before the capture point and sent again fills
+//! a hole too. Only the time distinguishes the two cases, so the report gives the time from the appearance
+//! of the hole, and the number of segments that took longer than [`LATE_NS`].
 
 use serde::Serialize;
 use wire::tcp::flags;
@@ -12,36 +13,36 @@ use super::Accumulator;
 use crate::histogram::{Distribution, Histogram, ratio};
 use crate::packet::{Member, Packet};
 
-/// What fills a hole later than this was probably lost and sent again.
+/// The time in nanoseconds after which a segment that fills a hole was probably lost and sent again.
 pub const LATE_NS: i64 = 3_000_000;
 
-/// Holes that are remembered of a flow: those with the highest sequence numbers.
+/// The number of holes that are stored per flow: those with the highest sequence numbers.
 pub const HOLES: usize = 64;
 
 /// Order of TCP segments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Reordering {
-    /// Segments with a place in the order: those with payload, SYN or FIN, but for resets.
+    /// Segments with a position in the order: segments with payload, SYN or FIN, except resets.
     pub segments: u64,
-    /// Those whose number is smaller than expected and whose first byte was not seen before.
+    /// Segments whose number is smaller than expected and whose first byte was not seen before.
     pub reordered: u64,
-    /// Those of them that came more than 3 ms after the hole that they fill was seen: probably lost before the capture
-    /// point, and sent again.
+    /// Reordered segments that arrived more than 3 ms after their hole appeared: probably lost before the
+    /// capture point, and sent again.
     pub late: u64,
     /// Segments whose number is smaller than expected and whose first byte was seen before.
     pub retransmitted: u64,
-    /// How long after the hole was seen reordered segments came, in nanoseconds.
+    /// The time from the appearance of the hole to the reordered segment, in nanoseconds.
     pub delay_ns: Distribution,
 }
 
 impl Reordering {
-    /// Reordered segments over segments.
+    /// Returns the number of reordered segments divided by the number of segments.
     pub fn ratio(&self) -> f64 {
         ratio(self.reordered as f64, self.segments as f64)
     }
 }
 
-/// Sequence numbers from `from` up to `to`, without it, that have not been seen.
+/// Sequence numbers from `from` up to but excluding `to` that have not been seen.
 #[derive(Clone, Copy)]
 struct Hole {
     from: u32,
@@ -53,15 +54,16 @@ struct Hole {
 #[derive(Clone, Default)]
 struct State {
     started: bool,
-    /// All below this lies before the flow's beginning, as far as it was seen.
+    /// The lowest sequence number seen; numbers below it precede the flow's beginning, as far as it was
+    /// captured.
     first: u32,
     next: u32,
     start: i64,
-    /// In the order of their numbers.
+    /// The holes in the order of their numbers.
     holes: Vec<Hole>,
 }
 
-/// Whether `a` is before `b`, over wrap-around.
+/// True if `a` is before `b`, modulo 2^32.
 #[inline]
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
@@ -70,7 +72,7 @@ fn before(a: u32, b: u32) -> bool {
 enum Verdict {
     InOrder,
     Retransmitted,
-    /// With the time at which the hole was seen.
+    /// The segment is reordered; the time at which the hole appeared.
     Reordered(i64),
 }
 
@@ -100,7 +102,7 @@ impl State {
         let unseen = hole.map(|hole| hole.since).or(below.then_some(self.start));
         let ahead = !before(sequence, self.next);
         if is_syn && (ahead || unseen.is_some()) {
-            // Another connection of the same five-tuple.
+            // Another connection with the same five-tuple.
             self.restart(sequence, end, time);
             return Verdict::InOrder;
         }
@@ -127,7 +129,7 @@ impl State {
         Verdict::Reordered(since)
     }
 
-    /// All from `from` up to `to` has been seen.
+    /// Marks all numbers from `from` up to but excluding `to` as seen.
     fn fill(&mut self, from: u32, to: u32) {
         if before(self.next, to) {
             self.next = to;

@@ -1,4 +1,4 @@
-//! What parking payloads could bring: packets that are worth slicing.
+//! The potential of parking payloads: packets that are worth slicing.
 
 use serde::Serialize;
 
@@ -6,15 +6,15 @@ use super::Accumulator;
 use crate::histogram::ratio;
 use crate::packet::Packet;
 
-/// Frames of fewer bytes are not worth it.
+/// The length in bytes from which on a frame is worth slicing.
 pub const THRESHOLD: u32 = 500;
 
-/// Shares of what could be sliced.
+/// Shares of the traffic that could be sliced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Sliceable {
     /// Frames of at least 500 bytes with a TCP or UDP payload, over all packets.
     pub packets: f64,
-    /// Their payload, over all bytes.
+    /// The payload of these frames, over all bytes.
     pub bytes: f64,
 }
 
@@ -34,7 +34,7 @@ impl Accumulator for Slicing {
     fn observe(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
-        // A length field that is wrong does not make the packet longer.
+        // A wrong length field does not make the packet longer.
         let payload = packet.flow.map_or(0, |flow| flow.payload.min(packet.bytes));
         if packet.bytes >= THRESHOLD && payload > 0 {
             self.sliceable += 1;

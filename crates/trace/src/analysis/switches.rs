@@ -1,4 +1,4 @@
-//! How often an application would change from one flow to another (Reframer, figure 8).
+//! The number of changes from one flow to another that an application would see (Reframer, figure 8).
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::Accumulator;
 use crate::packet::{Member, Packet};
 
-/// The batch sizes that are looked at.
+/// The analyzed batch sizes.
 pub const BATCHES: [u32; 4] = [32, 64, 256, 1024];
 
 /// Flow switches in batches of one size, over the whole trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Switch {
-    /// Changes of flow from one packet of a batch to the next.
+    /// The number of changes of flow from one packet of a batch to the next.
     pub as_is: u64,
-    /// The same with each batch sorted by flow: its flows less one.
+    /// The number of changes if each batch is sorted by flow: the number of its flows minus one.
     pub ordered: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct Switches {
     packets: u64,
     last: u32,
     counts: [Switch; BATCHES.len()],
-    /// For each flow and size the batch, counted from 1, that it was seen in last.
+    /// The batch, counted from 1, in which each flow was last seen; one number per batch size.
     seen: Vec<[u64; BATCHES.len()]>,
 }
 

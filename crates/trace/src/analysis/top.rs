@@ -1,5 +1,5 @@
-//! The addresses with the most TCP flows: how large these are, and the batches they would make (Reframer, table 1 and
-//! figure 9).
+//! The addresses with the most TCP flows: the sizes of these flows, and the batches that they would make
+//! (Reframer, table 1 and figure 9).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -13,40 +13,41 @@ use crate::flows::Flows;
 use crate::histogram::{Distribution, Histogram};
 use crate::packet::Packet;
 
-/// One address in both directions.
+/// An address in both directions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TopAddress {
     /// The address.
     pub address: IpAddr,
-    /// TCP flows from it.
+    /// TCP flows from the address.
     pub tx: Direction,
-    /// TCP flows to it.
+    /// TCP flows to the address.
     pub rx: Direction,
 }
 
 /// The TCP flows of an address in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Direction {
-    /// Their number.
+    /// The number of flows.
     pub flows: u64,
     /// Packets per flow.
     pub packets: Distribution,
     /// Bytes per flow.
     pub bytes: Distribution,
-    /// By window in microseconds: sizes of per-flow batches of at most 32 packets.
+    /// A map from window length in microseconds to the sizes of per-flow batches of at most 32 packets.
     pub batch: BTreeMap<u32, BatchSize>,
 }
 
-/// Batches of the flows of the chosen addresses, filled in a second pass: which addresses count is known only after
-/// the first.
+/// Batches of the flows of the chosen addresses. They are filled in a second pass, because the addresses
+/// are known only after the first.
 pub(crate) struct Top {
     addresses: Vec<(IpAddr, [Batcher; 2])>,
-    /// By the number of a flow: the places of its source and its destination.
+    /// A table by flow number: the indices in `addresses` of the flow's source and destination.
     of_flow: Vec<[Option<u16>; 2]>,
 }
 
 impl Top {
-    /// Chooses the `count` addresses at which the most TCP flows start or end; of equals the smaller address.
+    /// Chooses the `count` addresses at which the most TCP flows start or end; of equal counts, the smaller
+    /// address.
     pub(crate) fn choose(flows: &Flows, count: u16) -> Top {
         let mut ends: HashMap<IpAddr, u64> = HashMap::new();
         let tcp = || flows.iter().enumerate().filter(|(number, _)| flows.is_tcp(*number as u32));

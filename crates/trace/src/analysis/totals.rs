@@ -1,4 +1,4 @@
-//! Packets and bytes: in all, by kind, by flow; how large flows and packets are.
+//! Packets and bytes: in total, by kind, by flow; sizes of flows and packets.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ impl Amount {
     }
 }
 
-/// Packets by what they are; each is in one kind.
+/// Packets by kind; each packet has one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Kinds {
     /// Unfragmented TCP whose ports were captured.
@@ -33,32 +33,32 @@ pub struct Kinds {
     pub udp: Amount,
     /// Fragments of IP packets, of any protocol.
     pub fragments: Amount,
-    /// Other IPv4 and IPv6 packets, malformed and cut ones among them.
+    /// All other IPv4 and IPv6 packets, including malformed and truncated packets.
     pub other_ip: Amount,
-    /// ARP and all else.
+    /// ARP and all other packets.
     pub not_ip: Amount,
 }
 
-/// Counts everything once.
+/// Counts all packets and bytes.
 #[derive(Default)]
 pub struct Totals {
     pub(crate) all: Amount,
     pub(crate) kinds: Kinds,
     pub(crate) cut: u64,
-    /// First and last time.
+    /// The earliest and the latest time.
     pub(crate) span: Option<(i64, i64)>,
     sizes: Histogram,
-    /// By flow.
+    /// The counts by flow number.
     pub(crate) flows: Vec<Amount>,
 }
 
 impl Totals {
-    /// Seconds from the earliest to the latest packet.
+    /// Returns the seconds from the earliest to the latest packet.
     pub(crate) fn seconds(&self) -> f64 {
         self.span.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
 
-    /// Sizes of the flows of one protocol or of all.
+    /// Returns the sizes of the TCP flows, or of all flows.
     pub(crate) fn flow_sizes(&self, flows: &Flows, tcp_only: bool) -> FlowSizes {
         let chosen = self.flows.iter().enumerate();
         FlowSizes::of(chosen.filter(|(n, _)| !tcp_only || flows.is_tcp(*n as u32)).map(|(_, amount)| amount))
@@ -66,7 +66,7 @@ impl Totals {
 }
 
 impl Accumulator for Totals {
-    /// The packets' sizes; all else is read from the fields.
+    /// The distribution of packet sizes; all other results are read from the fields.
     type Result = Distribution;
 
     #[inline]
@@ -102,25 +102,25 @@ impl Accumulator for Totals {
     }
 }
 
-/// How large flows are.
+/// The distributions of flow sizes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FlowSizes {
     /// Packets per flow.
     pub packets: Distribution,
     /// Bytes per flow.
     pub bytes: Distribution,
-    /// Both cumulated over the flows' bytes, at 1, 1.5, 2, 3, 4, 6, 8, 12, ... bytes.
+    /// Shares of flows and of bytes in flows up to a size, at 1, 1.5, 2, 3, 4, 6, 8, 12, ... bytes.
     pub cdf: Vec<SizeStep>,
 }
 
 /// A step of the distribution of flow sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct SizeStep {
-    /// Bytes of a flow.
+    /// The size of a flow in bytes.
     pub up_to: u64,
-    /// Share of the flows that are no larger.
+    /// The share of the flows that are no larger.
     pub flows: f64,
-    /// Share of all bytes that these flows have.
+    /// The share of all bytes that is in these flows.
     pub bytes: f64,
 }
 
@@ -143,7 +143,7 @@ impl FlowSizes {
         let all = steps.iter().fold((0, 0), |(flows, bytes), step| (flows + step.0, bytes + step.1));
         let used = |step: &(u64, u64)| step.0 > 0;
         let range = match (steps.iter().position(used), steps.iter().rposition(used)) {
-            // One before, where both are still 0.
+            // Starts a step earlier, where both shares are still 0.
             (Some(first), Some(last)) => first.saturating_sub(1)..last + 1,
             _ => 0..0,
         };

@@ -1,10 +1,11 @@
-//! Traces made to measure: number of flows, locality, skew, sizes, rate, protocols. The same specification gives the
-//! same bytes on every machine.
+//! Generated traces with a given number of flows, locality, skew, sizes, rate and protocols. The same
+//! specification gives the same bytes on every machine.
 //!
-//! Packets come in runs of one flow whose mean length is the SLF asked for. All lengths are the two whole numbers next
-//! to it. Flows are directed. A TCP flow starts with a SYN, its sequence numbers follow its payload, and its last
-//! packet has a FIN, if it has more than one. Where TCP is answered, each run is by one of as many acknowledgments, some
-//! runs later, so that the locality stays.
+//! Packets come in runs of one flow; the mean length of a run is the requested SLF, and each run has one of
+//! the two nearest whole lengths. Flows are directed. A TCP flow starts with a SYN, its sequence numbers
+//! follow its payload, and its last packet has a FIN if the flow has more than one packet. If TCP is
+//! answered, a run of as many acknowledgments follows each run, some runs later, so that the locality stays
+//! the same.
 
 mod runs;
 mod sizes;
@@ -21,49 +22,49 @@ use wire::{MacAddr, ethernet, ipv4, ipv6, tcp, udp};
 use self::runs::Runs;
 pub use self::sizes::{LONGEST, SHORTEST, SizeMix, SizeMixError};
 
-/// More flows than this do not fit the addresses that are used.
+/// The largest number of flows; more do not fit the used address ranges.
 pub const MOST_FLOWS: u32 = 1 << 26;
 
-/// When a trace starts, in seconds since 1970.
+/// The start time of a trace, in seconds since 1970.
 pub const START: i64 = 1_700_000_000;
 
-/// What to make.
+/// The specification of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Specification {
-    /// Directed flows, without those that answer; each has at least one packet.
+    /// The number of directed flows, without answers; each flow has at least one packet.
     pub flows: u32,
-    /// Packets, without those that answer.
+    /// The number of packets, without answers.
     pub packets: u64,
-    /// Mean number of packets of a flow in a row, at least 1.
+    /// The mean number of consecutive packets of a flow, at least 1.
     pub slf: f64,
-    /// Exponent of Zipf's law that the flows' shares follow: 0 means equal shares.
+    /// The exponent of Zipf's law for the flows' shares; 0 means equal shares.
     pub zipf: f64,
-    /// Frame sizes. A header that is longer than the frame should be makes it longer.
+    /// The frame sizes. A frame whose headers are longer than its size has the length of the headers.
     pub sizes: SizeMix,
-    /// Packets per second, evenly spaced.
+    /// The number of packets per second, evenly spaced.
     pub rate: f64,
-    /// Which protocols.
+    /// The protocols of the flows.
     pub protocol: Protocols,
     /// The share of the flows that are IPv6, 0 to 1.
     pub ipv6: f64,
-    /// Whether each TCP packet is acknowledged, in the opposite flow.
+    /// True if each TCP packet is acknowledged, in the opposite flow.
     pub answers: bool,
-    /// Everything random comes from this.
+    /// The seed of all random decisions.
     pub seed: u64,
 }
 
-/// Which protocols flows have.
+/// The protocols that flows have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocols {
     /// TCP.
     Tcp,
     /// UDP.
     Udp,
-    /// Either, by chance.
+    /// TCP or UDP, at random.
     Mix,
 }
 
-/// Why a trace cannot be made.
+/// Reasons for which a trace cannot be made.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SpecificationError {
@@ -71,21 +72,21 @@ pub enum SpecificationError {
     Flows(u32),
     /// A number is out of its range.
     Range {
-        /// Which.
+        /// The name of the number.
         what: &'static str,
-        /// Its value.
+        /// The value.
         value: f64,
-        /// What it has to be.
+        /// The allowed range.
         range: &'static str,
     },
-    /// The packets are fewer than one run for each flow takes.
+    /// There are too few packets for one run per flow.
     TooFewPackets {
-        /// Runs that the packets make.
+        /// The number of runs that the packets make.
         runs: u64,
-        /// Flows.
+        /// The number of flows.
         flows: u32,
     },
-    /// One flow alone has one run, however long.
+    /// A single flow always forms a single run.
     OneFlow,
 }
 
@@ -112,17 +113,17 @@ impl fmt::Display for SpecificationError {
 
 impl std::error::Error for SpecificationError {}
 
-/// A flow so far.
+/// The state of a flow.
 #[derive(Clone, Copy, Default)]
 struct Sender {
     sent: u32,
     sequence: u32,
 }
 
-/// Runs between one of TCP and its answer, where there are so many.
+/// The number of runs between a TCP run and its answer, if there are that many.
 const ROUND_TRIP: usize = 8;
 
-/// What answers a run: a flow, and for each of its packets the flags and what is acknowledged.
+/// The answer to a run: a flow, and for each packet its flags and the acknowledged number.
 type Answer = (usize, VecDeque<(u8, u32)>);
 
 /// Makes the packets of a trace, one after the other.
@@ -131,16 +132,16 @@ pub struct Generator {
     random: Rng,
     schedule: Runs,
     runs: u64,
-    /// Runs that have begun, and packets that have been made.
+    /// The number of runs that have begun, and of packets that have been made.
     begun: u64,
     made: u64,
-    /// All packets, answers as well.
+    /// The number of all packets, including answers.
     all: u64,
-    /// Answers to come, that to the current run last.
+    /// Answers that are to be sent; the answer to the current run is the last.
     answers: VecDeque<Answer>,
-    /// The one that is under way.
+    /// The answer that is being sent.
     answer: Answer,
-    /// The flow of the current run, and where that ends.
+    /// The flow of the current run, and the packet count at which the run ends.
     flow: usize,
     end: u64,
     senders: Vec<Sender>,
@@ -150,7 +151,7 @@ pub struct Generator {
 /// A packet of a generated trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generated {
-    /// Nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time: i64,
     /// An Ethernet frame.
     pub frame: Vec<u8>,
@@ -160,7 +161,7 @@ impl Generator {
     /// Prepares a trace.
     ///
     /// # Errors
-    /// If there is no such trace.
+    /// If the specification is invalid.
     pub fn new(specification: Specification) -> Result<Generator, SpecificationError> {
         let s = &specification;
         let check = |good: bool, what, value, range| match good {
@@ -205,11 +206,11 @@ impl Generator {
         })
     }
 
-    /// Addresses and ports of a flow, and whether it is TCP.
+    /// Returns addresses and ports of a flow, and true if the flow is TCP.
     fn ends(&self, flow: usize) -> (SocketAddr, SocketAddr, bool) {
         let s = &self.specification;
-        // An odd factor keeps numbers apart and spreads neighbours; the addresses are those that RFC 2544 and
-        // RFC 3849 set aside.
+        // Multiplication by an odd factor keeps numbers distinct and scatters consecutive numbers; the
+        // addresses are reserved by RFC 2544 and RFC 3849.
         let number = (flow as u32).wrapping_mul(0x02c1_b3c7) & (MOST_FLOWS - 1);
         let (host, port) = (number & 0xffff, 1024 + (number >> 16) as u16);
         let noise = Rng::with_seed(s.seed ^ (flow as u64) << 20).u64(..);
@@ -231,7 +232,7 @@ impl Generator {
         ((from, port).into(), (to, service).into(), is_tcp)
     }
 
-    /// The next packet of a flow. Its last one ends it, unless that is its first.
+    /// Makes the next packet of a flow. The last packet ends the flow, unless it is also the first.
     fn frame(&mut self, flow: usize, is_last: bool) -> Vec<u8> {
         let (from, to, is_tcp) = self.ends(flow);
         let size = usize::from(self.specification.sizes.draw(&mut self.random));
@@ -268,7 +269,7 @@ impl Generator {
         padded(builder, &self.payload[..payload])
     }
 
-    /// Acknowledges a packet. The answering end numbers from 0 and sends nothing.
+    /// Makes the acknowledgment of a packet. The answering end has sequence number 0 and sends no data.
     fn acknowledgment(&self, flow: usize, (flags, acknowledged): (u8, u32)) -> Vec<u8> {
         let (from, to, _) = self.ends(flow);
         let is_syn = flags & flags::SYN != 0;
@@ -277,14 +278,14 @@ impl Generator {
         padded(builder.ethernet(mac(2), mac(1)), &[])
     }
 
-    /// The next packet's flow and bytes.
+    /// Makes the next packet, including answers; `None` at the end.
     fn advance(&mut self) -> Option<Vec<u8>> {
         if let Some(packet) = self.answer.1.pop_front() {
             return Some(self.acknowledgment(self.answer.0, packet));
         }
         let packets = self.specification.packets;
         if self.made == self.end {
-            // Between two runs there is room for an answer; behind the last one for all of them.
+            // An answer is sent between two runs; after the last run, all remaining answers are.
             let is_over = self.made == packets;
             while self.answers.len() > if is_over { 0 } else { ROUND_TRIP } {
                 self.answer = self.answers.pop_front().unwrap_or_default();
@@ -297,7 +298,7 @@ impl Generator {
             }
             self.flow = self.schedule.next(&mut self.random)?;
             self.begun += 1;
-            // Of 2^40 packets and as many runs the product needs 80 bits.
+            // With up to 2^40 packets and as many runs, the product needs 80 bits.
             self.end = (u128::from(self.begun) * u128::from(packets) / u128::from(self.runs)) as u64;
             if self.specification.answers {
                 self.answers.push_back((self.flow, VecDeque::new()));
@@ -309,16 +310,16 @@ impl Generator {
     }
 }
 
-/// A maximum segment size option, for the largest segment that fits 1500 bytes of IPv4.
+/// A maximum segment size option, for the largest segment that fits into 1500 bytes of IPv4.
 const SEGMENT_SIZE: [u8; 4] = [2, 4, 0x05, 0xb4];
 
 fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// A frame that is as long as the shortest at least.
+/// Builds a frame, padded to the minimum length.
 fn padded(builder: Builder, payload: &[u8]) -> Vec<u8> {
-    // Both ends are of one version, and the payload fits: it cannot fail.
+    // Both ends have the same IP version, and the payload fits, so building cannot fail.
     let mut frame = builder.build(payload).unwrap_or_default();
     if frame.len() < usize::from(SHORTEST) {
         frame.resize(SHORTEST.into(), 0);

@@ -1,24 +1,25 @@
-//! In which order flows send: runs of packets of one flow.
+//! The order in which flows send: runs of packets of one flow.
 
 use fastrand::Rng;
 
-/// Gives each run its flow, so that no flow has two runs in a row.
+/// Assigns a flow to each run, so that no flow has two runs in a row.
 ///
-/// How many runs a flow has is fixed: one, and its share of the rest by Zipf's law. Which flow is next is drawn among
-/// those that have runs left, in proportion to them, from a tree of sums.
+/// The number of runs of a flow is fixed: one, plus its share of the rest by Zipf's law. The next flow is
+/// drawn from the flows that have runs left, in proportion to that number, with a tree of sums.
 pub(super) struct Runs {
-    /// Runs that each flow has left.
+    /// The number of runs that each flow has left.
     left: Vec<u64>,
-    /// Sums of ranges of `left`, as Fenwick has them; place 0 is not used.
+    /// Sums of ranges of `left`, as a Fenwick tree; index 0 is not used.
     sums: Vec<u64>,
-    /// The largest of ranges of `left`: place 1 has that of all, places 2n and 2n + 1 those of the halves of n's range.
+    /// The maxima of ranges of `left`: index 1 has the maximum of all, indices 2n and 2n + 1 those of the
+    /// halves of n's range.
     most: Vec<u64>,
     total: u64,
     last: Option<usize>,
 }
 
 impl Runs {
-    /// `runs` of them over `flows`, of which there are at least one and at most as many as runs.
+    /// Distributes `runs` runs over `flows` flows, with 1 <= `flows` <= `runs`.
     pub(super) fn new(flows: usize, runs: u64, zipf: f64) -> Runs {
         let left = shares(flows, runs, zipf);
         let mut sums = vec![0; flows + 1];
@@ -39,7 +40,7 @@ impl Runs {
         Runs { left, sums, most, total: runs, last: None }
     }
 
-    /// The next run's flow; `None` when all have been given out.
+    /// Returns the flow of the next run; `None` after the last run.
     pub(super) fn next(&mut self, random: &mut Rng) -> Option<usize> {
         if self.total == 0 {
             return None;
@@ -62,13 +63,14 @@ impl Runs {
         Some(flow)
     }
 
-    /// Whether a flow has runs left.
+    /// True if a flow has runs left.
     pub(super) fn has_more(&self, flow: usize) -> bool {
         self.left.get(flow).is_some_and(|left| *left > 0)
     }
 
     fn draw(&self, random: &mut Rng) -> usize {
-        // Who has more than all others together must be next, or would follow itself in the end.
+        // A flow with more runs left than all others together must be next; otherwise two of its runs would
+        // be adjacent in the end.
         if let Some(flow) = self.dominant()
             && self.last != Some(flow)
         {
@@ -79,14 +81,14 @@ impl Runs {
             None => (0, 0),
         };
         if own == self.total {
-            // Nobody else is left: the two runs become one.
+            // No other flow is left: the two runs become one.
             return self.last.unwrap_or(0);
         }
         let drawn = random.u64(..self.total - own);
         self.find(if drawn < before { drawn } else { drawn + own })
     }
 
-    /// The flow that has more runs left than all others together.
+    /// Returns the flow that has more runs left than all others together.
     fn dominant(&self) -> Option<usize> {
         let most = self.most[1];
         if most <= self.total - most {
@@ -101,7 +103,7 @@ impl Runs {
         Some(place - width)
     }
 
-    /// Runs left of all flows before this one.
+    /// Returns the number of runs left of all flows before this flow.
     fn sum_before(&self, flow: usize) -> u64 {
         let (mut place, mut sum) = (flow, 0);
         while place > 0 {
@@ -111,7 +113,7 @@ impl Runs {
         sum
     }
 
-    /// The flow at which the sum of all up to it exceeds `target`.
+    /// Returns the first flow at which the cumulated sum exceeds `target`.
     fn find(&self, mut target: u64) -> usize {
         let mut place = 0;
         let mut step = self.left.len().next_power_of_two();
@@ -128,13 +130,13 @@ impl Runs {
     }
 }
 
-/// Runs of each flow, in falling order, none with more than half of all.
+/// Returns the number of runs of each flow, in falling order; no flow has more than half of all runs.
 fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
     let weight = |rank: usize| ((rank + 1) as f64).powf(-zipf);
     let all: f64 = (0..flows).map(weight).sum();
     let spare = (runs - flows as u64) as f64;
     let most = runs.div_ceil(2);
-    // Shares are rounded so that their sum is.
+    // Shares are rounded so that the rounded values have the right sum.
     let (mut sum, mut given, mut excess) = (0.0, 0u64, 0u64);
     let mut left = Vec::with_capacity(flows);
     for rank in 0..flows {
@@ -143,12 +145,12 @@ fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
         let share = (until.round() as u64).saturating_sub(given);
         given += share;
         let wanted = 1 + share + excess;
-        // What is too much for one goes to the next.
+        // Runs above the limit of a flow go to the next flow.
         let count = if flows > 1 { wanted.min(most) } else { wanted };
         excess = wanted - count;
         left.push(count);
     }
-    // The last ones could not take it: those before can.
+    // The excess that the last flows could not take goes to the flows before them.
     for count in left.iter_mut().rev() {
         let more = excess.min(most.saturating_sub(*count));
         *count += more;
@@ -189,13 +191,13 @@ mod tests {
 
     #[test]
     fn any_flow_may_have_the_most_in_the_end() {
-        // None of the first ones had.
+        // None of the first flows had the most.
         check(34, 338, 0.36414253364418797, 11869746169257562263);
     }
 
     #[test]
     fn zipf_by_hand() {
-        // Weights 1, 1/2, 1/3 of 11/6 over 1100 runs beside the first of each.
+        // Weights 1, 1/2, 1/3 of 11/6 over 1100 runs, plus the first run of each flow.
         assert_eq!(shares(3, 1103, 1.0), [552, 350, 201]);
         assert_eq!(shares(4, 4004, 0.0), [1001; 4]);
         assert_eq!(shares(2, 10, 3.0), [5, 5]);

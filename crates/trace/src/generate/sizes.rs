@@ -5,20 +5,21 @@ use std::str::FromStr;
 
 use fastrand::Rng;
 
-/// The shortest Ethernet frame, without its check sequence.
+/// The shortest Ethernet frame in bytes, without its check sequence.
 pub const SHORTEST: u16 = 60;
-/// The longest frame that is made: a jumbo frame.
+/// The longest generated frame in bytes: a jumbo frame.
 pub const LONGEST: u16 = 9216;
 
 /// Frame sizes with weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeMix {
-    /// Sizes, and the sums of weights up to them.
+    /// Sizes in bytes with the cumulated weights.
     sizes: Vec<(u16, u32)>,
 }
 
 impl SizeMix {
-    /// The simple IMIX: of twelve frames 7 of 60 bytes, 4 of 590 and 1 of 1514 (64, 594 and 1518 with check sequence).
+    /// The simple IMIX: of twelve frames, 7 have 60 bytes, 4 have 590 and 1 has 1514 (64, 594 and 1518 with
+    /// check sequence).
     pub const IMIX: &'static str = "60:7,590:4,1514:1";
 
     /// Draws a size.
@@ -30,7 +31,7 @@ impl SizeMix {
     }
 }
 
-/// Why a text is no mix of sizes.
+/// The error for text that is not a mix of sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeMixError(String);
 
@@ -47,7 +48,7 @@ impl fmt::Display for SizeMixError {
 
 impl std::error::Error for SizeMixError {}
 
-/// `SIZE[:WEIGHT],...` or `imix`.
+/// Parses `SIZE[:WEIGHT],...` or `imix`.
 impl FromStr for SizeMix {
     type Err = SizeMixError;
 

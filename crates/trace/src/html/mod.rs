@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: plots as SVG, tables, no scripts.
+//! A report as a single self-contained page: plots as SVG, tables, no scripts.
 
 mod plot;
 
@@ -41,7 +41,8 @@ td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px sol
 @media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
 ";
 
-/// The page. `origin` are lines that say where the report comes from: program, machine, load and captures.
+/// Returns the page. `origin` holds lines about the source of the report: program, machine, load and
+/// captures.
 pub fn page(report: &Report, origin: &str) -> String {
     let names: Vec<&str> = report.traces.iter().map(|trace| trace.name.as_str()).collect();
     let title = escape(&names.join(", "));
@@ -81,7 +82,7 @@ const CAPPED: &str = "A batch starts with a packet of a TCP flow and takes what 
 const UNCAPPED: &str = "The same without a largest batch: where it leaves the plot beside it, larger batches \
     than 32 would form.";
 
-/// A plot, and what one should see in it.
+/// A plot, and a caption that explains it.
 struct Figure {
     svg: String,
     title: &'static str,
@@ -126,7 +127,7 @@ fn facts(page: &mut String, r: &Report) {
     page.push_str("</table>\n");
 }
 
-/// A distribution cumulated, from 0 to 1.
+/// Returns the cumulated distribution, from 0 to 1.
 fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
     let mut sum = 0;
     let start = distribution.bins.first().map(|bin| (bin.from as f64, 0.0));
@@ -137,7 +138,7 @@ fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
     start.into_iter().chain(steps).collect()
 }
 
-/// A number, as axes have them.
+/// Formats a number as an axis label.
 fn tick(number: f64) -> String {
     match number {
         n if n < 1e3 => format!("{n:.0}"),
@@ -147,7 +148,7 @@ fn tick(number: f64) -> String {
     }
 }
 
-/// A number with at most so many digits behind the point.
+/// Formats a number with at most `digits` decimal places.
 fn short(number: f64, digits: usize) -> String {
     format!("{number:.digits$}").trim_end_matches('0').trim_end_matches('.').into()
 }
@@ -156,7 +157,7 @@ fn tick_time(nanoseconds: f64) -> String {
     span(nanoseconds).replace(".0 ", " ").replace("us", "µs")
 }
 
-/// Distributions over one logarithmic axis.
+/// Plots distributions over a shared logarithmic axis.
 fn cdf(
     title: &str,
     all: &[(&'static str, &Distribution)],
@@ -276,7 +277,7 @@ fn windows(title: &str, rows: &[(u32, BatchSize)], y: &'static str) -> String {
     let band = rows.iter().map(|(window, b)| (f64::from(*window), b.p25 as f64, b.p75 as f64)).collect();
     let plot = Plot {
         x: Axis::log("window (µs)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
-        // Where little happens, what is above 1 is all there is to see.
+        // If batches are small, the axis starts at 1, as all values are above 1.
         y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| short(value, 3)),
         series: vec![
             Series { name: "quartiles", shape: Shape::Band(band) },

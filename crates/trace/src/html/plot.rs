@@ -1,7 +1,7 @@
 //! Plots as SVG: lines, steps, bands and bars over linear or logarithmic axes.
 //!
-//! Colours are those of Okabe and Ito, which people with any colour vision tell apart, and dashes tell series apart where
-//! paper has no colours.
+//! The colours are those of Okabe and Ito, which people with any colour vision can distinguish. Dashes
+//! distinguish series in print without colours.
 
 use std::fmt::Write;
 
@@ -9,55 +9,56 @@ const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 24.0;
-/// The legend, and the label of a bar that reaches to the top.
+/// The margin for the legend, and for the label of a bar that reaches to the top.
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 48.0;
-/// The size of letters, and the width of one on average.
+/// The font size, and the average width of a letter.
 const LETTERS: f64 = 12.5;
 const LETTER: f64 = 7.2;
-/// From one place of a line that says its value to the next.
+/// The smallest distance between points with a tooltip on a line.
 const APART: f64 = 6.0;
 
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
 
-/// How values become places.
+/// The mapping of values to positions.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     Linear,
-    /// With ticks at powers of this. A value of 0 is drawn at the left end if that is below 1.
+    /// A logarithmic scale with ticks at powers of this base. A value of 0 is drawn at the left end if the
+    /// range begins below 1.
     Log(f64),
 }
 
-/// One axis.
+/// An axis of a plot.
 pub(super) struct Axis {
     pub(super) label: &'static str,
     pub(super) scale: Scale,
     pub(super) range: (f64, f64),
-    /// What stands beside a tick.
+    /// Formats the label of a tick.
     pub(super) tick: fn(f64) -> String,
-    /// What is said of a value where it stands.
+    /// Formats a value in a tooltip.
     pub(super) value: fn(f64) -> String,
 }
 
 impl Axis {
-    /// A logarithmic axis that reaches over all values; those of 0 stand left of 1.
+    /// Makes a logarithmic axis that covers all values; the value 0 is drawn left of 1.
     pub(super) fn log(label: &'static str, base: f64, values: (f64, f64), tick: fn(f64) -> String) -> Axis {
         let high = base.powf(values.1.max(base).log(base).ceil());
-        // Room for two labels, that of 0 and that of 1.
+        // Leaves room for the two labels 0 and 1.
         let low = if values.0 < 1.0 { high.powf(-0.08) } else { base.powf(values.0.log(base).floor()) };
         let high = high.max(low * base);
         Axis { label, scale: Scale::Log(base), range: (low, high), tick, value: tick }
     }
 
-    /// A linear axis from `low` to a round number that is not below `high`.
+    /// Makes a linear axis from `low` to a round number that is at least `high`.
     pub(super) fn linear(label: &'static str, low: f64, high: f64, tick: fn(f64) -> String) -> Axis {
         let step = step(high - low);
         let top = low + ((high - low) / step).ceil().max(1.0) * step;
         Axis { label, scale: Scale::Linear, range: (low, top), tick, value: tick }
     }
 
-    /// A share from 0 to 1.
+    /// Makes an axis for a share from 0 to 1.
     pub(super) fn share(label: &'static str) -> Axis {
         Axis {
             label,
@@ -68,7 +69,7 @@ impl Axis {
         }
     }
 
-    /// The place of a value, from 0 to 1.
+    /// Returns the position of a value, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let (low, high) = self.range;
         let place = match self.scale {
@@ -91,7 +92,7 @@ impl Axis {
                 let first = (low.max(1.0).ln() / base.ln()).round() as i32;
                 let stride = (last - first) / 11 + 1;
                 let zero = (low < 1.0).then_some(low);
-                // Few powers of ten leave room for ticks between them.
+                // If there are few powers of ten, there is room for ticks between them.
                 let between: &[f64] =
                     if base == 10.0 && last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let powers = (first..=last).step_by(stride as usize).map(|n| base.powi(n));
@@ -101,7 +102,7 @@ impl Axis {
         }
     }
 
-    /// What stands along the axis.
+    /// Returns the title of the axis.
     fn described(&self) -> String {
         match self.scale {
             Scale::Linear => self.label.into(),
@@ -109,7 +110,8 @@ impl Axis {
         }
     }
 
-    /// The place between 0 and 1 where the axis is broken, if it begins with 0 although it is logarithmic.
+    /// Returns the position between 0 and 1 where the axis is broken, if it is logarithmic but begins with
+    /// 0.
     fn gap(&self) -> Option<f64> {
         let (low, _) = self.range;
         (matches!(self.scale, Scale::Log(_)) && low < 1.0).then(|| self.place(low.sqrt()))
@@ -123,7 +125,7 @@ impl Axis {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that divides a range into about five parts.
+/// Returns a step of 1, 2 or 5 times a power of ten that divides a range into about five parts.
 fn step(range: f64) -> f64 {
     let rough = (range / 5.0).max(1e-9);
     let power = 10f64.powf(rough.log10().floor());
@@ -131,17 +133,17 @@ fn step(range: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// What is drawn.
+/// The points of a series.
 pub(super) enum Shape {
     /// Straight lines from point to point, with dots.
     Line(Vec<(f64, f64)>),
-    /// A value holds up to the next point.
+    /// Steps: a value holds up to the next point.
     Steps(Vec<(f64, f64)>),
-    /// Between two values for each place.
+    /// An area between two values for each position.
     Band(Vec<(f64, f64, f64)>),
 }
 
-/// A name and what is drawn for it.
+/// A series: a name and its points.
 pub(super) struct Series {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
@@ -155,7 +157,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// The plot with its title.
+    /// Returns the plot with its title.
     pub(super) fn svg(&self, title: &str) -> String {
         let names: Vec<&str> = self.series.iter().map(|series| series.name).collect();
         let mut canvas = Canvas::new(title, &about(&self.y, &self.x.described(), &names));
@@ -182,7 +184,8 @@ impl Plot {
                     }
                     path.extend(last.map(|before| (WIDTH - RIGHT, before.1)));
                     canvas.path(&path, colour, dash);
-                    // Steps have no dots, but say their values all the same, where they are not too close.
+                    // Steps have no dots, but invisible points with tooltips, where these are far enough
+                    // apart.
                     let mut before = f64::NEG_INFINITY;
                     for &(x, y) in points {
                         let place = at(x, y);
@@ -210,14 +213,14 @@ impl Plot {
         canvas.finish()
     }
 
-    /// What is said of a point.
+    /// Returns the tooltip of a point.
     fn said(&self, name: &str, (x, y): (f64, f64)) -> String {
         let x = if self.x.gap().is_some() && x < 1.0 { "0".to_string() } else { (self.x.value)(x) };
         format!("{name}: {}, {x}: {}", self.x.label, (self.y.value)(y))
     }
 }
 
-/// What is to be seen, for those who hear it.
+/// Returns the description of a plot for screen readers.
 fn about(y: &Axis, x: &str, names: &[&str]) -> String {
     format!("{} over {x}: {}.", y.described(), names.join(", "))
 }
@@ -227,12 +230,12 @@ pub(super) struct Bars {
     pub(super) x_label: &'static str,
     pub(super) y: Axis,
     pub(super) names: Vec<&'static str>,
-    /// What stands under a group, and its values.
+    /// The label of each group, and its values.
     pub(super) groups: Vec<(String, Vec<f64>)>,
 }
 
 impl Bars {
-    /// The plot with its title.
+    /// Returns the plot with its title.
     pub(super) fn svg(&self, title: &str) -> String {
         let mut canvas = Canvas::new(title, &about(&self.y, self.x_label, &self.names));
         canvas.horizontal(&self.y);
@@ -263,10 +266,11 @@ impl Bars {
     }
 }
 
-/// Of areas behind lines.
+/// The opacity of areas.
 const BAND_OPACITY: f64 = 0.2;
 
-/// Bars of another series are told apart by being lighter: paper may have no colours.
+/// Returns the opacity of bars. The bars of the other series are lighter, so that they differ in print
+/// without colours.
 fn bar_opacity(series: usize) -> f64 {
     if series == 0 { 0.9 } else { 0.55 }
 }
@@ -284,7 +288,7 @@ struct Canvas {
 }
 
 impl Canvas {
-    /// A white ground, on whatever page it stands, for a plot that is called and described so.
+    /// Starts a plot with this title and description on a white ground, for pages of any colour.
     fn new(title: &str, about: &str) -> Canvas {
         let (title, about) = (escape(title), escape(about));
         let text = format!(
@@ -293,7 +297,7 @@ impl Canvas {
         Canvas { text }
     }
 
-    /// A dot that says its value.
+    /// Adds a dot with its value as a tooltip.
     fn point(&mut self, (x, y): (f64, f64), radius: f64, colour: &str, said: &str) {
         let said = escape(said);
         let _ = write!(
@@ -345,7 +349,7 @@ impl Canvas {
         }
     }
 
-    /// Two strokes through the bottom of the frame, where the axis does not go on as it began.
+    /// Draws two strokes through the bottom of the frame, where the axis is broken.
     fn gap(&mut self, middle: f64) {
         for x in [middle - 2.0, middle + 2.0] {
             let (left, right, low, high) = (x - 2.0, x + 2.0, HEIGHT - BOTTOM + 5.0, HEIGHT - BOTTOM - 5.0);
@@ -373,9 +377,10 @@ impl Canvas {
         self.words(LEFT + inner_width() / 2.0, HEIGHT - 10.0, "middle", label);
     }
 
-    /// Names with samples of their lines, or of their areas with the opacity that they have, above the plot.
+    /// Adds the legend above the plot: names with samples of their lines, or of their areas if an opacity
+    /// is given.
     fn legend(&mut self, names: &[(&str, Option<f64>)]) {
-        // What is alone needs not be told from others.
+        // A single series needs no legend.
         if names.len() < 2 {
             return;
         }
@@ -398,7 +403,7 @@ impl Canvas {
     }
 }
 
-/// Text that stands for itself in HTML and SVG.
+/// Escapes text for HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -430,7 +435,7 @@ mod tests {
         let axis = Axis::linear("", 1.0, 3.3, |value| value.to_string());
         assert_eq!(axis.range, (1.0, 3.5));
         assert_eq!(axis.place(2.25), 0.5);
-        // Nothing to show is no reason to divide by zero.
+        // An empty range must not cause a division by zero.
         assert!(Axis::linear("", 0.0, 0.0, |value| value.to_string()).place(0.0).is_finite());
     }
 

@@ -1,11 +1,12 @@
-//! More load from one capture: consecutive windows of it at the same time, as the Reframer paper makes its traces (section
-//! 5.1, Figure 11).
+//! Multiplies the load of a capture: plays consecutive windows of it at the same time, as the Reframer
+//! paper makes its traces (section 5.1, Figure 11).
 //!
-//! Window `w` has the packets from `w` times its length on. All windows begin together afterwards, each with addresses of its
-//! own (`networks`), so that load and flows multiply and each flow's packets stay as far apart as they were.
+//! Window `w` has the packets from `w` times the window length on. In the result, all windows begin
+//! together, each with separate addresses (`networks`). So load and number of flows multiply, and the time
+//! between packets of a flow stays the same.
 //!
-//! The capture is read once. Its windows wait in files without names, one each, which are merged by time: memory does not depend
-//! on the length of the capture.
+//! The capture is read once. Each window is stored in an unnamed temporary file, and the files are merged
+//! by time. So memory does not depend on the length of the capture.
 
 mod networks;
 mod rewrite;
@@ -22,53 +23,53 @@ use capture::{LinkType, Reader, Writer, WriterOptions};
 use networks::{Moves, Networks, NoRoom, stays};
 use rewrite::rewrite;
 
-/// Windows there may be: each has a file open.
+/// The largest number of windows: each has an open file.
 pub const MOST_WINDOWS: usize = 256;
 
-/// What is made of a capture.
+/// The windows of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// How many, up to [`MOST_WINDOWS`].
+    /// The number of windows, up to [`MOST_WINDOWS`].
     pub count: usize,
-    /// How long each is, in nanoseconds.
+    /// The length of each window, in nanoseconds.
     pub length: i64,
 }
 
-/// What has come of it.
+/// The result of [`multiply()`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multiplied {
-    /// Packets of each window.
+    /// The number of packets of each window.
     pub packets: Vec<u64>,
-    /// Packets behind the last window.
+    /// The number of packets after the last window.
     pub behind: u64,
-    /// Packets between addresses that stay as they are (groups' or nobody's), of which only the first window has any: they
-    /// would be of one flow.
+    /// The number of packets left out because both addresses are fixed (multicast or reserved). Only the
+    /// first window keeps such packets; those of other windows would belong to the same flows.
     pub left_out: u64,
-    /// How many bits of IPv4 addresses have been moved together; what is behind them is as it was.
+    /// The length in bits of the IPv4 prefixes that are replaced; the bits after the prefix stay the same.
     pub prefix: u32,
 }
 
-/// Why there is no trace.
+/// Reasons for which no trace was made.
 #[derive(Debug)]
 pub enum Error {
-    /// The number of windows or their length cannot be.
+    /// The number of windows or their length is invalid.
     Windows(String),
     /// The capture cannot be read.
     Capture(capture::Error),
-    /// It has no packet in a window, counted from 1, that there are so many of; it lasts so many nanoseconds.
+    /// The capture has no packet in one of the windows.
     Short {
-        /// The first window without packets.
+        /// The first window without packets, counted from 1.
         window: usize,
-        /// From the first packet to the last.
+        /// The time from the first packet to the last, in nanoseconds.
         lasts: i64,
-        /// What was asked for.
+        /// The requested windows.
         windows: Windows,
     },
-    /// A packet has another link layer than the first one.
+    /// A packet has another link type than the first packet; its number.
     Link(u64),
-    /// Its networks are too many.
+    /// The capture has too many networks.
     NoRoom(NoRoom),
-    /// A window could not be kept or the trace not be written.
+    /// A window could not be stored, or the trace could not be written.
     Io(io::Error),
 }
 
@@ -114,11 +115,12 @@ impl From<io::Error> for Error {
     }
 }
 
-/// A packet that waits for its turn: its time from the start of its window, its window, and its length on the wire.
+/// A packet that waits to be written: its time from the start of its window, its window, and its length on
+/// the wire in bytes.
 type Waiting = Reverse<(i64, usize, u32)>;
 
-/// Writes a capture's windows at the same time, in the order of their packets' times. `folder` is where windows wait;
-/// `progress` hears how many packets have been read and written.
+/// Writes the windows of a capture at the same time, in the order of their packets' times. The files of the
+/// windows are in `folder`. `progress` gets the number of packets that have been read and written.
 ///
 /// # Errors
 /// See [`Error`].
@@ -149,7 +151,7 @@ pub fn multiply<W: Write>(
             return Err(Error::Link(record.number));
         }
         parts.last = parts.last.max(record.time);
-        // Times may go back; what is earlier than the first packet goes with it.
+        // Times may go back; a packet earlier than the first packet goes into the first window.
         let window =
             usize::try_from(record.time.saturating_sub(first).max(0) / windows.length).unwrap_or(usize::MAX);
         if window >= windows.count {
@@ -214,7 +216,8 @@ pub fn multiply<W: Write>(
     Ok(multiplied)
 }
 
-/// Gives a packet its window's addresses; false if it has only such as stay, and the first window has them.
+/// Replaces the addresses of a packet by those of its window. False if all its addresses are fixed and it
+/// is not in the first window.
 fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
     let (mut seen, mut moved) = (false, false);
     rewrite(frame, link, &mut |address| {
@@ -228,12 +231,12 @@ fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
     window == 0 || !seen || moved
 }
 
-/// Windows in files.
+/// The windows in files.
 struct Parts {
-    /// The first packet's time and link layer.
+    /// The time and link type of the first packet.
     first: Option<(i64, LinkType)>,
     last: i64,
-    /// Of each window up to the last one with packets: the file, and who writes to it.
+    /// The file and the writer of each window, up to the last window with packets.
     files: Vec<(File, Writer<File>)>,
     packets: Vec<u64>,
 }
@@ -252,7 +255,7 @@ impl Parts {
         Ok(&mut self.files[window].1)
     }
 
-    /// All windows from their beginning.
+    /// Returns readers of all windows, at their beginning.
     fn readers(self) -> Result<Vec<Reader>, Error> {
         let read = |(number, (mut file, mut writer)): (usize, (File, Writer<File>))| {
             writer.flush()?;

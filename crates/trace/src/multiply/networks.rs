@@ -1,19 +1,21 @@
-//! Which networks a trace's addresses are of, and where each window's are moved to.
+//! The networks of a trace, and the networks to which each window is moved.
 //!
-//! The first window keeps its addresses. Those of each other one are moved to networks that the trace has none of, each network
-//! as a whole and in their order, so that addresses of one network still are, and no address is of two windows. How long the
-//! networks' prefixes are depends on how many there are: as short as there is room for, 8 to 24 bits. Of IPv6 they have 16.
+//! The first window keeps its addresses. The addresses of each other window are moved to networks that do
+//! not occur in the trace. Each network is moved as a whole, and the networks keep their order. So
+//! addresses of one network stay in one network, and no address occurs in two windows. IPv4 prefixes are as
+//! short as there is room for, 8 to 24 bits, depending on the number of networks; IPv6 prefixes have 16
+//! bits.
 //!
-//! Memory is bounded: a bit for each prefix there can be, 2 MiB in all, and a count for each 64 of them.
+//! Memory is bounded: a bit for each possible prefix, 2 MiB in all, and a count for each 64 of them.
 
 use std::fmt;
 
-/// Addresses from here on are groups' or nobody's (RFC 1112), and stay.
+/// The first IPv4 address of the multicast and reserved range, whose addresses stay the same (RFC 1112).
 const FIRST_GROUP_V4: u32 = 0xe000_0000;
-/// The same of IPv6 (RFC 4291), by the first 16 bits.
+/// The first 16 bits of IPv6 multicast addresses, which stay the same (RFC 4291).
 const FIRST_GROUP_V6: u32 = 0xff00;
 
-/// Bits of prefixes that are noted.
+/// The lengths in bits of the prefixes that are stored.
 const V4_BITS: u32 = 24;
 const V6_BITS: u32 = 16;
 
@@ -49,19 +51,19 @@ impl Numbers {
 /// A set whose members are numbered.
 struct Counted {
     set: Numbers,
-    /// Members before each word.
+    /// The number of members before each word.
     before: Vec<u32>,
     count: u32,
 }
 
 impl Counted {
-    /// How many members are less.
+    /// Returns the number of members below `number`.
     fn rank(&self, number: u32) -> u32 {
         let (word, bit) = (number as usize / 64, number % 64);
         self.before[word] + (self.set.words[word] & ((1 << bit) - 1)).count_ones()
     }
 
-    /// The member with that many less ones.
+    /// Returns the member with `rank` members below it.
     fn member(&self, rank: u32) -> u32 {
         let word = self.before.partition_point(|before| *before <= rank) - 1;
         let mut bits = self.set.words[word];
@@ -96,7 +98,7 @@ impl Networks {
         }
     }
 
-    /// Places for so many windows.
+    /// Finds networks for all windows.
     pub(super) fn moves(&self, windows: usize) -> Result<Moves, NoRoom> {
         let others = windows.saturating_sub(1) as u64;
         let moves = |bits: u32| self.v4_of(bits);
@@ -109,7 +111,7 @@ impl Networks {
         Ok(Moves { v4, v6 })
     }
 
-    /// Prefixes of so many bits, and those that the networks of none begin with.
+    /// Returns the used prefixes of length `bits`, and the free prefixes.
     fn v4_of(&self, bits: u32) -> Map {
         let (mut used, mut free) = (Numbers::none(bits), Numbers::none(bits));
         let each = 1 << (V4_BITS - bits);
@@ -135,7 +137,7 @@ impl Networks {
     }
 }
 
-/// Prefixes that the trace has, and those that others may be moved to.
+/// Prefixes that the trace uses, and free prefixes to which windows may be moved.
 struct Map {
     used: Counted,
     free: Counted,
@@ -154,14 +156,14 @@ impl Map {
     }
 }
 
-/// Where addresses are moved to.
+/// The networks to which addresses are moved.
 pub(super) struct Moves {
     v4: Map,
     v6: Map,
 }
 
 impl Moves {
-    /// An address of the trace in a window.
+    /// Returns an IPv4 address of the trace as it is in a window.
     pub(super) fn v4(&self, address: u32, window: u32) -> u32 {
         if address >= FIRST_GROUP_V4 {
             return address;
@@ -170,7 +172,7 @@ impl Moves {
         self.v4.of(address >> host_bits, window) << host_bits | address & ((1 << host_bits) - 1)
     }
 
-    /// The same of IPv6.
+    /// Returns an IPv6 address of the trace as it is in a window.
     pub(super) fn v6(&self, address: u128, window: u32) -> u128 {
         let host_bits = 128 - V6_BITS;
         let prefix = (address >> host_bits) as u32;
@@ -180,13 +182,13 @@ impl Moves {
         u128::from(self.v6.of(prefix, window)) << host_bits | address & ((1 << host_bits) - 1)
     }
 
-    /// How many bits the prefixes have that are kept together.
+    /// Returns the length in bits of the IPv4 prefixes that are moved as a whole.
     pub(super) fn v4_bits(&self) -> u32 {
         self.v4.bits()
     }
 }
 
-/// Whether an address stays as it is in every window.
+/// True if an address stays the same in every window.
 pub(super) fn stays(address: std::net::IpAddr) -> bool {
     match address {
         std::net::IpAddr::V4(address) => address.to_bits() >= FIRST_GROUP_V4,
@@ -194,7 +196,7 @@ pub(super) fn stays(address: std::net::IpAddr) -> bool {
     }
 }
 
-/// There are too many networks for so many windows.
+/// The error that a trace has too many networks for the number of windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoRoom {
     family: &'static str,
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// No address is of two windows, none is lost, and neighbours stay neighbours.
+        /// No address occurs in two windows, none is lost, and neighbours stay neighbours.
         #[test]
         fn windows_share_no_address(addresses in vec(any::<u32>(), 1..60), clustered in vec(0u32..4096, 0..60), windows in 1u32..9) {
             let all: BTreeSet<u32> = addresses.into_iter().chain(clustered.into_iter().map(|low| 0x0a01_0000 | low)).collect();

@@ -1,5 +1,5 @@
-//! Writing other addresses into a packet: in its IP header or ARP message, and in what an ICMP error quotes. Checksums that were
-//! right are right afterwards, and those that were wrong are as wrong.
+//! Replacement of addresses in a packet: in its IP header or ARP message, and in the packet that an ICMP
+//! error quotes. Right checksums stay right, and wrong checksums stay wrong by the same difference.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use wire::checksum::{Delta, PseudoHeader};
 use wire::layers::Network;
 use wire::{FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ipv4, ipv6};
 
-/// Where an IPv4 header has its checksum.
+/// The offset of the checksum in an IPv4 header.
 const IPV4_SUM: usize = 10;
 
-/// Replaces each address of a packet. What was not captured is left alone.
+/// Replaces each address of a packet. Bytes that were not captured are ignored.
 pub(super) fn rewrite(frame: &mut [u8], link: LinkType, other: &mut dyn FnMut(IpAddr) -> IpAddr) {
     let layers = Layers::locate(frame, link);
     let Some(l3) = layers.l3 else { return };
@@ -21,7 +21,7 @@ pub(super) fn rewrite(frame: &mut [u8], link: LinkType, other: &mut dyn FnMut(Ip
     }
 }
 
-/// Both addresses of an Ethernet and IPv4 message (RFC 826).
+/// Replaces both addresses of an Ethernet and IPv4 message (RFC 826).
 fn arp(message: &mut [u8], other: &mut dyn FnMut(IpAddr) -> IpAddr) {
     const FIXED: [u8; 4] = [8, 0, 6, 4];
     if message.get(2..6) == Some(&FIXED) {
@@ -73,13 +73,13 @@ fn packet(frame: &mut [u8], l3: usize, layers: &Layers, other: &mut dyn FnMut(Ip
     }
 }
 
-/// Replaces addresses in the packet that an error quotes; how that changes the error.
+/// Replaces addresses in the packet that an error quotes; returns the change of the error's sum.
 fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) -> Delta {
     const HEADER: usize = 8;
     let Some(quote) = frame.get_mut(l4 + HEADER..) else { return Delta::default() };
     let before = quote.to_vec();
     let layers = Layers::locate(quote, LinkType::RawIp);
-    // Errors are not answered with errors, so no quote has a quote.
+    // Errors are not answered with errors, so a quoted packet has no quote.
     let is_error = matches!(layers.protocol, Some(ip_protocol::ICMP | ip_protocol::ICMPV6));
     let layers = if is_error { Layers { l4: None, ..layers } } else { layers };
     if let (Some(0), Network::Ipv4 | Network::Ipv6) = (layers.l3, layers.network) {
@@ -88,8 +88,9 @@ fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) 
     Delta::bytes(&before, quote)
 }
 
-/// True for the source and for the destination if it is what TCP and UDP sum. Else they sum an address that stands elsewhere and
-/// stays: a home address, or the last stop of a route.
+/// Returns (true, true) if the source and the destination of the IP header are in the checksum of TCP and
+/// UDP. An address is false if the checksum includes another one, which is not replaced: a home address, or
+/// the last stop of a route.
 fn summed(ip: &[u8], six: bool) -> (bool, bool) {
     if six {
         let Ok((header, rest)) = ipv6::Header::ref_from_prefix(ip) else { return (true, true) };
@@ -103,7 +104,8 @@ fn summed(ip: &[u8], six: bool) -> (bool, bool) {
     (true, PseudoHeader::routed(header, options) == header.into())
 }
 
-/// Replaces the address at a place; how that changes sums, or nothing if it was not captured.
+/// Replaces the address at an offset. Returns the change of the sums; `None` if the address was not
+/// captured.
 fn address(
     frame: &mut [u8],
     place: usize,
@@ -128,7 +130,7 @@ fn address(
     }
 }
 
-/// Updates the checksum at a place, if it was captured.
+/// Updates the checksum at an offset, if it was captured.
 fn update(frame: &mut [u8], place: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
     let Some([high, low]) = frame.get_mut(place..place + 2) else { return };
     if !change.is_nothing() {

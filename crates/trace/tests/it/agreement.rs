@@ -1,4 +1,4 @@
-//! Both implementations, on captures, generated traces and random packets.
+//! Compares both implementations on captures, generated traces and random packets.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,12 +14,12 @@ use wire::build::Builder;
 
 use crate::slow::{self, Raw, Slow, Values};
 
-/// The report of packets that are in memory.
+/// Returns the report of packets in memory.
 pub(crate) fn analyze(raws: &[Raw]) -> Report {
     analyze_captures(&[raws])
 }
 
-/// The same for several captures, as one trace.
+/// Returns the report of several captures as one trace.
 pub(crate) fn analyze_captures(captures: &[&[Raw]]) -> Report {
     fn each(raws: &[Raw], mut take: impl FnMut(&Record<'_>)) {
         for (number, raw) in (1..).zip(raws) {
@@ -111,7 +111,7 @@ pub(crate) fn same(ours: &Report, slow: &Slow) {
     }
 }
 
-/// All packets of a capture up to its end or damage.
+/// Reads all packets of a capture up to its end or damage.
 fn load(path: &Path) -> Vec<Raw> {
     let Ok(mut reader) = Reader::open(path) else { return Vec::new() };
     let mut raws = Vec::new();
@@ -160,7 +160,8 @@ fn on_our_own_capture() {
     same(&ours, &slow::analyze(&raws));
 }
 
-/// One random packet: few flows, so that they interleave; small numbers, so that windows and sequence numbers meet.
+/// Generates a random packet. There are few flows, so that they interleave, and small numbers, so that
+/// windows and sequence numbers overlap.
 fn packet() -> impl Strategy<Value = (i64, Raw)> {
     let gap = prop_oneof![4 => 0i64..3_000, 2 => 0i64..400_000, 1 => 0i64..2_000_000, 1 => -5_000i64..0];
     let shape = (0u8..10, 0u16..4, any::<bool>(), 0usize..3);
@@ -175,7 +176,7 @@ fn packet() -> impl Strategy<Value = (i64, Raw)> {
             }
         };
         let (from, to) = (end(1, 1000 + flow % 2), end(2 + (flow / 2) as u8, 80));
-        // Around the wrap of sequence numbers.
+        // Sequence numbers near the wrap-around.
         let sequence = 0u32.wrapping_sub(200).wrapping_add(place * 10);
         let builder = match kind {
             0 => Builder::udp(from, to),
@@ -185,7 +186,7 @@ fn packet() -> impl Strategy<Value = (i64, Raw)> {
         };
         let builder = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         let builder = (0..tags).fold(builder, |builder, tag| builder.vlan(tag as u16 + 1));
-        // Payloads of TCP overlap now and then.
+        // Payloads of TCP overlap sometimes.
         let payload = if kind > 2 && size < 1400 { length } else { size };
         let mut frame = builder.build(&vec![7; payload]).unwrap();
         let wire_len = frame.len() as u32;
@@ -223,7 +224,7 @@ proptest! {
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..120), 0u32..2000, 0usize..8), 0..40),
     ) {
         let raws: Vec<Raw> = frames.into_iter().enumerate().map(|(n, (mut frame, more, link))| {
-            // Give them a chance of being IP.
+            // Makes some of them look like IP.
             let start: &[u8] = [&[0x08, 0x00, 0x45, 0x00][..], &[0x86, 0xdd, 0x60], &[0x81, 0x00]][n % 3];
             if frame.len() > 40 && n % 4 < 3 {
                 frame[12..12 + start.len()].copy_from_slice(start);

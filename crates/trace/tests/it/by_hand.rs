@@ -1,4 +1,4 @@
-//! Each definition on an example that was worked out by hand.
+//! Tests each definition on an example that was computed by hand.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -65,14 +65,14 @@ fn batches_open_at_their_first_packet_and_the_last_counts() {
     let report = analyze(&[0, 1, 3, 4, 7, 100].map(|time| ack(time, 1)));
     let four = report.batch[&4];
     assert_eq!((four.batches, four.mean, four.p25, four.p50, four.p75, four.max), (3, 2.0, 1, 2, 3, 3));
-    // Windows of 1 us: each packet alone, as the next comes not less than 1 us later.
+    // Windows of 1 us: each packet alone, because the next comes at least 1 us later.
     assert_eq!((report.batch[&1].batches, report.batch[&1].mean), (6, 1.0));
-    // All at once: 32, 32 and 6, or 70 where there is no limit.
+    // All at once: 32, 32 and 6, or 70 without a limit.
     let report = analyze(&vec![ack(0, 1); 70]);
     let (capped, uncapped) = (report.batch[&1], report.batch_uncapped[&1]);
     assert_eq!((capped.batches, capped.max, capped.p25), (3, 32, 6));
     assert_eq!((uncapped.batches, uncapped.max), (1, 70));
-    // UDP takes no part.
+    // UDP is not counted.
     assert_eq!(analyze(&[udp(0, 1)]).batch[&1].batches, 0);
 }
 
@@ -89,7 +89,7 @@ fn an_earlier_capture_has_a_clock_of_its_own() {
     let acks = report.ack_coalescing[&4];
     assert_eq!((acks.all.batches, acks.pure_batches, acks.removable), (3, 3, 0.25));
     assert_eq!((report.batch[&64].batches, report.batch[&64].max), (2, 2));
-    // Between the captures lies no time, but there are no packets of others either.
+    // No time is counted between the captures, but there are no packets of other flows either.
     let (temporal, spatial) = (&report.temporal_distance_ns, &report.spatial_distance);
     assert_eq!((temporal.count, temporal.min, temporal.max), (2, 2_000, 50_000));
     assert_eq!((spatial.count, spatial.max), (3, 0));
@@ -114,7 +114,8 @@ fn acknowledgments_with_wrong_checksums() {
         let end = |host, port| SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], port));
         raw(0, &Builder::tcp(end(flow, 1000), end(9, 80), flags::ACK).sequence(1, 1), 0)
     };
-    // TCP's checksum, IPv4's, an option that was not captured, IPv6; data, for which nobody asks; and two that are right.
+    // Wrong: TCP's checksum, IPv4's, an option that was not captured, IPv6. Not counted: data. Right: the
+    // last two.
     let mut raws = [ack(0, 1), ack(1, 2), ack(2, 3), v6(4), tcp(4, 5, flags::ACK, 1, 9), ack(5, 6), v6(7)];
     raws[0].frame[50] ^= 1;
     raws[1].frame[24] ^= 1;
@@ -128,7 +129,7 @@ fn acknowledgments_with_wrong_checksums() {
 #[test]
 fn packets_behind_their_time() {
     assert_eq!(analyze(&[ack(5, 1), ack(3, 1), udp(5, 1), ack(4, 1)]).packets_behind, 2);
-    // Another capture has a clock of its own.
+    // Another capture has a separate clock.
     assert_eq!(analyze_captures(&[&[ack(5, 1)], &[udp(1, 1), ack(2, 1), ack(1, 1)]]).packets_behind, 1);
 }
 
@@ -176,17 +177,17 @@ fn order_after_rfc_4737() {
     let report = order_of(&[(100, 100), (300, 100), (200, 100), (400, 100)]);
     assert_eq!((report.tcp_reordering.segments, report.tcp_reordered_ratio), (4, 0.25));
     assert_eq!((report.tcp_reordering.retransmitted, report.tcp_reordering.delay_ns.max), (0, 1_000_000));
-    // What was seen comes again.
+    // Bytes that were already seen arrive again.
     let report = order_of(&[(100, 100), (200, 100), (100, 100), (150, 100)]);
     assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (0, 2));
-    // A hole filled in two parts, then once more; 5 ms after it was seen is late.
+    // A hole filled in two parts, then once more; a segment 5 ms after the hole appeared is late.
     let report = order_of(&[(0, 10), (40, 10), (20, 20), (50, 10), (60, 10), (70, 10), (10, 10), (10, 10)]);
     let order = &report.tcp_reordering;
     assert_eq!((order.reordered, order.late, order.retransmitted), (2, 1, 1));
     // Over the wrap of sequence numbers.
     let report = order_of(&[(u32::MAX - 9, 10), (10, 10), (0, 10), (20, 10)]);
     assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (1, 0));
-    // The second one before the first.
+    // The second segment before the first.
     assert_eq!(order_of(&[(200, 100), (100, 100), (300, 100)]).tcp_reordering.reordered, 1);
 }
 
@@ -203,7 +204,7 @@ fn only_segments_in_the_order_count() {
 
 #[test]
 fn slicing_from_500_bytes() {
-    // 14 + 20 + 8 + 458 = 500 bytes; one byte less is not worth it.
+    // 14 + 20 + 8 + 458 = 500 bytes; a frame that is a byte shorter is not worth slicing.
     let sized = |payload| raw(0, &Builder::udp(ends(1).0, ends(1).1), payload);
     let report = analyze(&[sized(458), sized(457)]);
     assert_eq!((report.sliceable.packets, report.sliceable.bytes), (0.5, 458.0 / 999.0));
@@ -229,7 +230,7 @@ fn the_page_needs_no_script_and_follows_the_screen() {
     let page = tidegate_trace::html::page(&analyze(&[]), "");
     assert!(!page.contains("<script") && !page.contains(" us<") && !page.contains("(us)"), "{page}");
     assert!(page.contains("@media screen and (prefers-color-scheme: dark)"));
-    // What is alone in the last row fills it.
+    // A single figure in the last row fills it.
     assert!(page.contains(".plots > :last-child:nth-child(odd) { grid-column: 1 / -1;"));
     let plots = page.matches("<svg ").count();
     assert!(plots >= 8 && page.matches("role=\"img\"").count() == plots, "{plots}");

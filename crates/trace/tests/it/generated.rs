@@ -1,4 +1,4 @@
-//! Generated traces: what was asked for is what is there.
+//! Tests that generated traces have the requested properties.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn make(specification: Specification) -> Vec<Raw> {
     raws.collect()
 }
 
-/// All checksums are right, and nothing is malformed.
+/// Checks that all checksums are right, and nothing is malformed.
 fn check(frame: &[u8]) -> Layers {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     assert_eq!((layers.fault, layers.missing), (None, 0));
@@ -138,7 +138,7 @@ fn answers_acknowledge_what_was_sent() {
         let other = (tuple.destination(), tuple.destination_port(), tuple.source(), tuple.source_port());
         let own = (tuple.source(), tuple.source_port(), tuple.destination(), tuple.destination_port());
         if let Some(sent) = sent.get_mut(&other) {
-            // One answer for each packet, in their order, with the same beginning and end.
+            // One answer for each packet, in order, with the same SYN and FIN.
             let sent: &mut std::collections::VecDeque<(u32, u8)> = sent;
             let (expected, kind) = sent.pop_front().unwrap();
             assert_eq!(
@@ -170,7 +170,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let first = bytes(7);
     assert_eq!(first, bytes(7));
     assert_ne!(first, bytes(8));
-    // As it was when this was written, on any machine.
+    // The value when this test was written; it is the same on any machine.
     let sum = first.iter().flatten().fold(0u32, |sum, &byte| sum.rotate_left(5) ^ u32::from(byte));
     assert_eq!(sum, FINGERPRINT);
 }
@@ -186,7 +186,7 @@ fn skew_follows_zipf() {
     // 1 / (1 + 1/2 + ... + 1/10) of the runs.
     let share = largest(1.0).max as f64 / 1e5;
     assert!((share - 0.3414).abs() < 0.001, "{share}");
-    // More than half is not possible.
+    // A flow cannot have more than half of the runs.
     assert_eq!(largest(3.0).max, 50_000);
 }
 
@@ -206,7 +206,7 @@ fn tshark_finds_nothing_wrong() {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(&path).args(["-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message"]);
     checks.iter().for_each(|check| _ = tshark.arg("-o").arg(format!("{check}:TRUE")));
-    // What is wrong, or looks like loss.
+    // Faults, or signs of loss.
     let wrong = "ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 || _ws.malformed \
                  || tcp.analysis.retransmission || tcp.analysis.out_of_order || tcp.analysis.lost_segment";
     let Ok(output) = tshark.args(["-Y", wrong]).output() else {
@@ -253,7 +253,8 @@ proptest! {
         raws.iter().for_each(|raw| _ = check(&raw.frame));
         let report = analyze(&raws);
         prop_assert_eq!((report.packets, report.flows), (packets, u64::from(flows)));
-        // Within 1 %, but that runs are whole: one more or less, and one that could not be kept apart.
+        // Within 1 %, apart from rounding to whole runs: one more or less, and one that could not be kept
+        // apart.
         let runs = packets as f64 / report.slf;
         prop_assert!((runs - packets as f64 / slf).abs() <= 1.6, "{} for {}", report.slf, slf);
         prop_assert_eq!(report.tcp_reordering.reordered + report.tcp_reordering.retransmitted, 0);

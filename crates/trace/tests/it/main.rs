@@ -1,4 +1,5 @@
-//! The analyses against straightforward second ones, on captures and on random packets; generated traces.
+//! Tests of the analyses against a second, straightforward implementation, on captures and on random
+//! packets; tests of generated traces.
 
 mod agreement;
 mod by_hand;

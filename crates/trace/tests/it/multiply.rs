@@ -1,4 +1,5 @@
-//! Windows of a capture at the same time: all packets are there, in order, and no two windows share a flow.
+//! Tests of windows of a capture at the same time: all packets are present, in order, and no two windows
+//! share a flow.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +20,7 @@ fn ethernet(packet: Builder, payload: &[u8]) -> Vec<u8> {
     packet.ethernet(source, destination).build(payload).unwrap()
 }
 
-/// A host of one of a few networks, groups among them.
+/// Returns a host of one of a few networks, multicast groups among them.
 fn host(six: bool, number: u16) -> IpAddr {
     let [high, low] = number.to_be_bytes();
     match (six, number % 7) {
@@ -34,7 +35,7 @@ fn host(six: bool, number: u16) -> IpAddr {
     }
 }
 
-/// A packet of some kind; of those that are spoiled, a checksum is wrong.
+/// Makes a packet of a kind; a checksum of spoiled packets is wrong.
 fn packet(kind: u8, six: bool, ends: (u16, u16), spoiled: bool) -> Vec<u8> {
     let (a, b) = (host(six, ends.0), host(six, ends.1));
     let (from, to) = (SocketAddr::new(a, ends.0), SocketAddr::new(b, ends.1));
@@ -42,7 +43,7 @@ fn packet(kind: u8, six: bool, ends: (u16, u16), spoiled: bool) -> Vec<u8> {
         0 => ethernet(Builder::udp(from, to), &[kind; 7]),
         1 => ethernet(Builder::tcp(from, to, 0x10).vlan(7), &[kind; 20]),
         2 => {
-            // An error about a packet the other way.
+            // An error about a packet in the opposite direction.
             let quote = Builder::udp(to, from).build(&[1, 2, 3]).unwrap();
             let (kind, code) = if six { (1, 4) } else { (3, 3) };
             ethernet(Builder::icmp(a, b, kind, code, [0, 0]), &quote)
@@ -58,7 +59,7 @@ fn packet(kind: u8, six: bool, ends: (u16, u16), spoiled: bool) -> Vec<u8> {
     frame
 }
 
-/// Which checksums of a packet are right: of the IPv4 header, and of what follows it.
+/// Returns true for each right checksum of a packet: of the IPv4 header, and of its transport header.
 fn right(frame: &[u8]) -> (bool, bool) {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let ip = &frame[layers.l3.unwrap()..];
@@ -80,7 +81,7 @@ fn right(frame: &[u8]) -> (bool, bool) {
     (header, transport)
 }
 
-/// What is quoted in an error.
+/// Returns the five-tuple of the packet quoted in an error.
 fn quote(frame: &[u8]) -> Option<FiveTuple> {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let is_error = matches!(frame.get(layers.l4?)?, 1 | 3)
@@ -109,7 +110,7 @@ fn run(packets: &Packets, windows: Windows) -> Result<(Multiplied, Packets), Err
     Ok((multiplied, written))
 }
 
-/// Flows in either direction.
+/// Returns the flows without regard to direction.
 fn flows<'p>(packets: impl Iterator<Item = &'p Vec<u8>>) -> BTreeSet<String> {
     let name = |frame: &Vec<u8>| {
         let layers = Layers::locate(frame, LinkType::Ethernet);
@@ -149,7 +150,7 @@ proptest! {
         prop_assert!(written.is_sorted_by_key(|(time, _)| *time));
         prop_assert!(written.iter().all(|(time, _)| (first..first + length).contains(time)));
 
-        // As many flows as all windows have by themselves, but for those that nobody has.
+        // The number of flows is the sum over all windows, except flows between multicast groups.
         let each = (0..count).map(|number| {
             let here = within.iter().filter(|(time, _)| window(*time) == number).map(|(_, frame)| frame);
             let is_kept = |frame: &&Vec<u8>| {
@@ -163,12 +164,12 @@ proptest! {
         });
         prop_assert_eq!(flows(written.iter().map(|(_, frame)| frame)).len(), each.map(|flows| flows.len()).sum::<usize>());
 
-        // The first window is as it was.
+        // The first window is unchanged.
         if count == 1 {
             prop_assert_eq!(&written.len(), &within.len());
             prop_assert!(written.iter().zip(&within).all(|(a, b)| a == *b));
         }
-        // What was right is right.
+        // Right checksums are still right.
         let sums = |all: &mut dyn Iterator<Item = &Vec<u8>>| {
             let mut counts = [0; 4];
             all.for_each(|frame| {
@@ -189,7 +190,7 @@ proptest! {
         }
     }
 
-    /// Whatever bytes there are, nothing but addresses and checksums changes, and nothing panics.
+    /// Only addresses and checksums change, and no code panics, for any bytes.
     #[test]
     fn any_bytes_pass(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 2..20), start in prop::collection::vec(any::<u8>(), 0..3)) {
         let start: Vec<u8> = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &start].concat();

@@ -1,5 +1,6 @@
-//! The definitions once more, as plainly as possible: packets in a vector, flows in hash maps, windows as sets. Frames
-//! are taken apart here too. Nothing of the crate is used but the numbers that are compared.
+//! A second implementation of the definitions, as simple as possible: packets in a vector, flows in hash
+//! maps, windows as sets. It also dissects frames itself. It uses nothing of the crate except constants
+//! that are compared.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -9,7 +10,7 @@ pub(crate) struct Raw {
     pub(crate) time: i64,
     pub(crate) frame: Vec<u8>,
     pub(crate) wire_len: u32,
-    /// Link type as in pcap files.
+    /// The link type as in pcap files.
     pub(crate) link: u16,
 }
 
@@ -31,7 +32,7 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(*bytes.get(at)?) << 8 | usize::from(*bytes.get(at + 1)?))
 }
 
-/// The IP packet of a frame, and whether something said it should be IPv4 or IPv6.
+/// Returns the offset and the IP version of a frame's IP packet.
 fn network(raw: &Raw) -> Option<(usize, u8)> {
     let f = &raw.frame;
     let (mut kind, mut at) = match raw.link {
@@ -111,7 +112,7 @@ fn dissect(raw: &Raw) -> Option<Seen> {
             let size = match next {
                 0 | 43 | 60 | 135 | 139 | 140 => 8 + 8 * usize::from(*f.get(at + 1)?),
                 51 => 8 + 4 * usize::from(*f.get(at + 1)?),
-                // A fragment, unless it is all there is.
+                // A fragment, unless it is the whole packet.
                 44 if number(f, at + 2)? & 0xfff9 != 0 => return None,
                 44 => 8,
                 _ => break,
@@ -165,7 +166,7 @@ impl Values {
     }
 }
 
-/// What is compared.
+/// The results that are compared.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     pub(crate) packets: u64,
@@ -176,7 +177,7 @@ pub(crate) struct Slow {
     pub(crate) slf: f64,
     pub(crate) flow_packets: Values,
     pub(crate) flow_bytes: Values,
-    /// By batch size: as is, ordered.
+    /// A map from batch size to the number of switches: as is, and ordered by flow.
     pub(crate) switches: BTreeMap<u32, (u64, u64)>,
     pub(crate) batch: BTreeMap<u32, Values>,
     pub(crate) batch_uncapped: BTreeMap<u32, Values>,
@@ -195,7 +196,7 @@ pub(crate) struct Slow {
 
 pub(crate) const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Sizes of batches of packets at these times.
+/// Returns the sizes of batches of packets with these times.
 fn batches(times: &[i64], window_us: u32, cap: usize) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut rest = times;
@@ -213,7 +214,7 @@ fn batches_of<'a>(flows: impl Iterator<Item = &'a Vec<i64>> + Clone, cap: usize)
     WINDOWS.into_iter().map(|window| (window, sizes(window))).collect()
 }
 
-/// Flows per window of 150 us; time never goes back.
+/// Returns the number of flows per window of 150 us; time never goes back.
 fn concurrent(packets: &[&Seen], start: i64) -> Values {
     let mut windows: BTreeMap<i64, HashSet<&Tuple>> = BTreeMap::new();
     let mut latest = i64::MIN;
@@ -224,8 +225,8 @@ fn concurrent(packets: &[&Seen], start: i64) -> Values {
     Values::new(windows.values().map(|flows| flows.len() as u64).collect())
 }
 
-/// Reordered and retransmitted segments of one flow: the numbers are unfolded to 64 bits around the next expected
-/// one, and what has been seen is a list of ranges.
+/// Counts reordered and retransmitted segments of one flow. The numbers are unfolded to 64 bits around the
+/// next expected number, and the seen bytes are a list of ranges.
 fn order(segments: &[(u32, u64, bool)]) -> (u64, u64) {
     let (mut reordered, mut retransmitted) = (0, 0);
     let mut seen: Vec<(i64, i64)> = Vec::new();
@@ -236,7 +237,7 @@ fn order(segments: &[(u32, u64, bool)]) -> (u64, u64) {
         let known = seen.iter().any(|&(from, to)| from <= start && start < to);
         if seen.is_empty() || (syn && !known) {
             seen.clear();
-            // Far from zero, so that numbers before the first one stay positive.
+            // Far from zero, so that numbers before the first number stay positive.
             let base = (1i64 << 40) + i64::from(sequence);
             seen.push((base, base + length as i64));
             next = base + length as i64;
@@ -306,7 +307,7 @@ pub(crate) fn analyze(raws: &[Raw]) -> Slow {
         reordered += counts.0;
         retransmitted += counts.1;
     }
-    // A frame without a flow has no payload that counts.
+    // The payload of a frame without a flow does not count.
     let sliced: Vec<&Seen> = seen.iter().filter(|p| p.wire_len >= 500 && p.payload > 0).collect();
     let payload: u64 = sliced.iter().map(|p| p.payload.min(p.wire_len)).sum();
     let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };

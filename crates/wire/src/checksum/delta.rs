@@ -4,9 +4,9 @@ use std::ops::Add;
 
 use super::{Sum, fold};
 
-/// How a checksum changes when fields change: `HC' = ~(~HC + ~m + m')`.
+/// The change of a checksum when fields change: `HC' = ~(~HC + ~m + m')`.
 ///
-/// One delta can cover several fields and can be applied to several checksums, as a NAT needs it:
+/// A delta can cover several fields and can be applied to several checksums, as a NAT needs it:
 ///
 /// ```
 /// use tidegate_wire::checksum::Delta;
@@ -18,64 +18,66 @@ use super::{Sum, fold};
 /// tcp_checksum = (address + port).apply(tcp_checksum);
 /// ```
 ///
-/// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives over
-/// data that are not all zero: never the "negative zero" 0xffff, not even where nothing changes. So several updates
-/// give what one update by the sum of their changes gives.
+/// Fields must start at an even offset of the summed bytes. The result equals a full computation over data
+/// that are not all zero: it is never the "negative zero" 0xffff, not even if nothing changes. So several
+/// updates give the same result as one update by the sum of their changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta(
-    /// A sum of words that is folded only in the end. Each change adds less than 2^34, so 2^30 of them fit.
+    /// A sum of words that is folded only at the end. Each change adds less than 2^34, so 2^30 changes fit.
     u64,
 );
 
 impl Delta {
-    /// A 16-bit field changes.
+    /// Returns the delta of a changed 16-bit field.
     #[inline]
     pub fn u16(old: u16, new: u16) -> Self {
         Delta(u64::from(!old) + u64::from(new))
     }
 
-    /// A 32-bit field changes.
+    /// Returns the delta of a changed 32-bit field.
     #[inline]
     pub fn u32(old: u32, new: u32) -> Self {
         let words = |number: u32| u64::from(number >> 16) + u64::from(number & 0xffff);
         Delta(words(!old) + words(new))
     }
 
-    /// Four words change, as a big-endian number.
+    /// Returns the delta of four changed words, given as big-endian numbers.
     #[inline]
     pub fn u64(old: u64, new: u64) -> Self {
-        // Halves add up to what their words do: 2^16 counts as 1.
+        // Modulo 0xffff, 2^16 equals 1, so the sum of 32-bit halves equals the sum of their words.
         let halves = |number: u64| (number >> 32) + (number & 0xffff_ffff);
         Delta(halves(!old) + halves(new))
     }
 
-    /// A run of bytes changes, e.g. an IPv6 address; both slices start at an even offset.
+    /// Returns the delta of a changed byte sequence, e.g. an IPv6 address; both slices start at an even
+    /// offset.
     #[inline]
     pub fn bytes(old: &[u8], new: &[u8]) -> Self {
         Delta(u64::from(Sum::new().bytes(old).checksum()) + u64::from(Sum::new().bytes(new).folded()))
     }
 
-    /// Whether a checksum stays as it is: nothing changes, or what does adds up to nothing.
+    /// True if the delta leaves a checksum as it is: nothing changes, or the changes add up to zero.
     #[inline]
     pub fn is_nothing(self) -> bool {
         matches!(fold(self.0), 0 | 0xffff)
     }
 
-    /// The new checksum of the changed data.
+    /// Returns the checksum of the changed data.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
-        // 0xffff adds nothing, but keeps the sum from being 0.
+        // Adding 0xffff does not change the value, but keeps the sum from being 0.
         !fold(u64::from(!checksum) + 0xffff + self.0)
     }
 
-    /// The same, except that a change that adds up to nothing leaves even 0xffff as it was.
+    /// Like [`apply`](Self::apply), except that changes that add up to zero leave even the checksum 0xffff
+    /// as it is.
     #[inline]
     pub fn apply_to_any(self, checksum: u16) -> u16 {
         if checksum == 0xffff && self.is_nothing() { checksum } else { self.apply(checksum) }
     }
 
-    /// The new checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written as
-    /// 0xffff (RFC 768).
+    /// Returns the checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written
+    /// as 0xffff (RFC 768).
     #[inline]
     pub fn apply_udp(self, checksum: u16) -> u16 {
         match checksum {
@@ -91,7 +93,7 @@ impl Delta {
 impl Add for Delta {
     type Output = Delta;
 
-    /// Both changes.
+    /// Combines both changes.
     #[inline]
     fn add(self, other: Delta) -> Delta {
         Delta(self.0 + other.0)
@@ -115,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// The data always hold one word that is not zero, as each IP header does (its version).
+        /// The data always hold a word that is not zero, as each IP header does (its version).
         #[test]
         fn update_equals_recomputation(
             fixed in 1u16.., mut words in vec(any_word(), 3..8), new in any_word(), high in any_word(), low in any_word(),

@@ -2,7 +2,8 @@
 //!
 //! - [`Sum`] adds up bytes, in one piece or in chunks of any length;
 //! - [`Delta`] updates a checksum when a field changes, without reading the rest (RFC 1624);
-//! - [`PseudoHeader`] and the `fill_*` / `*_valid` functions know where each protocol keeps its checksum.
+//! - [`PseudoHeader`] and the `fill_*` / `*_valid` functions contain the offset of each protocol's
+//!   checksum.
 
 mod delta;
 mod protocols;
@@ -24,15 +25,15 @@ pub use protocols::{
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Sum of words in the machine's byte order; RFC 1071, 2 (B): only the final result has to be swapped.
-    /// Each word adds less than 2^32, so 2^32 words fit.
+    /// The sum of words in the machine's byte order; only the final result has to be swapped (RFC 1071, 2
+    /// (B)). Each word adds less than 2^32, so 2^32 words fit.
     words: u64,
     /// True if an odd number of bytes has been added: the next byte is the lower half of a word.
     odd: bool,
 }
 
 impl Sum {
-    /// The sum of nothing.
+    /// Returns the sum of no bytes.
     #[inline]
     pub fn new() -> Self {
         Self::default()
@@ -50,7 +51,7 @@ impl Sum {
         self
     }
 
-    /// Adds what was summed on its own and comes behind.
+    /// Adds the sum of the bytes that follow, which was computed separately.
     #[inline]
     #[must_use]
     pub fn followed_by(mut self, other: Sum) -> Self {
@@ -59,7 +60,7 @@ impl Sum {
         self
     }
 
-    /// The sum of so many bytes behind these that make the checksum right.
+    /// Returns the sum of the next `length` bytes, given that the checksum over all bytes is right.
     #[inline]
     #[must_use]
     pub fn complement(self, length: usize) -> Self {
@@ -67,17 +68,17 @@ impl Sum {
         Sum { words: (!fold(self.words)).into(), odd: !length.is_multiple_of(2) }
     }
 
-    /// Adds words that are summed already. A carry out of the top counts as one: 2^64 leaves the remainder 1 modulo
-    /// 0xffff, as 2^16 does.
+    /// Adds words that are already summed. A carry out of the top bit counts as 1, because 2^64 leaves the
+    /// remainder 1 modulo 0xffff, as 2^16 does.
     #[inline]
     fn add(mut self, words: u64) -> Self {
         let (sum, carry) = self.words.overflowing_add(words);
-        // After a carry there is room for it.
+        // After an overflow, adding the carry cannot overflow again.
         self.words = sum + u64::from(carry);
         self
     }
 
-    /// Adds a number of 16 bits; what was added before has an even number of bytes.
+    /// Adds a 16-bit number; the number of bytes added so far must be even.
     #[inline]
     #[must_use]
     pub fn word(self, word: u16) -> Self {
@@ -85,7 +86,7 @@ impl Sum {
         self.add(u16::from_ne_bytes(word.to_be_bytes()).into())
     }
 
-    /// Adds a number of 32 bits; what was added before has an even number of bytes.
+    /// Adds a 32-bit number; the number of bytes added so far must be even.
     #[inline]
     #[must_use]
     pub fn word32(self, words: u32) -> Self {
@@ -93,7 +94,7 @@ impl Sum {
         self.add(u32::from_ne_bytes(words.to_be_bytes()).into())
     }
 
-    /// The sum of the 20 bytes of an IPv4 header without options.
+    /// Returns the sum of the 20 bytes of an IPv4 header without options.
     #[inline]
     #[must_use]
     fn of_20(bytes: &[u8; 20]) -> Self {
@@ -102,15 +103,16 @@ impl Sum {
         Sum { words: pair(0), odd: false }.add(pair(2)).add(words[4].into())
     }
 
-    /// The one's complement sum, not complemented; 0xffff over data that hold a correct checksum.
+    /// Returns the one's complement sum, not complemented; 0xffff over data that hold a correct checksum.
     #[inline]
     pub fn folded(self) -> u16 {
         u16::from_be_bytes(fold(self.words).to_ne_bytes())
     }
 
-    /// Whether the one's complement sum is 0xffff, as over data that hold a correct checksum. Folding a number
-    /// does not change its remainder modulo 0xffff, so one multiplication stands in for it: by the inverse of
-    /// 0xffff modulo 2^64, which makes the quotient of a multiple and something larger of anything else.
+    /// True if the one's complement sum is 0xffff, as it is over data that hold a correct checksum. Folding
+    /// a number does not change its remainder modulo 0xffff, so a multiplication by the inverse of 0xffff
+    /// modulo 2^64 replaces the folding: it turns a multiple of 0xffff into its quotient, and any other
+    /// number into a larger one.
     #[inline]
     pub fn is_valid(self) -> bool {
         const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
@@ -118,18 +120,18 @@ impl Sum {
         self.words.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff
     }
 
-    /// The checksum: what stands in the field if the field was zero while summing.
+    /// Returns the checksum: the value of the field, if the field was zero while summing.
     #[inline]
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
 }
 
-/// Sums 32-bit words in the machine's byte order, and what is left in smaller ones; a last byte stands in the first
-/// half of its word.
+/// Sums 32-bit words in the machine's byte order, and the remaining bytes in smaller words; a last single
+/// byte is the first half of its word.
 ///
-/// Of 8-byte words, all are added up modulo 2^64, and the upper halves once more on their own: what these leave of the
-/// whole are the lower halves. So no carry has to be looked at, and the compiler vectorises the loop.
+/// All 8-byte words are added modulo 2^64, and their upper halves again separately. The sum minus the upper
+/// halves gives the lower halves. So no carry has to be handled, and the compiler vectorises the loop.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -147,7 +149,7 @@ fn sum_words(bytes: &[u8]) -> u64 {
     sum + rest.first().map_or(0, |&byte| u64::from(u16::from_ne_bytes([byte, 0])))
 }
 
-/// Adds the carries back in until 16 bits are left.
+/// Adds the carries to the low bits until 16 bits are left.
 #[inline]
 fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
@@ -164,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 1071, as the definition says.
+    /// The checksum by the definition in RFC 1071.
     fn plain(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for word in bytes.chunks(2) {

@@ -1,4 +1,4 @@
-//! Checksums of IPv4, TCP, UDP, ICMP and ICMPv6: where the field is and what is summed.
+//! Checksums of IPv4, TCP, UDP, ICMP and ICMPv6: the offsets of the fields and the data that are summed.
 
 use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,20 +6,20 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::Sum;
 use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
-/// The addresses that TCP, UDP and ICMPv6 sum before their own bytes (RFC 9293 3.1, RFC 8200 8.1).
+/// The addresses that the checksums of TCP, UDP and ICMPv6 include (RFC 9293 3.1, RFC 8200 8.1).
 ///
-/// The destination is the *final* one: with an IPv6 routing header that still has segments left it is not the
-/// address in the IPv6 header.
+/// The destination is the *final* one. If an IPv6 routing header has segments left, the final destination
+/// differs from the address in the IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PseudoHeader {
-    /// Of IPv4.
+    /// The addresses of an IPv4 packet.
     V4 {
         /// Source address.
         source: Ipv4Addr,
         /// Destination address.
         destination: Ipv4Addr,
     },
-    /// Of IPv6.
+    /// The addresses of an IPv6 packet.
     V6 {
         /// Source address.
         source: Ipv6Addr,
@@ -29,10 +29,12 @@ pub enum PseudoHeader {
 }
 
 impl PseudoHeader {
-    /// Starts a sum: addresses, protocol and length in bytes of what follows (header and payload).
+    /// Starts a sum with addresses, protocol and length in bytes of the data that follow (header and
+    /// payload).
     #[inline]
     pub fn sum(&self, protocol: u8, length: usize) -> Sum {
-        // IPv4 has 16 bits for the length and IPv6 32, but the upper ones are zero where 16 are enough.
+        // IPv4 has 16 bits for the length and IPv6 has 32; the upper 16 are zero for lengths that fit into
+        // 16.
         let addresses = match self {
             PseudoHeader::V4 { source, destination } => {
                 Sum::new().word32(source.to_bits()).word32(destination.to_bits())
@@ -46,8 +48,9 @@ impl PseudoHeader {
 }
 
 impl PseudoHeader {
-    /// That of a packet from its IP header on, whatever its options or extension headers say of its way. `None` if it is not IP,
-    /// or nobody can know its final destination ([`ipv6::checksum_addresses`]).
+    /// Returns the pseudo-header of a packet, given from its IP header on. Source routes and IPv6 routing
+    /// headers are taken into account. `None` if the packet is not IP, or its final destination is unknown
+    /// ([`ipv6::checksum_addresses`]).
     #[inline]
     pub fn of(ip: &[u8]) -> Option<PseudoHeader> {
         match ip.first()? >> 4 {
@@ -65,11 +68,11 @@ impl PseudoHeader {
         }
     }
 
-    /// The pseudo-header of an IPv4 packet with options: the last address of a source route is the final destination, until the
-    /// packet has come to the end of the route (RFC 791, section 3.1).
+    /// Returns the pseudo-header of an IPv4 packet with options: the last address of a source route is the
+    /// final destination, until the packet has reached the end of the route (RFC 791, section 3.1).
     #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
-        // Nearly all packets have none.
+        // Nearly all packets have no options.
         if options.is_empty() { header.into() } else { PseudoHeader::by_options(header, options) }
     }
 
@@ -79,8 +82,8 @@ impl PseudoHeader {
         let route = ipv4::options(options)
             .flatten()
             .find(|option| matches!(option.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE));
-        // The pointer counts from the option's first byte on, from 1; behind it there are addresses. Those that it has
-        // passed tell which way the packet has come.
+        // The pointer counts from 1, from the option's first byte on; addresses follow it. The addresses
+        // that the pointer has passed are the recorded route.
         let left = route
             .filter(|route| route.data.first().is_some_and(|&at| usize::from(at) <= route.data.len() + 2));
         let last = left.and_then(|route| route.data.get(1..)?.as_chunks::<4>().0.last());
@@ -116,13 +119,13 @@ pub fn ipv4_plain_valid(header: &ipv4::Header) -> bool {
     Sum::of_20(bytes).is_valid()
 }
 
-/// Decrements the time to live, which must not be zero, and updates the checksum: what [`Delta`](super::Delta)
-/// does in general, in the few instructions that this case takes (RFC 1624, section 4: the result is never the
-/// negative zero 0xffff).
+/// Decrements the time to live, which must not be zero, and updates the checksum. Does the same as
+/// [`Delta`](super::Delta), in the few instructions that this case needs (RFC 1624, section 4: the result
+/// is never the negative zero 0xffff).
 #[inline]
 pub fn decrement_ttl(ip: &mut ipv4::Header) {
-    // The time to live is the upper byte of its word, so the word falls and the checksum rises by 0x0100; a one's
-    // complement sum may be formed in either byte order (RFC 1071, 2 (B)).
+    // The time to live is the upper byte of its word, so the word falls and the checksum rises by 0x0100. A
+    // one's complement sum can be computed in either byte order (RFC 1071, 2 (B)).
     let sum = u32::from(!u16::from_ne_bytes(ip.checksum.to_bytes())) + u32::from(!0x0100u16.to_be());
     let sum = !((sum + (sum >> 16)) as u16);
     ip.checksum = sum.to_ne_bytes().into();
@@ -138,11 +141,11 @@ pub fn fill_ipv4(header: &mut [u8]) -> Result<(), Error> {
     Field::IPV4.fill(header, ipv4_sum)
 }
 
-/// Writes the checksum of an IPv4 header without options; its version and length must stand in it.
+/// Writes the checksum of an IPv4 header without options; its version and length must be set.
 #[inline]
 pub fn fill_ipv4_plain(header: &mut ipv4::Header) {
     let bytes: &[u8; 20] = zerocopy::transmute_ref!(&*header);
-    // What stands in the field is taken out of the sum instead of being cleared first, which would make the
+    // The old value of the field is subtracted from the sum. Clearing the field first would make the
     // processor wait for the write before it can read the header in large words.
     let sum = Sum::of_20(bytes).word(!header.checksum.get());
     header.checksum.set(sum.checksum());
@@ -154,8 +157,8 @@ pub fn tcp_valid(pseudo: &PseudoHeader, segment: &[u8]) -> bool {
     pseudo.sum(ip_protocol::TCP, segment.len()).bytes(segment).folded() == 0xffff
 }
 
-/// Whether the checksums of a packet that is TCP are right: that of TCP, and IPv4's. It lies in `ip`, from its IP header
-/// to its end, with TCP's header at `l4`.
+/// True if both checksums of a TCP packet are right: TCP's and IPv4's. `ip` holds the packet from its IP
+/// header to its end; the TCP header is at offset `l4`.
 pub fn tcp_packet_valid(ip: &[u8], l4: usize) -> bool {
     let is_sound = match ipv4::Header::ref_from_prefix(ip) {
         Ok((header, _)) if header.version() == 4 => ip.get(..header.header_len()).is_some_and(ipv4_valid),
@@ -175,10 +178,10 @@ pub fn fill_tcp(pseudo: &PseudoHeader, segment: &mut [u8]) -> Result<(), Error> 
     Field::TCP.fill(segment, |bytes| pseudo.sum(ip_protocol::TCP, bytes.len()).bytes(bytes))
 }
 
-/// True if the checksum of the UDP datagram at the start of `bytes` is right, or absent over IPv4. What lies
-/// behind the datagram's length is not looked at; false if `bytes` end before.
+/// True if the checksum of the UDP datagram at the start of `bytes` is right, or absent over IPv4. Bytes
+/// after the datagram's length are ignored; false if `bytes` ends before that length.
 ///
-/// A zero over IPv6 is wrong (RFC 8200 8.1); the exception for tunnels (RFC 6935) is the caller's to know.
+/// A zero over IPv6 is wrong (RFC 8200 8.1); callers must handle the exception for tunnels (RFC 6935).
 #[inline]
 pub fn udp_valid(pseudo: &PseudoHeader, bytes: &[u8]) -> bool {
     let Ok(udp::Datagram { header, payload }) = udp::parse(bytes) else { return false };
@@ -189,10 +192,11 @@ pub fn udp_valid(pseudo: &PseudoHeader, bytes: &[u8]) -> bool {
     sum.bytes(header.as_bytes()).bytes(payload).folded() == 0xffff
 }
 
-/// Writes the checksum of the UDP datagram at the start of `bytes`; a computed 0 is written as 0xffff (RFC 768).
+/// Writes the checksum of the UDP datagram at the start of `bytes`; a computed 0 is written as 0xffff (RFC
+/// 768).
 ///
 /// # Errors
-/// Those of [`udp::parse`].
+/// The errors of [`udp::parse`].
 #[inline]
 pub fn fill_udp(pseudo: &PseudoHeader, bytes: &mut [u8]) -> Result<(), Error> {
     let length = udp::Header::LEN + udp::parse(bytes)?.payload.len();
@@ -243,7 +247,7 @@ fn ipv4_sum(header: &[u8]) -> Sum {
     }
 }
 
-/// Where a protocol keeps its checksum.
+/// The place of a protocol's checksum.
 struct Field {
     layer: Layer,
     header_len: usize,
@@ -271,7 +275,7 @@ impl Field {
             .ok_or(Error::Truncated { layer: self.layer, need: self.header_len, have })
     }
 
-    /// Zeroes the field, sums up and writes the checksum.
+    /// Zeroes the field, sums the bytes and writes the checksum.
     #[inline]
     fn fill(&self, bytes: &mut [u8], sum: impl Fn(&[u8]) -> Sum) -> Result<(), Error> {
         *self.of(bytes)? = [0; 2];
@@ -314,7 +318,7 @@ mod tests {
             prop_assert_eq!(&bytes[10..12], oracle.calc_header_checksum().to_be_bytes());
             prop_assert!(ipv4_valid(&bytes));
             if let Ok(plain) = ipv4::Header::mut_from_bytes(&mut bytes.clone()) {
-                // Whatever stands in the field.
+                // The result does not depend on the old value of the field.
                 plain.checksum.set(ttl.into());
                 fill_ipv4_plain(plain);
                 prop_assert_eq!(plain.as_bytes(), &bytes);

@@ -1,4 +1,4 @@
-//! What the tests of both functions need.
+//! Helpers for the tests of both functions.
 #![allow(dead_code)] // each test uses its own part
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use testkit::elements::Input;
 use testkit::{Outcome, Run};
 use wire::build::Builder;
 
-/// How packets of a flow are spread.
+/// A function that makes a spreading of a flow's packets over workers.
 type Way = fn() -> Arc<dyn Spreading>;
 
-/// How packets come to workers: by flow, and spread.
+/// The ways in which packets are assigned to workers: by flow, and sprayed.
 pub(crate) const WAYS: [Option<Way>; 4] = [
     None,
     Some(|| Settings::default().spreading()),
@@ -21,7 +21,7 @@ pub(crate) const WAYS: [Option<Way>; 4] = [
     Some(|| Settings { keeps_order: true, ..Settings::default() }.spreading()),
 ];
 
-/// On one, two and four workers, in each way, on both clocks.
+/// Runs on one, two and four workers, in each way, on both clocks.
 pub(crate) fn runs() -> impl Iterator<Item = Run> {
     [Run::trace(), Run::real()].into_iter().flat_map(|clock| {
         [1, 2, 4].into_iter().flat_map(move |workers| {
@@ -30,7 +30,7 @@ pub(crate) fn runs() -> impl Iterator<Item = Run> {
     })
 }
 
-/// Runs a configuration to its end; everything is accounted for.
+/// Runs a configuration to its end; checks that every packet is accounted for.
 pub(crate) fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
@@ -38,20 +38,20 @@ pub(crate) fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     outcome
 }
 
-/// The client of a connection.
+/// Returns address and port of the client of a connection.
 pub(crate) fn client(connection: u32) -> ([u8; 4], u16) {
     ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection as u16)
 }
 
-/// The server of all connections.
+/// Address and port of the server of all connections.
 pub(crate) const SERVER: ([u8; 4], u16) = ([198, 51, 100, 7], 80);
 
-/// A segment from a client to the server; its payload says whose it is, and its number.
+/// Makes a segment from a client to the server; its payload holds the connection and the segment's number.
 pub(crate) fn segment(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
     between((client(connection), SERVER), connection, number, flags, time)
 }
 
-/// One from the server to a client.
+/// Makes a segment from the server to a client.
 pub(crate) fn answer(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
     between((SERVER, client(connection)), connection, number, flags, time)
 }
@@ -64,7 +64,7 @@ fn between((from, to): (End, End), connection: u32, number: u32, flags: u8, time
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
-/// Connection and number, from the payload.
+/// Returns connection and segment number, from the payload.
 pub(crate) fn told(bytes: &[u8]) -> (u32, u32) {
     let number = |back: usize| {
         let at = bytes.len() - back;
@@ -73,7 +73,8 @@ pub(crate) fn told(bytes: &[u8]) -> (u32, u32) {
     (number(8), number(4))
 }
 
-/// A capture of packets without link headers: its time stamps are the time of a run on the trace clock.
+/// Writes a capture of packets without link headers. Its time stamps are the time of a run on the trace
+/// clock.
 pub(crate) fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
