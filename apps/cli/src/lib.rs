@@ -32,6 +32,7 @@ mod prove;
 mod reasoning;
 mod run;
 mod steering;
+mod successors;
 mod switch;
 mod synthesize;
 mod table;

@@ -23,7 +23,7 @@ use packet::{Batch, DropReason, Packet, Pool, Store, Timestamp};
 use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
-use crate::files::Files;
+use crate::rights::Rights;
 
 pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
@@ -141,8 +141,8 @@ pub struct Core {
     pub hash_seed: u64,
     /// See [`Cx::is_repeatable`].
     pub is_repeatable: bool,
-    /// See [`Cx::files`].
-    pub files: Files,
+    /// See [`Cx::rights`].
+    pub rights: Rights,
     /// The last number of [`Cx::next_series`].
     pub(crate) series: u32,
     /// Empty batches to be used again.
@@ -203,7 +203,7 @@ impl Core {
             random,
             hash_seed: seed,
             is_repeatable: true,
-            files: Files::Anywhere,
+            rights: Rights::default(),
             series: 0,
             // Enough for most graphs; others make theirs while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
@@ -443,7 +443,13 @@ impl<'a> Cx<'a> {
     /// For [`Element::initialize`](crate::Element::initialize): whether an element of the same name and class is at work,
     /// whose place this one is to take, with its state. What it has need not be opened again.
     pub fn is_heir(&self) -> bool {
-        self.host.is_heir(self.id)
+        self.predecessor().is_some()
+    }
+
+    /// For [`Element::initialize`](crate::Element::initialize): the arguments of the element whose place this one is to take,
+    /// without their quotes.
+    pub fn predecessor(&self) -> Option<&[String]> {
+        self.host.predecessor(self.id)
     }
 
     /// Whether time is that of captures: sources then make batches of one time stamp, when it is due.
@@ -610,17 +616,17 @@ impl<'a> Cx<'a> {
         self.host.write(self.core, self.id, call)
     }
 
-    /// The place where whoever has called the write handler at hand may have files written. What a handler is told to
-    /// write is created by it.
-    pub fn files(&self) -> &Files {
-        &self.core.files
+    /// What whoever has called the write handler at hand may have done. A file that a handler is told to write is
+    /// created by its `files`.
+    pub fn rights(&self) -> &Rights {
+        &self.core.rights
     }
 
     /// Has an element write a handler of its own, as a call says.
     pub fn on_behalf<R>(&mut self, call: &Call, write: impl FnOnce(&mut Cx<'a>) -> R) -> R {
-        let before = std::mem::replace(&mut self.core.files, call.files.clone());
+        let before = std::mem::replace(&mut self.core.rights, call.rights.clone());
         let result = write(self);
-        self.core.files = before;
+        self.core.rights = before;
         result
     }
 

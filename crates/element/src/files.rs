@@ -1,8 +1,8 @@
-//! Files that handlers are told to write, and where those who tell them so may have files.
+//! Files that clients name: those that handlers are told to write, and those that are to be read.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// The place where whoever calls a write handler may have files written. It goes with the call, also with one that an
@@ -14,20 +14,15 @@ pub enum Files {
     Anywhere,
     /// Nowhere.
     Nowhere,
-    /// Below a folder, whose path has no links in it.
-    Below(Arc<Path>),
+    /// Below a folder.
+    Below(Folder),
 }
 
-impl Files {
-    /// Below this folder.
-    ///
-    /// # Errors
-    /// The system's, where there is no such folder.
-    pub fn below(folder: &str) -> io::Result<Files> {
-        let folder = Path::new(folder).canonicalize()?;
-        if folder.is_dir() { Ok(Files::Below(folder.into())) } else { Err(ErrorKind::NotADirectory.into()) }
-    }
+/// A folder that files named by clients may not lead out of: by `..`, by an absolute path, or by a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(Arc<Path>);
 
+impl Files {
     /// Creates a file, or empties the one of this name. Names that do not begin with `/` are those of files in the
     /// folder.
     ///
@@ -39,29 +34,61 @@ impl Files {
             Files::Nowhere => Err(io::Error::other(
                 "a client may have no files written (the argument FILES of the ControlSocket names a folder for them)",
             )),
-            Files::Below(folder) => below(folder, Path::new(name)),
+            Files::Below(folder) => folder.create(name),
         }
     }
 }
 
-fn below(folder: &Path, name: &Path) -> io::Result<File> {
-    let outside =
-        || io::Error::other(format!("a client may have files written below {} only", folder.display()));
-    if name.components().any(|part| part == Component::ParentDir) {
-        return Err(outside());
+impl Folder {
+    /// The folder of this path, which links may lead to.
+    ///
+    /// # Errors
+    /// The system's, where there is no such folder.
+    pub fn new(path: &str) -> io::Result<Folder> {
+        let path = Path::new(path).canonicalize()?;
+        if path.is_dir() { Ok(Folder(path.into())) } else { Err(ErrorKind::NotADirectory.into()) }
     }
-    let path = folder.join(name);
-    let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else { return Err(outside()) };
-    let parent = parent.canonicalize()?;
-    if !parent.starts_with(folder) {
-        return Err(outside());
+
+    /// The path of an ordinary file that is there, without links in it.
+    ///
+    /// # Errors
+    /// The system's, or that the file may not be read.
+    pub fn find(&self, name: &str) -> io::Result<PathBuf> {
+        let outside = || self.outside("read");
+        let path = self.path_of(Path::new(name)).ok_or_else(outside)?.canonicalize()?;
+        match path.starts_with(&self.0) {
+            false => Err(outside()),
+            // A pipe or a device may keep whoever opens it waiting.
+            true if !path.is_file() => Err(io::Error::other("only ordinary files are read")),
+            true => Ok(path),
+        }
     }
-    let path = parent.join(last);
-    // A link may lead outside, and a pipe or a device may keep whoever opens it waiting.
-    match fs::symlink_metadata(&path) {
-        Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => File::create(path),
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let outside = || self.outside("written");
+        let path = self.path_of(Path::new(name)).ok_or_else(outside)?;
+        let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else { return Err(outside()) };
+        let parent = parent.canonicalize()?;
+        if !parent.starts_with(&self.0) {
+            return Err(outside());
+        }
+        let path = parent.join(last);
+        // A link may lead outside, and a pipe or a device may keep whoever opens it waiting.
+        match fs::symlink_metadata(&path) {
+            Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => File::create(path),
+        }
+    }
+
+    /// The path that a name stands for, with the links in it; `None` if it goes up.
+    fn path_of(&self, name: &Path) -> Option<PathBuf> {
+        let goes_up = name.components().any(|part| part == Component::ParentDir);
+        (!goes_up).then(|| self.0.join(name))
+    }
+
+    fn outside(&self, done: &str) -> io::Error {
+        io::Error::other(format!("a client may have files {done} below {} only", self.0.display()))
     }
 }
 
@@ -82,8 +109,9 @@ mod tests {
         symlink(at("beside"), at("in/way")).unwrap();
         symlink(at("secret"), at("in/link")).unwrap();
         symlink(at("in"), at("alias")).unwrap();
-        let files = Files::below(&shown("alias")).unwrap();
-        assert_eq!(files, Files::Below(at("in").canonicalize().unwrap().into()));
+        let folder = Folder::new(&shown("alias")).unwrap();
+        assert_eq!(*folder.0, *at("in").canonicalize().unwrap());
+        let files = Files::Below(folder.clone());
         for name in ["a", "./b", "deep/c", &shown("in/d"), &shown("alias/deep/e")] {
             files.create(name).unwrap();
         }
@@ -106,13 +134,26 @@ mod tests {
             let error = files.create(name).unwrap_err().to_string();
             assert!(error.starts_with("a client may have files written below "), "{name}: {error}");
         }
+        fs::write(at("beside/x"), "kept").unwrap();
+        symlink(at("in/a"), at("in/inside")).unwrap();
+        for name in outside.into_iter().filter(|name| !name.is_empty()).chain(["link"]) {
+            let error = folder.find(name).unwrap_err().to_string();
+            assert!(error.starts_with("a client may have files read below "), "{name}: {error}");
+        }
+        for name in ["a", "./b", "deep/c", "inside", &shown("in/d")] {
+            let path = folder.find(name).unwrap();
+            assert!(path.starts_with(&*folder.0) && path.is_file(), "{name}");
+        }
+        for name in ["", ".", "deep", "nowhere", "a/b"] {
+            assert!(folder.find(name).is_err(), "{name}");
+        }
         for name in ["link", "way", "deep", "."] {
             assert!(files.create(name).is_err(), "{name}");
         }
         assert!(files.create("nowhere/x").is_err());
         assert_eq!(fs::read_to_string(at("secret")).unwrap(), "kept");
-        assert_eq!(fs::read_dir(at("beside")).unwrap().count(), 0);
-        assert!(Files::below(&shown("secret")).is_err() && Files::below(&shown("none")).is_err());
+        assert_eq!(fs::read_dir(at("beside")).unwrap().count(), 1);
+        assert!(Folder::new(&shown("secret")).is_err() && Folder::new(&shown("none")).is_err());
 
         assert!(Files::Nowhere.create(&shown("in/f")).is_err() && !at("in/f").exists());
         Files::Anywhere.create(&shown("beside/f")).unwrap();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use element::args::{Arg, Place};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Class, Core, Element, ElementId, Files, Stream};
+use element::{Class, Core, Element, ElementId, Rights, Stream};
 
 use crate::host::Inner;
 use crate::tasks::MOST_TICKETS;
@@ -156,18 +156,18 @@ impl Inner {
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
     }
 
-    /// Writes a handler of this worker's copy, for somebody who may have files written in this place.
+    /// Writes a handler of this worker's copy, for somebody with these rights.
     pub(crate) fn write_here(
         &mut self,
         core: &mut Core,
         element: Option<ElementId>,
         name: &str,
         value: &str,
-        files: &Files,
+        rights: &Rights,
     ) -> Result<(), String> {
-        let before = std::mem::replace(&mut core.files, files.clone());
+        let before = std::mem::replace(&mut core.rights, rights.clone());
         let result = self.write_value(core, element, name, value);
-        core.files = before;
+        core.rights = before;
         result
     }
 

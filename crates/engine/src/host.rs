@@ -63,8 +63,8 @@ pub(crate) struct Inner {
     pub(crate) rebuild: Option<Rebuild>,
     /// The graph that takes this one's place before the next round.
     pub(crate) next: Option<Box<Next>>,
-    /// Elements that take the place of others of their name and class.
-    pub(crate) heirs: Vec<ElementId>,
+    /// Elements that take the place of others of their name and class, with the arguments of these.
+    pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
     /// Which workers do which element's work.
     pub(crate) placement: Placement,
     /// The other workers, if there are any.
@@ -145,7 +145,7 @@ impl Inner {
             text,
             rebuild: None,
             next: None,
-            heirs: Vec::new(),
+            predecessors: BTreeMap::new(),
             placement,
             team: None,
             plan,
@@ -294,7 +294,7 @@ impl Host for Inner {
     }
 
     fn write(&mut self, core: &mut Core, _caller: ElementId, call: &Call) -> Result<(), String> {
-        self.write_handler(core, call.element, &call.handler, &call.value, &call.files)
+        self.write_handler(core, call.element, &call.handler, &call.value, &call.rights)
     }
 
     fn stop(&mut self) {
@@ -313,8 +313,8 @@ impl Host for Inner {
         (0..self.setup.workers).filter(|&worker| self.placement.is_at(element, worker)).count()
     }
 
-    fn is_heir(&self, element: ElementId) -> bool {
-        self.heirs.contains(&element)
+    fn predecessor(&self, element: ElementId) -> Option<&[String]> {
+        self.predecessors.get(&element).map(Vec::as_slice)
     }
 
     fn steering_key(&self) -> SteeringKey {

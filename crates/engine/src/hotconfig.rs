@@ -11,18 +11,36 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use element::args::unquote;
 use element::context::{Emitted, PerGraph};
-use element::{Core, ElementId, Stream};
+use element::{Core, ElementId, Origin, Rights, Stream};
 
 use crate::configure::Configured;
 use crate::facts;
 use crate::host::Inner;
 use crate::plan::Plan;
+use crate::problem::Problem;
 use crate::streams::Sink;
 use crate::worker::{Worker, captures};
 
-/// Makes a graph of a text, or says what is wrong with it.
-pub type Rebuild = Box<dyn FnMut(&str) -> Result<(Arc<Plan>, Configured), String> + Send>;
+/// Makes a graph of what the handler `hotconfig` is given, or says what is wrong with it, or why somebody whose words
+/// these are may not ask for it.
+pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
+
+/// A message about a problem of a graph.
+pub type Tell = Box<dyn Fn(&Problem) -> String>;
+
+/// A graph that has been made.
+pub struct Rebuilt {
+    /// The graph as it is connected.
+    pub plan: Arc<Plan>,
+    /// Its elements.
+    pub configured: Configured,
+    /// The configuration as it is written.
+    pub text: String,
+    /// Says what is wrong when an element cannot begin.
+    pub tell: Tell,
+}
 
 /// A graph that waits for its turn.
 pub(crate) struct Next {
@@ -57,16 +75,21 @@ impl Inner {
     ///
     /// # Errors
     /// What is wrong with it; this one stays.
-    pub(crate) fn prepare(&mut self, core: &mut Core, text: &str) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
         let Some(mut rebuild) = self.rebuild.take() else {
             return Err("a configuration is being made already".into());
         };
-        let built = rebuild(text);
+        let built = rebuild(value, core.rights.origin);
         self.rebuild = Some(rebuild);
-        let (plan, configured) = built?;
+        let Rebuilt { plan, configured, text, tell } = built?;
+        // Its calls are its own, whoever has asked for it.
+        core.rights = Rights::default();
         let sink = std::mem::replace(&mut self.sink, Box::new(Nowhere));
-        let (mut inner, graph) = Inner::new(plan, configured, sink, text.to_string());
-        inner.heirs = heirs(&self.plan, &inner.plan).into_iter().map(|(heir, _)| heir).collect();
+        let (mut inner, graph) = Inner::new(plan, configured, sink, text);
+        let arguments =
+            |id| lang::args::split(self.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
+        let predecessors = heirs(&self.plan, &inner.plan).into_iter().map(|(heir, id)| (heir, arguments(id)));
+        inner.predecessors = predecessors.collect();
         let mut next = Box::new(Next { inner, graph });
         core.exchange(&mut next.graph);
         let result = next.inner.initialize(core);
@@ -75,7 +98,7 @@ impl Inner {
         }
         core.exchange(&mut next.graph);
         std::mem::swap(&mut self.sink, &mut next.inner.sink);
-        result?;
+        result.map_err(|problem| tell(&problem))?;
         // Whoever has waited until now waits in vain.
         if let Some(mut never) = self.next.replace(next) {
             core.exchange(&mut never.graph);
@@ -85,12 +108,12 @@ impl Inner {
         Ok(())
     }
 
-    fn initialize(&mut self, core: &mut Core) -> Result<(), String> {
+    fn initialize(&mut self, core: &mut Core) -> Result<(), Box<Problem>> {
         let mut order: Vec<ElementId> = (0..self.plan.len()).collect();
         order.sort_by_key(|&id| self.plan.classes[id].phase);
         for id in order {
             if let Some(Err(text)) = self.call(core, id, |element, cx| element.initialize(cx)) {
-                return Err(format!("While initializing '{}':\n  {text}", self.plan.declaration(id)));
+                return Err(Box::new(self.plan.initialization_failed(id, text)));
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
-use element::{ElementId, Files};
+use element::{ElementId, Rights};
 
 use crate::displacement::Board;
 use crate::handover::Bell;
@@ -60,8 +60,8 @@ pub(crate) struct Request {
     pub(crate) handler: String,
     /// The parameter or the value.
     pub(crate) value: String,
-    /// For a value to write: where files may be written.
-    pub(crate) writes: Option<Files>,
+    /// For a value to write: what may be done.
+    pub(crate) writes: Option<Rights>,
     reply: Sender<Result<String, String>>,
 }
 
@@ -202,7 +202,7 @@ impl Team {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
-        writes: Option<&Files>,
+        writes: Option<&Rights>,
     ) -> Option<Receiver<Result<String, String>>> {
         let member = &self.members[worker];
         let (reply, answer) = mpsc::channel();

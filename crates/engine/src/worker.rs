@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use element::context::Emitted;
-use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Files, Stream, Timestamp};
+use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Rights, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -47,7 +47,7 @@ pub struct Options {
     pub requests: Requests,
     /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
     pub text: String,
-    /// Makes a graph of a text, for the handler `hotconfig`; without it there is no such handler.
+    /// Makes the graph that the handler `hotconfig` asks for; without it there is no such handler.
     pub rebuild: Option<Rebuild>,
     /// Kept at the number of packets that have entered the graph, for whoever shows progress.
     pub progress: Arc<AtomicU64>,
@@ -246,8 +246,8 @@ impl Worker {
                     self.inner.call(&mut self.core, element as usize, back);
                 }
                 Emitted::Call { element, call } => {
-                    let Call { element: to, handler, value, files } = &*call;
-                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, files);
+                    let Call { element: to, handler, value, rights } = &*call;
+                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, rights);
                     if let Err(reason) = result {
                         let name = &self.inner.plan.graph.elements[element as usize].name;
                         let text = format_args!("{name}: {}: {reason}\n", call.handler);
@@ -506,9 +506,9 @@ impl Worker {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
-        files: &Files,
+        rights: &Rights,
     ) -> Result<(), String> {
-        let result = self.inner.write_here(&mut self.core, element, handler, value, files);
+        let result = self.inner.write_here(&mut self.core, element, handler, value, rights);
         self.settle();
         result
     }
@@ -518,7 +518,7 @@ impl Worker {
     /// # Errors
     /// What the user should know.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
-        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Files::Anywhere);
+        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Rights::default());
         self.settle();
         result
     }

@@ -14,7 +14,7 @@ use wire::LinkType;
 
 use super::{Core, Cx};
 use crate::args::Place;
-use crate::{ElementId, Files};
+use crate::{ElementId, Rights};
 
 /// A handler call that a configuration asks for: `element.handler value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,25 +25,25 @@ pub struct Call {
     pub handler: String,
     /// The value or parameter.
     pub value: String,
-    /// The place where it may have files written.
-    pub files: Files,
+    /// What it may have done.
+    pub rights: Rights,
 }
 
 impl Call {
     /// A call of the configuration's.
     pub fn new(element: Option<ElementId>, handler: impl Into<String>, value: impl Into<String>) -> Call {
-        Call { element, handler: handler.into(), value: value.into(), files: Files::Anywhere }
+        Call { element, handler: handler.into(), value: value.into(), rights: Rights::default() }
     }
 
     /// Reads `element.handler value` as written by the element at hand. A bare `handler` is the element's
-    /// own if `own` knows it, else the graph's; so is `.handler`. Where the text comes from a client, the call may have
-    /// files written where the client may.
+    /// own if `own` knows it, else the graph's; so is `.handler`. Where the text comes from a client, the call has the
+    /// client's rights.
     ///
     /// # Errors
     /// Click's words for what is wrong.
     pub fn parse(text: &str, cx: &Cx<'_>, own: impl Fn(&str) -> Option<ElementId>) -> Result<Call, String> {
         let call = Call::of_configuration(text, &cx.place(), own)?;
-        Ok(Call { files: cx.files().clone(), ..call })
+        Ok(Call { rights: cx.rights().clone(), ..call })
     }
 
     /// Reads `element.handler value` that stands in a configuration, for an element at `place`, as [`Call::parse`] does.
@@ -170,8 +170,8 @@ pub trait Host {
     fn worker(&self) -> (usize, usize);
     /// How many workers do the work of an element.
     fn copies(&self, element: ElementId) -> usize;
-    /// Whether an element of the same name and class is at work, in the place of which this one is made.
-    fn is_heir(&self, element: ElementId) -> bool;
+    /// The arguments of the element of the same name and class that is at work, in the place of which this one is made.
+    fn predecessor(&self, element: ElementId) -> Option<&[String]>;
     /// The key of the hash by which packets belong to workers.
     fn steering_key(&self) -> rss::Key;
     /// The worker that a frame belongs to.

@@ -4,7 +4,7 @@
 //! itself: what a script's text asks of the script itself is answered here.
 
 use element::class::{ANY_HANDLER, Access, HandlerInfo};
-use element::{Call, Cx, Files};
+use element::{Call, Cx, Origin, Rights};
 use lang::args::{split_spaces, unquote};
 
 use super::MOST_TEXT;
@@ -66,10 +66,15 @@ impl Script {
         }
     }
 
-    /// Calls a write handler for the script: whether it succeeded, or nothing if there is no such handler.
-    /// Errors are reported.
-    pub(super) fn write(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<bool> {
-        let call = self.find(cx, text, unquoted, true)?;
+    /// Calls a write handler for the script, as an instruction says: whether it succeeded, or nothing if there is no
+    /// such handler. Errors are reported.
+    pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
+        let text = self.expand(cx, instruction, Mode::Plain);
+        let mut call = self.find(cx, &text, unquoted, true)?;
+        // What has been put in may have come from a client, now or long ago.
+        if text != instruction {
+            call.rights.origin = Origin::Anybody;
+        }
         let result = match self.own_access(cx, &call) {
             Some(_) => self.write_own(cx, &call.handler, &call.value),
             None => cx.write_handler(&call),
@@ -106,7 +111,7 @@ impl Script {
             (self.exists(cx, &call, false) || self.exists(cx, &call, true)).then_some(cx.id())
         };
         // Whoever has the script run, it does what the configuration says.
-        Call::parse(text, cx, own).map(|call| Call { files: Files::Anywhere, ..call })
+        Call::parse(text, cx, own).map(|call| Call { rights: Rights::default(), ..call })
     }
 
     fn exists(&self, cx: &Cx<'_>, call: &Call, write: bool) -> bool {
