@@ -3,10 +3,12 @@
 //! Classes are lexically scoped and hold from behind their definition to the end of the scope; so statements
 //! are walked in their order, with a stack of class tables. Compound elements cannot recurse.
 //!
-//! Here are scopes, parameters and classes; `chains` and `elements` hold the rest.
+//! Here are scopes, parameters and classes; `chains` and `elements` hold the rest, `later` what is
+//! said of compound elements that are not defined yet.
 
 mod chains;
 mod elements;
+mod later;
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,6 +18,8 @@ use crate::lexer::parameter_length;
 use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
+
+use later::Later;
 
 /// Suggestions for misspelt names cost a walk over all names, so only the first errors get them.
 const MAX_SUGGESTIONS: usize = 100;
@@ -36,6 +40,8 @@ pub(crate) fn resolve(
         program: Program::default(),
         interned: HashMap::new(),
         scopes: vec![HashMap::new()],
+        later: Vec::new(),
+        open: Vec::new(),
         link_count: 0,
         suggestions: 0,
     };
@@ -52,6 +58,10 @@ struct Resolver<'s, 'd> {
     interned: HashMap<String, ClassId>,
     /// Defined classes, innermost scope last.
     scopes: Vec<HashMap<&'s str, ClassId>>,
+    /// Compound elements that are defined somewhere in each body, innermost last.
+    later: Vec<HashMap<&'s str, Later<'s>>>,
+    /// Compound elements that are being defined, and where.
+    open: Vec<(&'s str, Span)>,
     /// Links of all templates together.
     link_count: usize,
     suggestions: usize,
@@ -100,6 +110,7 @@ impl<'s> Resolver<'s, '_> {
             pseudo: Vec::new(),
         };
         collect_declared(self.sources, body, &mut scope.declared);
+        self.later.push(later::collect(self.sources, body));
         let pseudo = (
             scope.slot("input", SlotKind::GroupInput, span),
             scope.slot("output", SlotKind::GroupOutput, span),
@@ -109,6 +120,7 @@ impl<'s> Resolver<'s, '_> {
         }
         self.formals(&mut scope, formals);
         self.statements(&mut scope, body);
+        self.later.pop();
         scope.name_anonymous();
         if parent.is_some() {
             let (inputs, outputs) = self.group_ports(&scope, pseudo, 0, Some(name), span);
@@ -235,7 +247,10 @@ impl<'s> Resolver<'s, '_> {
             ClassSyntax::Named(span) => self.named_class(scope, *span),
             ClassSyntax::Compound(alternatives) => {
                 let earlier = earlier.unwrap_or_else(|| self.intern(text));
-                self.compound(scope, text, Some(earlier), alternatives)
+                self.open.push((text, name));
+                let class = self.compound(scope, text, Some(earlier), alternatives);
+                self.open.pop();
+                class
             }
         };
         if let Some(innermost) = self.scopes.last_mut() {
@@ -312,8 +327,11 @@ impl<'s> Resolver<'s, '_> {
         self.check_identifier(span);
         // Once for each name, as Click does: where it is written first.
         if self.is_primitive(name) == Some(false) && !self.interned.contains_key(name) {
-            let mut error = Diagnostic::error(span, format!("unknown element class '{name}'"));
-            error.hint = self.suggest(scope, name, false);
+            let text = format!("unknown element class '{name}'");
+            let error = self.not_yet(span, &text).unwrap_or_else(|| Diagnostic {
+                hint: self.suggest(scope, name, false),
+                ..Diagnostic::error(span, text)
+            });
             self.error(error);
         }
         self.intern(name)
