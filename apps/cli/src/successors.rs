@@ -37,8 +37,8 @@ impl Successors {
         Ok(Successors { folder: folder.map(open).transpose()?, takes_texts })
     }
 
-    /// The configuration that a value of the handler stands for: the name of a file, or a text. What has letters, digits
-    /// and `._-+/` only is a name where there is a folder, and no text that would be of use.
+    /// The configuration that a value of the handler stands for: the name of a file, or a text. What has letters,
+    /// digits and `._-+/` only is a name where there is a folder, and no text that would be of use.
     ///
     /// # Errors
     /// Why there is none, or why it may not be asked for.

@@ -132,23 +132,21 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
 
         // Scripts complain, and their handlers answer as always.
         let mut by_proxy = connect(&outer.path().join("proxy"));
-        for stream in [&mut driver.tcp] {
-            for command in [
-                format!("WRITE pass.run {text}"),
-                format!("WRITE unquoted.run {text}"),
-                format!("READ pass.run {text}"),
-                "WRITE kept.run".to_string(),
-                format!("WRITE kept.set x {text}"),
-                "WRITE kept.step".to_string(),
-                "WRITE other.run".to_string(),
-                format!("WRITE c.count_call 1 hotconfig {text}"),
-                "WRITE s.active true".to_string(),
-            ] {
-                let said = reply(stream, &command);
-                assert!(said.starts_with("200"), "{command}: {said}");
-                if command.starts_with("READ") {
-                    assert_eq!(data(stream), "");
-                }
+        for command in [
+            format!("WRITE pass.run {text}"),
+            format!("WRITE unquoted.run {text}"),
+            format!("READ pass.run {text}"),
+            "WRITE kept.run".to_string(),
+            format!("WRITE kept.set x {text}"),
+            "WRITE kept.step".to_string(),
+            "WRITE other.run".to_string(),
+            format!("WRITE c.count_call 1 hotconfig {text}"),
+            "WRITE s.active true".to_string(),
+        ] {
+            let said = reply(&mut driver.tcp, &command);
+            assert!(said.starts_with("200"), "{command}: {said}");
+            if command.starts_with("READ") {
+                assert_eq!(data(&mut driver.tcp), "");
             }
         }
         assert!(reply(&mut by_proxy, &write).starts_with("200"));
@@ -177,9 +175,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
     }
     // Without any of the options there is no such handler.
     let mut driver = start(outer.path(), &[], &config);
-    for stream in [&mut driver.unix] {
-        assert_eq!(reply(stream, "WRITE hotconfig x"), "511 No handler named 'hotconfig'");
-    }
+    assert_eq!(reply(&mut driver.unix, "WRITE hotconfig x"), "511 No handler named 'hotconfig'");
     driver.stop();
 }
 

@@ -15,8 +15,9 @@ use crate::reason;
 const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// Binds a socket to a path by `bind`. The file of a socket that nobody has any more is removed before; anything else at the
-/// path is left alone. Of several that do this at once, one has the path afterwards, and the others hear that it is in use.
+/// Binds a socket to a path by `bind`. The file of a socket that nobody has any more is removed before; anything else at
+/// the path is left alone. Of several that do this at once, one has the path afterwards, and the others hear that it is
+/// in use.
 ///
 /// # Errors
 /// What `bind` says, or the path, where a socket that somebody has is bound to it.

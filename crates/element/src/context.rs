@@ -446,8 +446,8 @@ impl<'a> Cx<'a> {
         self.predecessor().is_some()
     }
 
-    /// For [`Element::initialize`](crate::Element::initialize): the arguments of the element whose place this one is to take,
-    /// without their quotes.
+    /// For [`Element::initialize`](crate::Element::initialize): the arguments of the element whose place this one is to
+    /// take, without their quotes.
     pub fn predecessor(&self) -> Option<&[String]> {
         self.host.predecessor(self.id)
     }

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A connection to the socket at a path, which appears as soon as the program has started; a minute is for slow machines.
+/// A connection to the socket at a path, which appears as soon as the program has started; a minute is for slow
+/// machines.
 pub(crate) fn connect(path: &Path) -> BufReader<UnixStream> {
     let stream = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));

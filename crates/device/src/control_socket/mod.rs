@@ -8,9 +8,9 @@
 //! (2xx is good) and ends with the first line that has a blank behind it; after reading, `DATA n` and n bytes
 //! follow.
 //!
-//! When another configuration takes the place of a running one, the socket and its clients go to the element of the same
-//! name and address in it. One of the same address and another name needs RETRIES of 1 or more: the address is in use
-//! until the old element has gone. So give it a name.
+//! When another configuration takes the place of a running one, the socket and its clients go to the element of the
+//! same name and address in it. One of the same address and another name needs RETRIES of 1 or more: the address is in
+//! use until the old element has gone. So give it a name.
 //!
 //! The handler `hotconfig` puts another configuration in place, where `tidegate click` was started with
 //! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a
