@@ -51,6 +51,7 @@ pub fn takers(option: &str) -> &'static [&'static str] {
         "--rules" => &["classify", "firewall", "synthesizer"],
         "--routes" => &["lpm"],
         "--asked" => &["classify", "lpm", "juggler"],
+        "--minutes" | "--capacity" => &["soak"],
         _ => &[],
     }
 }

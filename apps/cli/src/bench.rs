@@ -9,6 +9,7 @@ use bench::{ALL, Benchmark, Progress, Row, Settings, table, unsteady};
 use indicatif::ProgressBar;
 
 use crate::analyze::{can_write, is_stream, save};
+use crate::numbers::whole;
 use crate::origin::{self, UNSTEADY};
 use crate::{FAILURE, print};
 
@@ -37,11 +38,11 @@ pub(crate) struct Args {
     /// captures of its packets into a folder
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
-    /// For `soak`: minutes in all, beside what filling the tables takes
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = parse_minutes)]
-    minutes: f64,
+    /// For `soak`: minutes in all, beside what filling the tables takes [default: 1]
+    #[arg(long, value_name = "N", value_parser = parse_minutes, allow_hyphen_values = true, conflicts_with = "small")]
+    minutes: Option<f64>,
     /// For `soak`: the capacity of all tables, in the place of that which each has by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), allow_negative_numbers = true)]
     capacity: Option<u64>,
     /// One case of `soak` alone, with JSON on standard output: what the program asks of itself
     #[arg(long, hide = true, requires = "milliseconds")]
@@ -93,8 +94,14 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if chosen.is_empty() {
         chosen = ALL.iter().collect();
     }
-    let given = [("--rules", &args.rules), ("--routes", &args.routes), ("--asked", &args.asked)];
-    for (option, _) in given.into_iter().filter(|(_, value)| value.is_some()) {
+    let given = [
+        ("--rules", args.rules.is_some()),
+        ("--routes", args.routes.is_some()),
+        ("--asked", args.asked.is_some()),
+        ("--minutes", args.minutes.is_some()),
+        ("--capacity", args.capacity.is_some()),
+    ];
+    for (option, _) in given.into_iter().filter(|(_, given)| *given) {
         let takers = bench::takers(option);
         if !chosen.iter().any(|benchmark| takers.contains(&benchmark.name)) {
             crate::tell(format_args!("{option} has no effect here: it is for {}", takers.join(", ")));
@@ -115,7 +122,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(250));
     let shown = progress.clone();
-    let soak = Duration::from_secs_f64(args.minutes * 60.0);
+    let soak = Duration::from_secs_f64(args.minutes.unwrap_or(1.0) * 60.0);
     let settings = Settings {
         rules,
         routes,

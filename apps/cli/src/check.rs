@@ -9,7 +9,7 @@ use engine::Problem;
 
 use crate::analyze::can_write;
 use crate::load::{Input, Loaded};
-use crate::memory::{self, parse_size};
+use crate::memory::{self, parse_diagrams};
 use crate::numbers::whole;
 use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
@@ -34,7 +34,7 @@ pub(crate) struct CheckArgs {
     seconds: u64,
     /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
     /// [default: 1G, or half of what the machine has]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
 }
 

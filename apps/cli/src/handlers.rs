@@ -15,7 +15,7 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
         let (found, by_pattern) = match find(workers, want) {
             Ok(found) => found,
             Err(error) => {
-                errors.push(error);
+                errors.push(error + &hint(workers, want));
                 continue;
             }
         };
@@ -44,27 +44,30 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
 
 /// Messages about handlers that `-h` asks for and that cannot be read, each with what to do; for use before a run.
 pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
-    let graph = &workers.plan().graph;
-    let hint = |want: &String| {
-        let Some((element, handler)) = want.split_once('.') else {
-            let help = "write ELEMENT.HANDLER";
-            return format!("; -h prints a handler: {help} (for help: tidegate run --help)");
-        };
-        let near = match graph.find(element) {
-            Some(id) => {
-                let class = workers.plan().classes[id];
-                let names = class.handlers.iter().filter(|handler| handler.access.read);
-                nearest(handler, names.map(|handler| handler.name)).map(|near| format!("{element}.{near}"))
-            }
-            None => {
-                let names = graph.elements.iter().map(|element| element.name.as_str());
-                nearest(element, names).map(|near| format!("{near}.{handler}"))
-            }
-        };
-        near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+    let help = "; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)";
+    let error = |want: &String| {
+        let error = find(workers, want).err()?;
+        Some(if want.contains('.') { error + &hint(workers, want) } else { error + help })
     };
-    let error = |want: &String| find(workers, want).err().map(|error| error + &hint(want));
     wanted.iter().filter_map(error).collect()
+}
+
+/// The handler that may be meant by one that does not exist, as the end of a message.
+fn hint(workers: &Workers, want: &str) -> String {
+    let graph = &workers.plan().graph;
+    let Some((element, handler)) = want.split_once('.') else { return String::new() };
+    let near = match graph.find(element) {
+        Some(id) => {
+            let class = workers.plan().classes[id];
+            let names = class.handlers.iter().filter(|handler| handler.access.read);
+            nearest(handler, names.map(|handler| handler.name)).map(|near| format!("{element}.{near}"))
+        }
+        None => {
+            let names = graph.elements.iter().map(|element| element.name.as_str());
+            nearest(element, names).map(|near| format!("{near}.{handler}"))
+        }
+    };
+    near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
 }
 
 /// Reads one handler, `ELEMENT.HANDLER` or `HANDLER`, with a parameter.
@@ -72,7 +75,8 @@ pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
 /// # Errors
 /// What the user should know.
 pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result<String, String> {
-    match find(workers, want)?.0.as_slice() {
+    let found = find(workers, want).map_err(|error| error + &hint(workers, want))?;
+    match found.0.as_slice() {
         [(element, handler)] => workers.read(*element, handler, param),
         _ => Err(format!("no '{want}' read handler")),
     }

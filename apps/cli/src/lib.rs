@@ -32,6 +32,7 @@ mod prove;
 mod reasoning;
 mod run;
 mod steering;
+mod successors;
 mod switch;
 mod synthesize;
 mod table;
@@ -41,13 +42,16 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use element::Class;
 
 /// Packet processing on ordinary Linux servers, with Click configurations.
 #[derive(Parser)]
-#[command(name = "tidegate", version = origin::version(), propagate_version = true)]
+#[command(
+    name = "tidegate", version = origin::version(), propagate_version = true,
+    after_help = "Messages are coloured on a terminal, unless NO_COLOR is set."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -115,9 +119,9 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
     {
         *last = "--help".into();
     }
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => match unknown_command(&error) {
+        Err(error) => match unknown_command(&error).or_else(|| not_utf8(&error, &arguments)) {
             Some(text) => {
                 tell(format_args!("{text}"));
                 return ExitCode::from(2);
@@ -156,6 +160,16 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     Some(format!("there is no command '{name}'{guess} `tidegate --help` lists all of them"))
 }
 
+/// The message about arguments that are not UTF-8, where they have to be.
+fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidUtf8 {
+        return None;
+    }
+    let wrong = arguments.iter().enumerate().filter(|(_, argument)| argument.to_str().is_none());
+    let wrong: Vec<_> = wrong.map(|(number, argument)| format!("argument {number}, {argument:?}")).collect();
+    Some(format!("this is not UTF-8, and only names of files may be so: {}", wrong.join("; ")))
+}
+
 /// Prints to standard output; a closed pipe ends the program quietly, as tools do.
 pub(crate) fn print(text: &str) -> ExitCode {
     use std::io::Write;
@@ -184,4 +198,43 @@ pub(crate) fn show(text: std::fmt::Arguments<'_>) {
 pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Options whose values are no texts say what is wrong with a value, and not that it looks like an option.
+    #[test]
+    fn options_for_numbers_say_what_they_expect() {
+        let texts = ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH"];
+        let cli = Cli::command();
+        let mut count = 0;
+        for command in cli.get_subcommands() {
+            let options = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+            for arg in options.filter(|arg| !arg.is_hide_set()) {
+                let name = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+                let has_words = !arg.get_possible_values().is_empty();
+                let (Some(long), false) =
+                    (arg.get_long(), has_words || name.is_some_and(|name| texts.contains(&name)))
+                else {
+                    continue;
+                };
+                for value in ["-1", "x"] {
+                    let words = ["tidegate", command.get_name(), &format!("--{long}"), value];
+                    let Err(error) = Cli::try_parse_from(words) else {
+                        panic!("{words:?} is taken");
+                    };
+                    // What is a text for clap is looked at later.
+                    let later = (command.get_name(), long) == ("multiply", "length");
+                    let kind =
+                        if later { ErrorKind::MissingRequiredArgument } else { ErrorKind::ValueValidation };
+                    assert_eq!(error.kind(), kind, "{words:?}: {error}");
+                    assert!(!error.to_string().contains("is not in"), "{error}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 20, "{count}");
+    }
 }

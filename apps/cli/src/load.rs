@@ -1,7 +1,7 @@
 //! From a file or text to a plan, with diagnostics for people.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -42,13 +42,13 @@ pub(crate) struct Loaded {
     pub(crate) text: String,
 }
 
-/// Classes that the program has beside those of the product.
 /// Errors that are shown, and warnings; further ones are counted.
 const MOST_SHOWN: usize = 20;
 
 /// Bytes of a line beyond which only the place of a problem is told.
 const LONGEST_LINE: usize = 1000;
 
+/// Classes that the program has beside those of the product.
 static OWN_CLASSES: OnceLock<&[&Class]> = OnceLock::new();
 
 /// Adds classes to those of the product, once, before any configuration is read.
@@ -77,7 +77,7 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
         let input = INPUT.get_or_init(|| {
             let mut text = String::new();
             let read = std::io::stdin().read_to_string(&mut text);
-            read.map(|_| text).map_err(|error| format!("standard input: {error}"))
+            read.map(|_| without_mark(text)).map_err(|error| format!("standard input: {error}"))
         });
         return input.clone().map(|text| ("<stdin>".into(), text));
     }
@@ -88,14 +88,22 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     match std::fs::read(file) {
         Ok(bytes) => match not_text(&name, &bytes) {
             Some(text) => Err(text),
-            None => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
+            None => Ok((name, without_mark(String::from_utf8_lossy(&bytes).into_owned()))),
         },
         Err(error) => Err(format!("{name}: {}", crate::reason(&error))),
     }
 }
 
-/// The message about a file that is a capture, or compressed, and so no configuration.
+/// A text without the byte order mark that some editors put in front of it.
+fn without_mark(text: String) -> String {
+    text.strip_prefix('\u{feff}').map(String::from).unwrap_or(text)
+}
+
+/// The message about a file that is a capture, or compressed, or encoded in another way, and so no configuration.
 fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Some(format!("{name}: this is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"));
+    }
     Some(match capture::content(bytes)? {
         Content::Capture => format!(
             "{name}: this is a capture, not a configuration; write `tidegate analyze {name}`, or \
@@ -127,6 +135,7 @@ impl Input {
         let first = self.file.as_ref().filter(|_| self.expression.is_some());
         let words = first.map(|first| first.display().to_string()).into_iter().chain(self.defines.clone());
         let value = |word: String| match word.split_once('=') {
+            Some(("", _)) => Err(format!("'{word}' has no name in front of '='; write NAME=VALUE")),
             Some((name, value)) => Ok((name.to_string(), value.to_string())),
             None => Err(format!("'{word}' is neither a second configuration nor NAME=VALUE")),
         };
@@ -179,6 +188,11 @@ pub(crate) fn check_values(
         diagnostic.severity = severity;
         loaded.problems.push(Problem::new(diagnostic));
     }
+}
+
+/// True if messages on standard error are coloured: on a terminal, unless NO_COLOR is set (no-color.org).
+fn shows_colours() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 /// The message about a parameter that a configuration does not have, and what to do.
@@ -252,24 +266,45 @@ fn identity(file: &Path) -> String {
 
 /// Finds a file that another one names: beside that one, in the current folder, then in each of `folders`, which colons
 /// separate, and in its `conf`. Pipes and devices are passed over: they might never end.
-fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Option<PathBuf> {
+///
+/// # Errors
+/// What there is of that name instead, if there is something.
+fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Result<PathBuf, Option<String>> {
     let listed = std::env::split_paths(folders).filter(|folder| !folder.as_os_str().is_empty());
     let listed = listed.flat_map(|folder| [folder.join("conf").join(name), folder.join(name)]);
-    [named_by.with_file_name(name), PathBuf::from(name)].into_iter().chain(listed).find(|file| file.is_file())
+    let places: Vec<_> =
+        [named_by.with_file_name(name), PathBuf::from(name)].into_iter().chain(listed).collect();
+    let instead =
+        || places.iter().find_map(|place| Some(format!("{}: {}", place.display(), no_file(place)?)));
+    places.iter().find(|place| place.is_file()).cloned().ok_or_else(instead)
+}
+
+/// The message about something that is there and no file, or cannot be looked at.
+fn no_file(path: &Path) -> Option<String> {
+    match path.metadata() {
+        Ok(there) if there.is_dir() => Some("this is a folder; name a file".into()),
+        Ok(there) if !there.is_file() => {
+            Some("this is a pipe, a socket or a device, which might never end; name a file".into())
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound && error.kind() != ErrorKind::NotADirectory => {
+            Some(crate::reason(&error))
+        }
+        _ => None,
+    }
 }
 
 /// Finds a library and reads it.
 fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<LibraryText, String> {
-    let Some(file) = find_file(name, Path::new(required_by), folders) else {
+    let file = find_file(name, Path::new(required_by), folders).map_err(|instead| {
         let listed = if folders.is_empty() {
             "CLICKPATH can list further folders".to_string()
         } else {
             format!("in the folders of CLICKPATH ({})", folders.display())
         };
-        return Err(format!(
-            "it is looked for beside the file that requires it and in the current folder; {listed}"
-        ));
-    };
+        instead.unwrap_or_else(|| {
+            format!("it is looked for beside the file that requires it and in the current folder; {listed}")
+        })
+    })?;
     let (_, text) = read_text(&file)?;
     // Files are found by whole paths, of which only the end tells people something.
     let here = std::env::current_dir().unwrap_or_default();
@@ -281,9 +316,10 @@ fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<Librar
 fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_classes: bool) -> Loaded {
     let mut sources = Sources::new();
     let source = sources.add(name.clone(), text);
-    let files = |file: &str, named_by: &str| {
-        let found = find_file(file, Path::new(named_by), &click_path());
-        read_text(&found.unwrap_or_else(|| PathBuf::from(file)))
+    let files = |file: &str, named_by: &str| match find_file(file, Path::new(named_by), &click_path()) {
+        Ok(found) => read_text(&found),
+        Err(Some(instead)) => Err(instead),
+        Err(None) => read_text(Path::new(file)),
     };
     let registry = registry();
     let options = topology::Options { registry: &registry, defines, checks_classes, files: &files };
@@ -401,9 +437,7 @@ impl Loaded {
             // Byte offsets are what ariadne is told to count in; an empty span shows as its next byte.
             (name, span.start..span.end.max(span.start + 1).min(self.sources.text(span.source).len().max(1)))
         };
-        let config = Config::default()
-            .with_color(std::io::stderr().is_terminal())
-            .with_index_type(ariadne::IndexType::Byte);
+        let config = Config::default().with_color(shows_colours()).with_index_type(ariadne::IndexType::Byte);
         let mut report =
             Report::build(kind, place(diagnostic.span)).with_config(config).with_message(message);
         report =

@@ -55,6 +55,17 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     Limits::here().check(number(text)?)
 }
 
+/// The same for decision diagrams, which are of no use with next to nothing.
+pub(crate) fn parse_diagrams(text: &str) -> Result<usize, String> {
+    match parse_size(text)? {
+        size @ LEAST_DIAGRAMS.. => Ok(size),
+        _ => Err(format!("decision diagrams take {} at least", shown(LEAST_DIAGRAMS as u64))),
+    }
+}
+
+/// The least memory for decision diagrams.
+const LEAST_DIAGRAMS: usize = 1 << 20;
+
 /// The memory for packets, where nobody has said how much.
 pub(crate) fn for_packets() -> usize {
     Limits::here().usual(4 << 30)

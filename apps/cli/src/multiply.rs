@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = whole(0..=usize::MAX), allow_negative_numbers = true)]
     windows: usize,
     /// How long each is: `2.5`, `500ms`
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_hyphen_values = true)]
     length: String,
     /// File to write; compressed if its name ends with .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bench::origin::Origin;
 use clap::ValueEnum;
 use element::{Class, ElementId};
-use engine::{ClockKind, Options, Stamp, StandardStreams, Workers};
+use engine::{ClockKind, Options, Plan, Stamp, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::analyze::{can_write, is_stream, save};
@@ -50,23 +50,24 @@ pub(crate) struct Args {
     busy_poll: bool,
     /// The longest that a worker stays awake before held packets have to leave (Reframer, Juggler, shapers), because sleeps end
     /// late; with 0 the worker sleeps until then, and packets leave late
-    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time, allow_hyphen_values = true)]
     spin: Duration,
     /// With `--clock trace`: how long timers run between one packet of a capture and the next one; in a longer gap, which a wrong
     /// time stamp makes, time jumps to the next packet then
-    #[arg(long, value_name = "TIME", default_value = "86400s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "86400s", value_parser = parse_time, allow_hyphen_values = true)]
     max_gap: Duration,
     /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
     /// given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
     handlers: Vec<String>,
-    /// Write the final report as JSON; `-` for standard output
+    /// Write the final report as JSON; `-` for standard output, which has nothing else then: what scripts and elements
+    /// print and values of handlers go to standard error
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Memory for packets that are under way or held, such as 512M or 8G, of all workers together; tables of elements come on
     /// top, with bounds of their own. It is taken as it is needed; where it is full, nothing is received. More than the machine
     /// has is refused [default: 4G, or half of what the machine has]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     memory: Option<usize>,
     /// Seed of random numbers
     #[arg(
@@ -220,12 +221,17 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let mut workers = match Workers::new(
-        &plan,
-        copies,
-        Box::new(StandardStreams::new(stamp(plan.classes.iter().any(|class| has_interface(class))))),
-        options,
-    ) {
+    let json_to_output = args.json.as_deref().is_some_and(is_stream);
+    if let Some(id) = writes_output(&plan).filter(|_| json_to_output) {
+        let name = plan.declaration(id);
+        crate::tell(format_args!(
+            "{name}: '-' is standard output, and so is --json -; write one of them to a file"
+        ));
+        return ExitCode::from(FAILURE);
+    }
+    let stamp = stamp(plan.classes.iter().any(|class| has_interface(class)));
+    let streams = StandardStreams::new(stamp).yielding_output(json_to_output);
+    let mut workers = match Workers::new(&plan, copies, Box::new(streams), options) {
         Ok(workers) => workers,
         Err(error) => {
             crate::tell(format_args!("{error}"));
@@ -257,7 +263,11 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if !args.quiet {
         crate::show(format_args!("{}", table::render(&report, elapsed, live.is_some())));
     }
-    let mut code = print(&values);
+    let mut code = ExitCode::SUCCESS;
+    match json_to_output {
+        true => crate::show(format_args!("{values}")),
+        false => code = print(&values),
+    }
     if let Some(path) = &args.json {
         // The configuration, its libraries, files of rules, and captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
@@ -273,6 +283,17 @@ pub(crate) fn main(args: Args) -> ExitCode {
         code = ExitCode::from(FAILURE);
     }
     code
+}
+
+/// An element that writes a file which is standard output.
+fn writes_output(plan: &Plan) -> Option<ElementId> {
+    let writes =
+        |class: &Class| !class.ports.starts_with('0') && class.args.iter().any(|arg| arg.ty == "file");
+    let is_output = |id: &ElementId| {
+        let arguments = lang::args::split(&plan.graph.elements[*id].config);
+        arguments.iter().any(|arg| arg.text.split_whitespace().next_back() == Some("-"))
+    };
+    (0..plan.classes.len()).filter(|&id| writes(plan.classes[id])).find(is_output)
 }
 
 /// True of a class that is about an interface of the machine, or a port.

@@ -26,16 +26,16 @@ pub(crate) struct Steering {
     )]
     spray_cores: u16,
     /// With `--steering flowlet`: the pause after which a flow may go on at another worker [default: 500us]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     flowlet_gap: Option<Duration>,
     /// Whether packets that are spread leave in order
     #[arg(long, value_enum, default_value_t = Order::None)]
     order: Order,
     /// UDP ports, of either end, whose datagrams may be spread too, such as 4789,5000-5999
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports)]
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports, allow_hyphen_values = true)]
     spray_udp: Vec<RangeInclusive<u16>>,
     /// The same for QUIC, whose packets that open connections are told apart
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports)]
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports, allow_hyphen_values = true)]
     spray_quic: Vec<RangeInclusive<u16>>,
 }
 

@@ -18,7 +18,10 @@ pub(crate) struct Switch {
     behind_switch: bool,
     /// The switch's ports for each source, in their order: where packets come in, and where the software is; with one port
     /// for each class, IN:OUT+OUT=INTERFACE+..., where interfaces are those of the software
-    #[arg(long, value_name = "IN:OUT", default_value = "1:2", value_delimiter = ',', value_parser = ports)]
+    #[arg(
+        long, value_name = "IN:OUT", default_value = "1:2", value_delimiter = ',',
+        value_parser = ports, allow_hyphen_values = true
+    )]
     switch_ports: Vec<Ports>,
     /// How the switch matches ranges of ports
     #[arg(long, value_enum, default_value_t = Ranges::Fewest)]

@@ -1,10 +1,13 @@
 //! The control socket of a running program.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod clients;
+
+use std::io::{BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use clients::{ask, connect, data, line};
 use lab::Running;
 
 /// A driver that runs until it is told to stop, and a connection to it.
@@ -23,37 +26,6 @@ fn start_with(folder: &std::path::Path, args: &[&str]) -> (Child, BufReader<Unix
         .spawn()
         .unwrap();
     (child, connect(&path))
-}
-
-/// The socket appears as soon as the program has started; a minute is for slow machines.
-fn connect(path: &std::path::Path) -> BufReader<UnixStream> {
-    let stream = (0..6000).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        UnixStream::connect(path).ok()
-    });
-    let stream = stream.expect("the socket appears");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut stream = BufReader::new(stream);
-    assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
-    stream
-}
-
-fn line(stream: &mut BufReader<UnixStream>) -> String {
-    let mut line = String::new();
-    stream.read_line(&mut line).unwrap();
-    line.trim_end().to_string()
-}
-
-fn ask(stream: &mut BufReader<UnixStream>, command: &str) -> String {
-    stream.get_mut().write_all(command.as_bytes()).unwrap();
-    line(stream)
-}
-
-fn data(stream: &mut BufReader<UnixStream>) -> String {
-    let length: usize = line(stream).strip_prefix("DATA ").unwrap().parse().unwrap();
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes).unwrap();
-    String::from_utf8(bytes).unwrap()
 }
 
 #[test]
@@ -268,7 +240,7 @@ fn a_connection_may_be_there_before_the_driver() {
 fn another_configuration_takes_the_place_of_a_running_one() {
     let folder = tempfile::tempdir().unwrap();
     let text = "s :: InfiniteSource(LIMIT 7) -> c :: Counter -> Discard";
-    let (child, mut stream) = start_with(folder.path(), &["-R", "-h", "c.count", "-e", text]);
+    let (child, mut stream) = start_with(folder.path(), &["--allow-config", "-h", "c.count", "-e", text]);
     let path = folder.path().join("control");
     let counted = |stream: &mut BufReader<UnixStream>, n: &str| {
         (0..1000).any(|_| {
@@ -286,8 +258,8 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert_eq!(line(&mut stream), "520-config:1: While configuring 'Strip@2 :: Strip':");
     assert_eq!(line(&mut stream), "520 config:1:   LENGTH: invalid number");
     assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
-    assert_eq!(line(&mut stream), "520-While initializing 'FromDump@1 :: FromDump':");
-    assert_eq!(line(&mut stream), "520   /nonesuch: No such file or directory");
+    assert_eq!(line(&mut stream), "520-config:1: While initializing 'FromDump@1 :: FromDump':");
+    assert_eq!(line(&mut stream), "520 config:1:   /nonesuch: No such file or directory");
     assert!(counted(&mut stream, "7"), "the old one goes on");
     // The counter goes on counting; the client stays connected.
     let text = "s :: InfiniteSource(LIMIT 9) -> c :: Counter -> n :: Null -> Discard";

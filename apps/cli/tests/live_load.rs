@@ -163,7 +163,8 @@ fn a_configuration_in_the_place_of_another_one_loses_nothing() {
     let path = folder.path().join("control");
     let config = "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print \"ready\")";
     let socket = path.display().to_string();
-    let options = ["click", "-R", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
+    let options =
+        ["click", "--allow-config", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
     let mut running = line.between.start(TIDEGATE, &options).unwrap();
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
     let mut control = Control::open(&path);
@@ -335,7 +336,8 @@ fn a_configuration_that_minds_gets_no_unfinished_packets() {
         "f :: FromDevice(left, PROMISC true) -> q :: Queue(1000) -> u :: Unqueue -> s :: Counter
          -> ToDump({file}, SNAPLEN 0, UNBUFFERED true); Script(print \"again\")"
     );
-    let options = ["click", "-R", "-u", &path, "-e", first, "-h", "q.highwater_length", "-h", "s.count"];
+    let options =
+        ["click", "--allow-config", "-u", &path, "-e", first, "-h", "q.highwater_length", "-h", "s.count"];
     let mut running = line.between.start(TIDEGATE, &options).unwrap();
     let socket = line.left.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     let send = || (0..5).for_each(|_| drop(socket.send_to(&[7; 500], PORT)));

@@ -393,7 +393,8 @@ fn a_configuration_in_the_place_of_another_one_has_its_own_program() {
          right :: FromXDP(right, PROMISC true) -> ToXDP(left)";
     let ready = format!("{config}; Script(print \"ready\")");
     let socket = path.display().to_string();
-    let mut running = line.between.start(TIDEGATE, &["click", "-R", "-u", &socket, "-e", &ready]).unwrap();
+    let mut running =
+        line.between.start(TIDEGATE, &["click", "--allow-config", "-u", &socket, "-e", &ready]).unwrap();
     let mut control = Control::open(&path);
     // Both want the queues; the one at work has them.
     assert!(control.write("hotconfig", config).unwrap_err().contains("another socket has this queue"));

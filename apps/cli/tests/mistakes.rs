@@ -64,7 +64,7 @@ fn values_are_for_parameters_that_are_defined_or_mentioned() {
         let output = tidegate(&["flatten", "-e", text, &format!("{name}=5")]);
         assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""), "{name}");
     }
-    for name in ["INNER", "arg", "QUOTED", "COMMENT", ""] {
+    for name in ["INNER", "arg", "QUOTED", "COMMENT"] {
         let output = tidegate(&["flatten", "-e", text, &format!("{name}=5")]);
         assert!(err(&output).contains(&format!("no `define` has a parameter {name}")), "{}", err(&output));
         assert!(err(&output).contains("Help: there are: TOP, LIST\n"), "{}", err(&output));
@@ -150,6 +150,7 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         ("out.reset", "'out.reset' is a write handler\n"),
         ("*x.count", "no element matching '*x'\n"),
         ("gw.click", "no element 'gw'\n"),
+        (".count", "no element ''\n"),
         (
             "cuont",
             "no 'cuont' handler; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)\n",
@@ -157,6 +158,16 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
     ] {
         expect(&["run", "-e", &text, "-h", handler], 1, expected);
         assert!(!out_file.exists(), "{handler}: it has run");
+    }
+    // Click asks after the run.
+    let text = "Idle -> out :: Counter -> Discard";
+    for option in ["-h", "-x"] {
+        let said = says(
+            &["click", "-q", "-e", text, option, "out.cuont"],
+            if option == "-x" { 255 } else { 1 },
+            &[],
+        );
+        assert_eq!(said, "no 'out.cuont' handler; did you mean 'out.count'?\n");
     }
     let help = tidegate(&["run", "-h"]);
     assert!(help.status.success() && out(&help).contains("Usage: tidegate run"), "{}", err(&help));
@@ -307,10 +318,26 @@ fn libraries_are_found_and_read_once() {
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(err(&output).contains("libraries require each other in a circle: "), "{}", err(&output));
     }
-    // Pipes are passed over: they might never end.
+    // Pipes are passed over: they might never end. What is there and is no file is told.
     make_pipe(&path("pipe.click"));
-    let output = run(false, &["check", "-e", "require(library pipe.click); Idle -> Discard"]);
-    assert!(err(&output).contains("cannot find library 'pipe.click'"), "{}", err(&output));
+    let libs = path("libs").display().to_string();
+    for (name, told) in [
+        (
+            "pipe.click",
+            "pipe.click: this is a pipe, a socket or a device, which might never end; name a file",
+        ),
+        ("/dev/zero", "/dev/zero: this is a pipe, a socket or a device"),
+        ("libs", "libs: this is a folder; name a file"),
+        (&libs, "libs: this is a folder; name a file"),
+        ("main.click/x", "it is looked for beside the file"),
+    ] {
+        let output = run(false, &["check", "-e", &format!("require(library {name}); Idle -> Discard")]);
+        let text = err(&output);
+        assert!(text.contains(&format!("cannot find library '{name}'")) && text.contains(told), "{text}");
+    }
+    let chain = write("chain.prop", &format!("[NF_MODULES]\nNF_1 = {}\n", path("pipe.click").display()));
+    let text = err(&run(false, &["check", &chain]));
+    assert!(text.contains("this is a pipe, a socket or a device"), "{text}");
 }
 
 fn make_pipe(path: &Path) {
@@ -371,6 +398,17 @@ fn numbers_and_commands_that_are_wrong() {
         (&["generate", "-o", "-", "--zipf", "-1"], "'--zipf <S>': it has to be 0 or more"),
         (&["advise", "x", "--max-delay", "0"], "'--max-delay <US>': the least is 16"),
         (&["run", "-e", "", "--threads", "65"], "'--threads <N>': the most is 64"),
+        (&["run", "-e", "", "--memory", "-1"], "'--memory <SIZE>': give a number of bytes"),
+        (&["run", "-e", "", "--spin", "-1"], "'--spin <TIME>': give a number and a unit"),
+        (&["multiply", "x", "-o", "-", "--windows", "2", "--length", "-x"], "--length: '-x' is no time"),
+        (&["bench", "soak", "--minutes", "-1"], "'--minutes <N>': give a number of minutes"),
+        (&["bench", "soak", "--capacity", "0"], "'--capacity <N>': the least is 1"),
+        (&["check", "-e", "", "--memory", "1K"], "'--memory <SIZE>': decision diagrams take 1M at least"),
+        (&["verify", "a", "b", "--memory", "1K"], "'--memory <SIZE>': decision diagrams take 1M at least"),
+        (
+            &["synthesize", "-e", "", "--memory", "1K"],
+            "'--memory <SIZE>': decision diagrams take 1M at least",
+        ),
         (&["rnu", "x"], "there is no command 'rnu'; did you mean run? `tidegate --help` lists all of them"),
         (&["version"], "there is no command 'version'; did you mean --version?"),
         (&["nonsense"], "there is no command 'nonsense'; `tidegate --help`"),
@@ -392,6 +430,11 @@ fn options_without_effect_are_refused() {
         "--rules has no effect here: it is for classify, firewall, synthesizer\n",
     );
     expect(&["bench", "forward", "--routes", "x"], 2, "--routes has no effect here: it is for lpm\n");
+    for option in ["--minutes", "--capacity"] {
+        let text = format!("{option} has no effect here: it is for soak\n");
+        expect(&["bench", "forward", option, "1"], 2, &text);
+    }
+    says(&["bench", "soak", "--small", "--minutes", "1"], 2, &["cannot be used with"]);
     expect(
         &["bench", "lpm", "forward", "--asked", "/none/x", "--routes", "/none/y"],
         1,
@@ -452,7 +495,109 @@ fn arguments_need_not_be_text() {
         let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(words).arg(name).output().unwrap();
         assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{words:?}: {output:?}");
     }
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["run", "x.click"]).arg(name).output().unwrap();
+    let text = "this is not UTF-8, and only names of files may be so: argument 3, \"no\\xFF\"\n";
+    assert_eq!((output.status.code(), err(&output).as_str()), (Some(2), text));
     let as_click = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg0("click").arg(name).output().unwrap();
     let said = String::from_utf8_lossy(&as_click.stderr);
     assert!(said.contains("is not UTF-8; rename it"), "{as_click:?}");
+}
+
+/// A byte order mark is no part of a text, and files of another encoding are told.
+#[test]
+fn texts_may_begin_with_a_byte_order_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        file.display().to_string()
+    };
+    let marked = |text: &str| ["\u{feff}", text].concat().into_bytes();
+    write("mine.click", &marked("elementclass Mine { input -> Counter -> output }"));
+    let main = write("main.click", &marked("require(library mine.click)\nIdle -> Mine -> Discard;"));
+    let chain = write("chain.prop", &marked("[NF_MODULES]\nNF_1 = main.click\n"));
+    for command in ["flatten", "run"] {
+        assert_eq!(tidegate(&[command, &main]).status.code(), Some(0), "{command}");
+    }
+    assert!(!err(&tidegate(&["check", &chain])).contains("feff"));
+    let wrong = write("wrong.click", &marked("Idle -> Strip(x) -> Discard;"));
+    says(&["check", &wrong], 1, &["wrong.click:1:15 ]"]);
+    let utf16 = write("utf16.click", b"\xff\xfeI\0d\0");
+    expect(
+        &["check", &utf16],
+        1,
+        &format!("{utf16}: this is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)\n"),
+    );
+}
+
+#[test]
+fn a_value_needs_the_name_of_its_parameter() {
+    let text = "'=1' has no name in front of '='; write NAME=VALUE\n";
+    let file = "configs/quickstart.click";
+    for command in ["run", "check", "flatten", "dot", "synthesize"] {
+        expect(&[command, file, "=1"], 1, text);
+    }
+    expect(&["verify", file, file, "=1"], 2, text);
+}
+
+/// 1 is an error everywhere but in `verify`, where it is an answer.
+#[test]
+fn what_is_not_there_gives_the_same_status_in_all_commands() {
+    let none = "/nonesuch";
+    let folder = tempfile::tempdir().unwrap();
+    let into = folder.path().display().to_string();
+    for (args, status) in [
+        (["run", none].as_slice(), 1),
+        (&["check", none], 1),
+        (&["flatten", none], 1),
+        (&["dot", none], 1),
+        (&["synthesize", none], 1),
+        (&["verify", none, none], 2),
+        (&["analyze", none], 1),
+        (&["advise", none], 1),
+        (&["multiply", none, "-o", "-", "--windows", "2", "--length", "1"], 1),
+        (&["bench", "lpm", "--routes", none], 1),
+        (&["bench", "classify", "--rules", none], 1),
+        (&["evaluate", "reframer-11", "--into", &into, "--trace", none], 1),
+        (&["click", none], 1),
+    ] {
+        says(args, status, &["/nonesuch: No such file or directory"]);
+    }
+}
+
+/// Colours are for terminals; `script` is one.
+#[test]
+fn no_color_is_heeded() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_terminal = |set: Option<&str>| {
+        let mut command = Command::new("script");
+        let program = format!("{} check -e 'Idle -> Strip(x) -> Discard'", env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["-qec", &program, "/dev/null"]).current_dir(folder.path()).env_remove("NO_COLOR");
+        if let Some(set) = set {
+            command.env("NO_COLOR", set);
+        }
+        command.stdin(Stdio::null()).output().ok().map(|output| out(&output))
+    };
+    let Some(coloured) = on_terminal(None) else {
+        eprintln!("skipped: there is no script(1)");
+        return;
+    };
+    assert!(coloured.contains("\x1b[31mError"), "{coloured}");
+    assert!(on_terminal(Some("")).is_some_and(|text| text.contains("\x1b[31mError")));
+    assert!(on_terminal(Some("1")).is_some_and(|text| text.contains("Error") && !text.contains("\x1b[3")));
+}
+
+/// Where standard output is JSON, nothing else is there.
+#[test]
+fn json_on_standard_output_stays_valid() {
+    let text = "InfiniteSource(LIMIT 1) -> Print(seen) -> c :: Counter -> Discard; Script(print \"hello\")";
+    let output = tidegate(&["run", "-e", text, "--json", "-", "-h", "c.count"]);
+    assert!(output.status.success(), "{}", err(&output));
+    serde_json::from_str::<serde_json::Value>(&out(&output)).unwrap();
+    assert!(err(&output).contains("hello\n") && err(&output).contains("\n1\n"), "{}", err(&output));
+    for element in ["d :: ToDump(-)", "d :: ToIPSummaryDump(-)", "d :: FlowCounter(FILE -) -> Discard"] {
+        let text = format!("Idle -> {element}");
+        says(&["run", "-e", &text, "--json", "-"], 1, &["'-' is standard output, and so is --json -"]);
+    }
 }

@@ -23,7 +23,7 @@ use packet::{Batch, DropReason, Packet, Pool, Store, Timestamp};
 use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
-use crate::files::Files;
+use crate::rights::Rights;
 
 pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
@@ -144,8 +144,8 @@ pub struct Core {
     pub hash_seed: u64,
     /// See [`Cx::is_repeatable`].
     pub is_repeatable: bool,
-    /// See [`Cx::files`].
-    pub files: Files,
+    /// See [`Cx::rights`].
+    pub rights: Rights,
     /// The last number of [`Cx::next_series`].
     pub(crate) series: u32,
     /// Empty batches for reuse.
@@ -207,7 +207,7 @@ impl Core {
             random,
             hash_seed: seed,
             is_repeatable: true,
-            files: Files::Anywhere,
+            rights: Rights::default(),
             series: 0,
             // Enough for most graphs; others allocate more batches while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
@@ -452,7 +452,13 @@ impl<'a> Cx<'a> {
     /// for [`Element::initialize`](crate::Element::initialize). It need not open again what the running
     /// element has open.
     pub fn is_heir(&self) -> bool {
-        self.host.is_heir(self.id)
+        self.predecessor().is_some()
+    }
+
+    /// Returns the arguments, without quotes, of the running element whose place this element is to take; for
+    /// [`Element::initialize`](crate::Element::initialize).
+    pub fn predecessor(&self) -> Option<&[String]> {
+        self.host.predecessor(self.id)
     }
 
     /// True if the time is the time of captures. Sources then make batches of one time stamp, when it is
@@ -625,17 +631,17 @@ impl<'a> Cx<'a> {
         self.host.write(self.core, self.id, call)
     }
 
-    /// Returns the place where the caller of the current write handler may have files written. A handler
-    /// creates its files there.
-    pub fn files(&self) -> &Files {
-        &self.core.files
+    /// Returns the rights of the caller of the current write handler. A handler creates its files by
+    /// [`Rights::files`](crate::Rights).
+    pub fn rights(&self) -> &Rights {
+        &self.core.rights
     }
 
-    /// Runs a write handler of the element with the file permissions of a call.
+    /// Runs a write handler of the element with the rights of a call.
     pub fn on_behalf<R>(&mut self, call: &Call, write: impl FnOnce(&mut Cx<'a>) -> R) -> R {
-        let before = std::mem::replace(&mut self.core.files, call.files.clone());
+        let before = std::mem::replace(&mut self.core.rights, call.rights.clone());
         let result = write(self);
-        self.core.files = before;
+        self.core.rights = before;
         result
     }
 

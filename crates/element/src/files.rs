@@ -1,8 +1,8 @@
-//! Files that write handlers create, and the folders in which the callers of handlers may create them.
+//! Files that clients name: files that write handlers create, and configurations that are read.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// The place where the caller of a write handler may have files written. It travels with the call, also
@@ -14,20 +14,16 @@ pub enum Files {
     Anywhere,
     /// Nowhere.
     Nowhere,
-    /// In a folder and its subfolders. The path of the folder contains no symbolic links.
-    Below(Arc<Path>),
+    /// In a folder and its subfolders.
+    Below(Folder),
 }
 
-impl Files {
-    /// Allows files in this folder and its subfolders.
-    ///
-    /// # Errors
-    /// An error of the system if there is no such folder.
-    pub fn below(folder: &str) -> io::Result<Files> {
-        let folder = Path::new(folder).canonicalize()?;
-        if folder.is_dir() { Ok(Files::Below(folder.into())) } else { Err(ErrorKind::NotADirectory.into()) }
-    }
+/// A folder for files that clients name. No name leads out of it: neither by `..`, nor by an absolute path, nor
+/// by a symbolic link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(Arc<Path>);
 
+impl Files {
     /// Creates a file, or empties the file of this name. Names that do not begin with `/` are relative to
     /// the folder.
     ///
@@ -39,29 +35,61 @@ impl Files {
             Files::Nowhere => Err(io::Error::other(
                 "a client may have no files written (the argument FILES of the ControlSocket names a folder for them)",
             )),
-            Files::Below(folder) => below(folder, Path::new(name)),
+            Files::Below(folder) => folder.create(name),
         }
     }
 }
 
-fn below(folder: &Path, name: &Path) -> io::Result<File> {
-    let outside =
-        || io::Error::other(format!("a client may have files written below {} only", folder.display()));
-    if name.components().any(|part| part == Component::ParentDir) {
-        return Err(outside());
+impl Folder {
+    /// Returns the folder at this path, which may contain symbolic links.
+    ///
+    /// # Errors
+    /// An error of the system if there is no such folder.
+    pub fn new(path: &str) -> io::Result<Folder> {
+        let path = Path::new(path).canonicalize()?;
+        if path.is_dir() { Ok(Folder(path.into())) } else { Err(ErrorKind::NotADirectory.into()) }
     }
-    let path = folder.join(name);
-    let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else { return Err(outside()) };
-    let parent = parent.canonicalize()?;
-    if !parent.starts_with(folder) {
-        return Err(outside());
+
+    /// Returns the path, without symbolic links, of an existing regular file.
+    ///
+    /// # Errors
+    /// An error of the system, or an error that says that the file may not be read.
+    pub fn find(&self, name: &str) -> io::Result<PathBuf> {
+        let outside = || self.outside("read");
+        let path = self.path_of(Path::new(name)).ok_or_else(outside)?.canonicalize()?;
+        match path.starts_with(&self.0) {
+            false => Err(outside()),
+            // Opening a pipe or a device may block.
+            true if !path.is_file() => Err(io::Error::other("only ordinary files are read")),
+            true => Ok(path),
+        }
     }
-    let path = parent.join(last);
-    // A symbolic link may lead outside of the folder, and opening a pipe or a device may block.
-    match fs::symlink_metadata(&path) {
-        Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => File::create(path),
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let outside = || self.outside("written");
+        let path = self.path_of(Path::new(name)).ok_or_else(outside)?;
+        let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else { return Err(outside()) };
+        let parent = parent.canonicalize()?;
+        if !parent.starts_with(&self.0) {
+            return Err(outside());
+        }
+        let path = parent.join(last);
+        // A symbolic link may lead outside of the folder, and opening a pipe or a device may block.
+        match fs::symlink_metadata(&path) {
+            Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => File::create(path),
+        }
+    }
+
+    /// Returns the path of a name, with its symbolic links; `None` if the name contains `..`.
+    fn path_of(&self, name: &Path) -> Option<PathBuf> {
+        let goes_up = name.components().any(|part| part == Component::ParentDir);
+        (!goes_up).then(|| self.0.join(name))
+    }
+
+    fn outside(&self, done: &str) -> io::Error {
+        io::Error::other(format!("a client may have files {done} below {} only", self.0.display()))
     }
 }
 
@@ -82,8 +110,9 @@ mod tests {
         symlink(at("beside"), at("in/way")).unwrap();
         symlink(at("secret"), at("in/link")).unwrap();
         symlink(at("in"), at("alias")).unwrap();
-        let files = Files::below(&shown("alias")).unwrap();
-        assert_eq!(files, Files::Below(at("in").canonicalize().unwrap().into()));
+        let folder = Folder::new(&shown("alias")).unwrap();
+        assert_eq!(*folder.0, *at("in").canonicalize().unwrap());
+        let files = Files::Below(folder.clone());
         for name in ["a", "./b", "deep/c", &shown("in/d"), &shown("alias/deep/e")] {
             files.create(name).unwrap();
         }
@@ -106,13 +135,26 @@ mod tests {
             let error = files.create(name).unwrap_err().to_string();
             assert!(error.starts_with("a client may have files written below "), "{name}: {error}");
         }
+        fs::write(at("beside/x"), "kept").unwrap();
+        symlink(at("in/a"), at("in/inside")).unwrap();
+        for name in outside.into_iter().filter(|name| !name.is_empty()).chain(["link"]) {
+            let error = folder.find(name).unwrap_err().to_string();
+            assert!(error.starts_with("a client may have files read below "), "{name}: {error}");
+        }
+        for name in ["a", "./b", "deep/c", "inside", &shown("in/d")] {
+            let path = folder.find(name).unwrap();
+            assert!(path.starts_with(&*folder.0) && path.is_file(), "{name}");
+        }
+        for name in ["", ".", "deep", "nowhere", "a/b"] {
+            assert!(folder.find(name).is_err(), "{name}");
+        }
         for name in ["link", "way", "deep", "."] {
             assert!(files.create(name).is_err(), "{name}");
         }
         assert!(files.create("nowhere/x").is_err());
         assert_eq!(fs::read_to_string(at("secret")).unwrap(), "kept");
-        assert_eq!(fs::read_dir(at("beside")).unwrap().count(), 0);
-        assert!(Files::below(&shown("secret")).is_err() && Files::below(&shown("none")).is_err());
+        assert_eq!(fs::read_dir(at("beside")).unwrap().count(), 1);
+        assert!(Folder::new(&shown("secret")).is_err() && Folder::new(&shown("none")).is_err());
 
         assert!(Files::Nowhere.create(&shown("in/f")).is_err() && !at("in/f").exists());
         Files::Anywhere.create(&shown("beside/f")).unwrap();

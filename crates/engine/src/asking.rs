@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use element::class::Merge;
-use element::{Core, ElementId, Files};
+use element::{Core, ElementId, Rights};
 
 use crate::handlers::WORKER;
 use crate::host::Inner;
@@ -28,8 +28,8 @@ struct Question<'a> {
     element: Option<ElementId>,
     handler: &'a str,
     value: &'a str,
-    /// For a value to write, the places where files may be written.
-    writes: Option<&'a Files>,
+    /// For a value to write, the rights of the caller.
+    writes: Option<&'a Rights>,
 }
 
 impl Inner {
@@ -79,11 +79,11 @@ impl Inner {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
-        files: &Files,
+        rights: &Rights,
     ) -> Result<(), String> {
-        let others = self.ask_others(Question { element, handler, value, writes: Some(files) });
+        let others = self.ask_others(Question { element, handler, value, writes: Some(rights) });
         let mut result = match self.is_here(element) {
-            true => self.write_here(core, element, handler, value, files),
+            true => self.write_here(core, element, handler, value, rights),
             false if others.is_empty() => {
                 Err(format!("the worker of '{}' does not run", self.handler_name(element, handler)))
             }
@@ -138,7 +138,7 @@ impl Inner {
         }
         let mut other = team.take_waiting(worker)?;
         let result = match writes {
-            Some(files) => other.write_here(element, handler, value, files).map(|()| String::new()),
+            Some(rights) => other.write_here(element, handler, value, rights).map(|()| String::new()),
             None => other.read_here(element, handler, value),
         };
         team.let_wait(worker, other);
@@ -166,8 +166,8 @@ impl Inner {
         while let Some(request) = team.next_request(self.worker()) {
             let (name, value) = (&request.handler, &request.value);
             let result = match &request.writes {
-                Some(files) => {
-                    self.write_here(core, request.element, name, value, files).map(|()| String::new())
+                Some(rights) => {
+                    self.write_here(core, request.element, name, value, rights).map(|()| String::new())
                 }
                 None => self.read_here(core, request.element, name, value),
             };

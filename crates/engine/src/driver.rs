@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use element::{Class, ElementId, Timestamp};
-use lang::Diagnostic;
 
 use crate::clock::ClockKind;
 use crate::host::Inner;
@@ -88,14 +87,7 @@ impl Worker {
             }
             let result = self.inner.call(&mut self.core, id, |element, cx| element.initialize(cx));
             if let Some(Err(text)) = result {
-                let span = self.inner.plan.graph.elements[id].span;
-                let context = format!("While initializing '{}'", self.inner.plan.declaration(id));
-                let diagnostic = Diagnostic::error(span, text);
-                return Err(Box::new(Problem {
-                    context: Some(context),
-                    context_span: Some(span),
-                    diagnostic,
-                }));
+                return Err(Box::new(self.inner.plan.initialization_failed(id, text)));
             }
         }
         self.settle();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use element::args::{Arg, Place};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Class, Core, Element, ElementId, Files, Stream};
+use element::{Class, Core, Element, ElementId, Rights, Stream};
 
 use crate::host::Inner;
 use crate::tasks::MOST_TICKETS;
@@ -158,18 +158,18 @@ impl Inner {
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
     }
 
-    /// Writes a handler of this worker's copy. `files` says where the caller may have files written.
+    /// Writes a handler of this worker's copy for a caller with these rights.
     pub(crate) fn write_here(
         &mut self,
         core: &mut Core,
         element: Option<ElementId>,
         name: &str,
         value: &str,
-        files: &Files,
+        rights: &Rights,
     ) -> Result<(), String> {
-        let before = std::mem::replace(&mut core.files, files.clone());
+        let before = std::mem::replace(&mut core.rights, rights.clone());
         let result = self.write_value(core, element, name, value);
-        core.files = before;
+        core.rights = before;
         result
     }
 

@@ -68,8 +68,9 @@ pub(crate) struct Inner {
     pub(crate) rebuild: Option<Rebuild>,
     /// The graph that replaces this graph before the next round.
     pub(crate) next: Option<Box<Next>>,
-    /// Elements that replace elements of the same name and class in the previous graph.
-    pub(crate) heirs: Vec<ElementId>,
+    /// Elements that replace elements of the same name and class in the previous graph, with the arguments of
+    /// the replaced elements.
+    pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
     /// The workers that do the work of each element.
     pub(crate) placement: Placement,
     /// The other workers, if there are any.
@@ -152,7 +153,7 @@ impl Inner {
             text,
             rebuild: None,
             next: None,
-            heirs: Vec::new(),
+            predecessors: BTreeMap::new(),
             placement,
             team: None,
             plan,
@@ -305,7 +306,7 @@ impl Host for Inner {
     }
 
     fn write(&mut self, core: &mut Core, _caller: ElementId, call: &Call) -> Result<(), String> {
-        self.write_handler(core, call.element, &call.handler, &call.value, &call.files)
+        self.write_handler(core, call.element, &call.handler, &call.value, &call.rights)
     }
 
     fn stop(&mut self) {
@@ -324,8 +325,8 @@ impl Host for Inner {
         (0..self.setup.workers).filter(|&worker| self.placement.is_at(element, worker)).count()
     }
 
-    fn is_heir(&self, element: ElementId) -> bool {
-        self.heirs.contains(&element)
+    fn predecessor(&self, element: ElementId) -> Option<&[String]> {
+        self.predecessors.get(&element).map(Vec::as_slice)
     }
 
     fn steering_key(&self) -> SteeringKey {

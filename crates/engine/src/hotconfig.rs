@@ -12,18 +12,36 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use element::args::unquote;
 use element::context::{Emitted, PerGraph};
-use element::{Core, ElementId, Stream};
+use element::{Core, ElementId, Origin, Rights, Stream};
 
 use crate::configure::Configured;
 use crate::facts;
 use crate::host::Inner;
 use crate::plan::Plan;
+use crate::problem::Problem;
 use crate::streams::Sink;
 use crate::worker::{Worker, captures};
 
-/// A function that makes a graph from a text, or returns the errors.
-pub type Rebuild = Box<dyn FnMut(&str) -> Result<(Arc<Plan>, Configured), String> + Send>;
+/// A function that makes a graph from a value of the handler `hotconfig`. The error says what is wrong with the
+/// configuration, or why a caller of this origin may not install it.
+pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
+
+/// A message about a problem of a graph.
+pub type Tell = Box<dyn Fn(&Problem) -> String>;
+
+/// A graph that has been made.
+pub struct Rebuilt {
+    /// The connected graph.
+    pub plan: Arc<Plan>,
+    /// The elements of the graph.
+    pub configured: Configured,
+    /// The text of the configuration.
+    pub text: String,
+    /// Returns the message about an element that cannot be initialised.
+    pub tell: Tell,
+}
 
 /// A graph that replaces the running graph before the next round.
 pub(crate) struct Next {
@@ -58,16 +76,21 @@ impl Inner {
     ///
     /// # Errors
     /// If the new graph cannot be built or initialised: its errors. This graph then stays.
-    pub(crate) fn prepare(&mut self, core: &mut Core, text: &str) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
         let Some(mut rebuild) = self.rebuild.take() else {
             return Err("a configuration is being made already".into());
         };
-        let built = rebuild(text);
+        let built = rebuild(value, core.rights.origin);
         self.rebuild = Some(rebuild);
-        let (plan, configured) = built?;
+        let Rebuilt { plan, configured, text, tell } = built?;
+        // Its calls are its own, whoever has asked for it.
+        core.rights = Rights::default();
         let sink = std::mem::replace(&mut self.sink, Box::new(Nowhere));
-        let (mut inner, graph) = Inner::new(plan, configured, sink, text.to_string());
-        inner.heirs = heirs(&self.plan, &inner.plan).into_iter().map(|(heir, _)| heir).collect();
+        let (mut inner, graph) = Inner::new(plan, configured, sink, text);
+        let arguments =
+            |id| lang::args::split(self.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
+        let predecessors = heirs(&self.plan, &inner.plan).into_iter().map(|(heir, id)| (heir, arguments(id)));
+        inner.predecessors = predecessors.collect();
         let mut next = Box::new(Next { inner, graph });
         core.exchange(&mut next.graph);
         let result = next.inner.initialize(core);
@@ -76,7 +99,7 @@ impl Inner {
         }
         core.exchange(&mut next.graph);
         std::mem::swap(&mut self.sink, &mut next.inner.sink);
-        result?;
+        result.map_err(|problem| tell(&problem))?;
         // A graph that was prepared before and did not run yet is closed.
         if let Some(mut never) = self.next.replace(next) {
             core.exchange(&mut never.graph);
@@ -86,12 +109,12 @@ impl Inner {
         Ok(())
     }
 
-    fn initialize(&mut self, core: &mut Core) -> Result<(), String> {
+    fn initialize(&mut self, core: &mut Core) -> Result<(), Box<Problem>> {
         let mut order: Vec<ElementId> = (0..self.plan.len()).collect();
         order.sort_by_key(|&id| self.plan.classes[id].phase);
         for id in order {
             if let Some(Err(text)) = self.call(core, id, |element, cx| element.initialize(cx)) {
-                return Err(format!("While initializing '{}':\n  {text}", self.plan.declaration(id)));
+                return Err(Box::new(self.plan.initialization_failed(id, text)));
             }
         }
         Ok(())

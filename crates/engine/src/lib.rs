@@ -53,7 +53,7 @@ mod workers;
 pub use clock::ClockKind;
 pub use configure::Configured;
 pub use driver::End;
-pub use hotconfig::Rebuild;
+pub use hotconfig::{Rebuild, Rebuilt, Tell};
 pub use placement::{Place, Placement};
 pub use plan::Plan;
 pub use problem::Problem;

@@ -112,6 +112,13 @@ impl Plan {
         format!("{} :: {}", element.name, element.class)
     }
 
+    /// The problem of an element that cannot begin.
+    pub(crate) fn initialization_failed(&self, id: ElementId, message: String) -> Problem {
+        let context = format!("While initializing '{}'", self.declaration(id));
+        let span = self.graph.elements[id].span;
+        Problem { context: Some(context), context_span: Some(span), ..self.problem(id, message) }
+    }
+
     fn problem(&self, id: ElementId, message: String) -> Problem {
         Problem::new(Diagnostic::error(self.graph.elements[id].span, message))
     }

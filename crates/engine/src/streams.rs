@@ -25,6 +25,8 @@ pub struct StandardStreams {
     output: io::BufWriter<io::Stdout>,
     messages: io::BufWriter<io::Stderr>,
     stamp: Stamp,
+    /// Standard output has something else: its text goes with the messages.
+    yields_output: bool,
 }
 
 /// The stamp at the start of lines about the run.
@@ -47,7 +49,13 @@ impl StandardStreams {
             output: io::BufWriter::new(io::stdout()),
             messages: io::BufWriter::new(io::stderr()),
             stamp,
+            yields_output: false,
         }
+    }
+
+    /// The same, and with `yes` all text goes to standard error: standard output is for something else.
+    pub fn yielding_output(self, yes: bool) -> Self {
+        StandardStreams { yields_output: yes, ..self }
     }
 }
 
@@ -84,6 +92,7 @@ impl Sink for StandardStreams {
         // Errors are ignored: a closed terminal or pipe must not end the run, because the packets matter
         // more than the text.
         let _ = match stream {
+            Stream::Output if self.yields_output => self.messages.write_fmt(text),
             Stream::Output => self.output.write_fmt(text),
             Stream::Messages => self.messages.write_fmt(text),
             Stream::Log(severity) => {

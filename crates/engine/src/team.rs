@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
-use element::{ElementId, Files};
+use element::{ElementId, Rights};
 
 use crate::displacement::Board;
 use crate::handover::Bell;
@@ -61,8 +61,8 @@ pub(crate) struct Request {
     pub(crate) handler: String,
     /// The parameter to read with, or the value to write.
     pub(crate) value: String,
-    /// For a value to write, the places where files may be written.
-    pub(crate) writes: Option<Files>,
+    /// For a value to write, the rights of the caller.
+    pub(crate) writes: Option<Rights>,
     reply: Sender<Result<String, String>>,
 }
 
@@ -205,7 +205,7 @@ impl Team {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
-        writes: Option<&Files>,
+        writes: Option<&Rights>,
     ) -> Option<Receiver<Result<String, String>>> {
         let member = &self.members[worker];
         let (reply, answer) = mpsc::channel();

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use element::context::Emitted;
-use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Files, Stream, Timestamp};
+use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Rights, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -63,8 +63,7 @@ pub struct Options {
     /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
     /// configuration.
     pub text: String,
-    /// A function that makes a graph from a text, for the handler `hotconfig`. Without it, there is no
-    /// such handler.
+    /// A function that makes the graph for the handler `hotconfig`. Without it, there is no such handler.
     pub rebuild: Option<Rebuild>,
     /// The number of packets that have entered the graph so far, for a progress display. The driver
     /// updates it.
@@ -270,8 +269,8 @@ impl Worker {
                     self.inner.call(&mut self.core, element as usize, back);
                 }
                 Emitted::Call { element, call } => {
-                    let Call { element: to, handler, value, files } = &*call;
-                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, files);
+                    let Call { element: to, handler, value, rights } = &*call;
+                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, rights);
                     if let Err(reason) = result {
                         let name = &self.inner.plan.graph.elements[element as usize].name;
                         let text = format_args!("{name}: {}: {reason}\n", call.handler);
@@ -543,9 +542,9 @@ impl Worker {
         element: Option<ElementId>,
         handler: &str,
         value: &str,
-        files: &Files,
+        rights: &Rights,
     ) -> Result<(), String> {
-        let result = self.inner.write_here(&mut self.core, element, handler, value, files);
+        let result = self.inner.write_here(&mut self.core, element, handler, value, rights);
         self.settle();
         result
     }
@@ -555,7 +554,7 @@ impl Worker {
     /// # Errors
     /// If the handler cannot be written: a message for the user.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
-        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Files::Anywhere);
+        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Rights::default());
         self.settle();
         result
     }

@@ -15,6 +15,9 @@ use crate::syntax::*;
 /// The largest nesting depth of braces, parentheses and libraries.
 pub(crate) const MAX_NESTING: usize = 100;
 
+/// Characters in which something may look like an arrow.
+const LONGEST_ARROW: usize = 8;
+
 /// The highest port number that may be written.
 pub(crate) const MAX_PORT: usize = 65_535;
 
@@ -189,10 +192,26 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     fn near(&self) -> Diagnostic {
         match self.token.kind {
             TokenKind::End => Diagnostic::error(self.token.span, "syntax error near end of file"),
-            _ => Diagnostic::error(
-                self.token.span,
-                format!("syntax error near '{}'", self.text_of(self.token.span)),
-            ),
+            _ => {
+                let near = format!("syntax error near '{}'", self.text_of(self.token.span));
+                let error = Diagnostic::error(self.token.span, near);
+                match self.is_near_arrow() {
+                    true => error.with_hint("a connection is written '->', without blanks in it"),
+                    false => error,
+                }
+            }
+        }
+    }
+
+    /// True if here stands something that looks like an arrow and is none.
+    fn is_near_arrow(&self) -> bool {
+        let is_dash = |c: &char| matches!(c, '-' | '–' | '—' | '−' | ' ');
+        let mut here =
+            self.text.get(self.token.span.start..).unwrap_or("").chars().take(LONGEST_ARROW).peekable();
+        match here.peek() {
+            Some('→' | '⟶' | '⇒') => true,
+            Some(c) if is_dash(c) => here.find(|c| !is_dash(c)) == Some('>'),
+            _ => false,
         }
     }
 

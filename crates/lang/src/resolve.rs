@@ -3,10 +3,12 @@
 //! Classes are lexically scoped, and are known from the end of their definition to the end of the scope. So
 //! statements are processed in their order, with a stack of class tables. Compound elements cannot recurse.
 //!
-//! This file handles scopes, parameters and classes; `chains` and `elements` handle the rest.
+//! This file handles scopes, parameters and classes; `chains` and `elements` handle the rest, and `later`
+//! writes the errors about compound elements that are not defined yet.
 
 mod chains;
 mod elements;
+mod later;
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,6 +18,8 @@ use crate::lexer::parameter_length;
 use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
+
+use later::Later;
 
 /// The number of errors that get suggestions for misspelt names, because each suggestion takes a search of
 /// all names.
@@ -37,6 +41,8 @@ pub(crate) fn resolve(
         program: Program::default(),
         interned: HashMap::new(),
         scopes: vec![HashMap::new()],
+        later: Vec::new(),
+        open: Vec::new(),
         link_count: 0,
         suggestions: 0,
     };
@@ -53,6 +59,10 @@ struct Resolver<'s, 'd> {
     interned: HashMap<String, ClassId>,
     /// The classes that the configuration defines, innermost scope last.
     scopes: Vec<HashMap<&'s str, ClassId>>,
+    /// The compound elements that each open body defines anywhere, the innermost body last.
+    later: Vec<HashMap<&'s str, Later<'s>>>,
+    /// The compound elements whose definitions are open, and the places of these.
+    open: Vec<(&'s str, Span)>,
     /// The number of links of all templates together.
     link_count: usize,
     suggestions: usize,
@@ -101,6 +111,7 @@ impl<'s> Resolver<'s, '_> {
             pseudo: Vec::new(),
         };
         collect_declared(self.sources, body, &mut scope.declared);
+        self.later.push(later::collect(self.sources, body));
         let pseudo = (
             scope.slot("input", SlotKind::GroupInput, span),
             scope.slot("output", SlotKind::GroupOutput, span),
@@ -110,6 +121,7 @@ impl<'s> Resolver<'s, '_> {
         }
         self.formals(&mut scope, formals);
         self.statements(&mut scope, body);
+        self.later.pop();
         scope.name_anonymous();
         if parent.is_some() {
             let (inputs, outputs) = self.group_ports(&scope, pseudo, 0, Some(name), span);
@@ -239,7 +251,10 @@ impl<'s> Resolver<'s, '_> {
             ClassSyntax::Named(span) => self.named_class(scope, *span),
             ClassSyntax::Compound(alternatives) => {
                 let earlier = earlier.unwrap_or_else(|| self.intern(text));
-                self.compound(scope, text, Some(earlier), alternatives)
+                self.open.push((text, name));
+                let class = self.compound(scope, text, Some(earlier), alternatives);
+                self.open.pop();
+                class
             }
         };
         if let Some(innermost) = self.scopes.last_mut() {
@@ -316,8 +331,11 @@ impl<'s> Resolver<'s, '_> {
         self.check_identifier(span);
         // Reported once for each name, as in Click: at its first use.
         if self.is_primitive(name) == Some(false) && !self.interned.contains_key(name) {
-            let mut error = Diagnostic::error(span, format!("unknown element class '{name}'"));
-            error.hint = self.suggest(scope, name, false);
+            let text = format!("unknown element class '{name}'");
+            let error = self.not_yet(span, &text).unwrap_or_else(|| Diagnostic {
+                hint: self.suggest(scope, name, false),
+                ..Diagnostic::error(span, text)
+            });
             self.error(error);
         }
         self.intern(name)

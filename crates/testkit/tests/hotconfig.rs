@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use element::{Registry, Stream, Timestamp};
-use engine::{ClockKind, Configured, End, Options, Plan, Sink, Worker};
+use element::{Origin, Registry, Stream, Timestamp};
+use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, Sink, Worker};
 
 fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     let mut sources = lang::Sources::new();
@@ -42,7 +42,13 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
         burst: 1,
         memory: 64 << 20,
         // A script passes values on with their quotes.
-        rebuild: Some(Box::new(|text| build(&lang::args::unquote(text)))),
+        rebuild: Some(Box::new(|text, origin| {
+            assert_eq!(origin, Origin::Configuration);
+            let text = lang::args::unquote(text);
+            let (plan, configured) = build(&text)?;
+            let tell = Box::new(|problem: &engine::Problem| problem.render(&lang::Sources::new()));
+            Ok(Rebuilt { plan, configured, text, tell })
+        })),
         ..Options::default()
     };
     let lines = Lines::default();

@@ -5,14 +5,16 @@ mod options;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::slice;
 use std::sync::Arc;
 
-use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
-use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
+use element::{Origin, Timestamp};
+use engine::{ClockKind, Options, Problem, Rebuild, Rebuilt, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
 use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
+use crate::successors::{Successor, Successors};
 use crate::{FAILURE, handlers, interrupt, memory, print};
 use options::{Item, host_and_port};
 
@@ -32,7 +34,12 @@ Options:
                                 loopback address, or of this one (0.0.0.0: all).
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
       --socket FD               Take an open connection as a control connection.
-  -R, --allow-reconfigure       Let the handler hotconfig replace the configuration.
+  -R, --allow-reconfigure       Let the configuration replace itself by the handler
+                                hotconfig: a script writes the text of another one.
+      --config-dir DIR          Let anybody replace it by a file below DIR: clients
+                                of control sockets write its name to hotconfig.
+      --allow-config            Let clients of Unix sockets write the text of another
+                                one to hotconfig, which can have any file written.
   -h, --handler ELEMENT.H       Print a read handler's value after the run.
   -x, --exit-handler ELEMENT.H  Take the exit status from a handler's value.
   -o, --output FILE             Write the flat configuration to FILE.
@@ -59,6 +66,10 @@ struct Asked {
     output: Option<String>,
     quit: bool,
     reconfigures: bool,
+    /// The folder of configurations that clients may name.
+    config_folder: Option<String>,
+    /// Clients of Unix sockets may send configurations.
+    takes_configs: bool,
     time: bool,
     quiet: bool,
     simulated: Option<Timestamp>,
@@ -191,6 +202,11 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
         "clickpath" => asked.folders = Some(value),
         "help" => return Err(Early::Text(HELP)),
         "allow-reconfigure" => asked.reconfigures = !negated,
+        "config-dir" => {
+            once(&asked.config_folder, "--config-dir specified twice")?;
+            (asked.config_folder, asked.reconfigures) = (Some(value), true);
+        }
+        "allow-config" => (asked.takes_configs, asked.reconfigures) = (true, true),
         // Threads, affinity.
         _ => {}
     }
@@ -221,13 +237,15 @@ fn configure(asked: &mut Asked, configuration: Configuration) -> Result<(), Earl
 
 fn start(mut asked: Asked) -> ExitCode {
     let configuration = asked.configuration.take().unwrap_or(Configuration::File("-".into()));
-    let (name, text, file) = match configuration.read() {
-        Ok(read) => read,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
+    let successors = Successors::new(asked.config_folder.as_deref(), asked.takes_configs);
+    let (successors, (name, text, file)) =
+        match successors.and_then(|known| Ok((known, configuration.read()?))) {
+            Ok(both) => both,
+            Err(error) => {
+                crate::tell(format_args!("{error}"));
+                return ExitCode::from(FAILURE);
+            }
+        };
     let (file, folders) = (file.as_deref(), asked.folders.as_deref());
     let texts = Texts { name, text, file, folders, allows_circles: true };
     let mut loaded = parse(texts, &asked.defines, true);
@@ -258,7 +276,7 @@ fn start(mut asked: Asked) -> ExitCode {
         ends_when_idle: false,
         interrupt: Arc::clone(&interrupt),
         requests: interrupt::requests(),
-        rebuild: asked.reconfigures.then(|| rebuild(&asked)),
+        rebuild: asked.reconfigures.then(|| rebuild(&asked, successors)),
         ..Options::default()
     };
     let _dpdk = match start_dpdk(asked.dpdk.as_deref()) {
@@ -337,9 +355,7 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
     });
     let unix = asked.sockets.iter().map(|path| format!("UNIX, {}", lang::args::quote(path)));
     let given = asked.files.iter().map(|file| format!("SOCKET, {file}"));
-    // Until the old graph has gone, the new one's sockets have to wait.
-    let retries = if asked.reconfigures { ", RETRIES 1, RETRY_WARNINGS false" } else { "" };
-    tcp.chain(unix).chain(given).map(|config| config + retries).collect()
+    tcp.chain(unix).chain(given).collect()
 }
 
 /// Says where the driver listens. A socket that waits for its address has no port yet.
@@ -367,24 +383,26 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 }
 
 /// Makes the graphs that `hotconfig` asks for.
-fn rebuild(asked: &Asked) -> Rebuild {
+fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
-    Box::new(move |text: &str| {
-        let texts = Texts {
-            name: "config".into(),
-            text: text.into(),
-            file: None,
-            folders: folders.as_deref(),
-            allows_circles: true,
-        };
+    Box::new(move |value: &str, origin: Origin| {
+        let Successor { name, text, file } = successors.find(value, origin)?;
+        let texts =
+            Texts { name, text, file: file.as_deref(), folders: folders.as_deref(), allows_circles: true };
         let mut loaded = parse(texts, &defines, true);
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
-        let words = clicks_words(&loaded.problems, &loaded.sources);
-        if built.is_some() {
-            crate::show(format_args!("{words}"));
-        }
-        built.ok_or_else(|| words.trim_end().to_string())
+        let Loaded { sources, problems, text, .. } = loaded;
+        // Click takes texts only, and has no columns.
+        let words = move |problems: &[Problem]| match file {
+            Some(_) => problems.iter().map(|problem| problem.render(&sources)).collect(),
+            None => clicks_words(problems, &sources),
+        };
+        let told = words(&problems);
+        let Some((plan, configured)) = built else { return Err(told.trim_end().to_string()) };
+        crate::show(format_args!("{told}"));
+        let tell = move |problem: &Problem| words(slice::from_ref(problem)).trim_end().to_string();
+        Ok(Rebuilt { plan, configured, text, tell: Box::new(tell) })
     })
 }
 

@@ -36,7 +36,9 @@ const fn spec(long: &'static str, short: Option<char>, takes: Takes) -> Spec {
 pub(super) const OPTIONS: &[Spec] = &[
     Spec { negatable: true, ..spec("affinity", Some('a'), Takes::OptionalInteger) },
     Spec { negatable: true, ..spec("allow-reconfigure", Some('R'), Takes::Nothing) },
+    spec("allow-config", None, Takes::Nothing),
     spec("clickpath", Some('C'), Takes::Text),
+    spec("config-dir", None, Takes::Text),
     Spec { negatable: true, same_as: Some("affinity"), ..spec("cpu", None, Takes::OptionalInteger) },
     spec("exit-handler", Some('x'), Takes::Text),
     spec("expression", Some('e'), Takes::Text),

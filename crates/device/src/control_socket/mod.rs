@@ -8,10 +8,17 @@
 //! (2xx is good) and ends with the first line that has a blank behind it; after reading, `DATA n` and n bytes
 //! follow.
 //!
-//! When another configuration takes the place of a running one, clients stay connected to the element of the same name
-//! and address in it; that one needs RETRIES of 1 or more, because the address is in use until then.
+//! When another configuration takes the place of a running one, the socket and its clients go to the element of the
+//! same name and address in it. One of the same address and another name needs RETRIES of 1 or more: the address is in
+//! use until the old element has gone. So give it a name.
 //!
-//! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use.
+//! The handler `hotconfig` puts another configuration in place, where `tidegate click` was started with
+//! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a
+//! configuration is as good as the right to read and write files, so it is taken from clients of a Unix socket only,
+//! and from these only with `--allow-config`.
+//!
+//! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use, and
+//! of several programs that start at once one gets it.
 //!
 //! A client that begins with an HTTP request loses its connection: pages that a browser shows reach the loopback
 //! address too, and commands may stand where the browser sends what the page says.
@@ -64,13 +71,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use element::args::{Arg, TcpPort};
 use element::class::{ArgInfo, HandlerInfo};
-use element::{Call, Class, Cx, Effects, Element, ElementId, Files, Interest, Timestamp, manual};
+use element::{
+    Call, Class, Cx, Effects, Element, ElementId, Files, Folder, Interest, Origin, Rights, Timestamp, manual,
+};
 
 use nix::errno::Errno;
 use protocol::{Handlers, Session};
 
 use crate::reason;
-use crate::unix_socket::make_way;
+use crate::unix_socket;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -93,6 +102,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let kind = args.required::<String>("TYPE").to_ascii_uppercase();
         let address: String = args.required("ADDRESS");
+        let written = [kind.clone(), address.clone()];
         let localhost = args.or("LOCALHOST", false);
         let address = match kind.as_str() {
             "TCP" => {
@@ -148,13 +158,15 @@ pub static CLASS: Class = Class {
         });
         let socket = ControlSocket {
             address,
+            written,
             proxy,
             read_only: args.or("READONLY", false),
             verbose: args.or("VERBOSE", false),
             retries: args.or("RETRIES", 0u32),
             retry_warnings: args.or("RETRY_WARNINGS", true),
             folder: args.get("FILES"),
-            files: Files::Nowhere,
+            rights: Rights { files: Files::Nowhere, origin: Origin::Anybody },
+            awaits_heritage: false,
             listener: None,
             port: None,
             connections: Vec::new(),
@@ -203,17 +215,31 @@ struct Clients {
     next_token: u32,
 }
 
+impl Clients {
+    /// Ends a socket that nobody takes over.
+    fn end(self) {
+        if let (Some(_), Address::Unix(path)) = (&self.listener, &self.address) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 struct ControlSocket {
     address: Address,
+    /// The type and the address as the configuration has them.
+    written: [String; 2],
     /// Who answers for all others.
     proxy: Option<ElementId>,
     read_only: bool,
     verbose: bool,
     retries: u32,
     retry_warnings: bool,
-    /// The folder in which clients may have files written, as the configuration names it, and what comes of that.
+    /// The folder in which clients may have files written, as the configuration names it.
     folder: Option<String>,
-    files: Files,
+    /// What clients may have done.
+    rights: Rights,
+    /// The address is in use, perhaps by the element whose place this one takes, which will hand it on.
+    awaits_heritage: bool,
     listener: Option<Listener>,
     /// The TCP port, once it is known.
     port: Option<u16>,
@@ -353,7 +379,7 @@ struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
     proxy: Option<ElementId>,
-    files: &'a Files,
+    rights: &'a Rights,
     cx: &'a mut Cx<'b>,
 }
 
@@ -383,7 +409,7 @@ impl Handlers for Reach<'_, '_> {
     }
 
     fn write(&mut self, call: &Call) -> Result<(), String> {
-        self.cx.write_handler(&Call { files: self.files.clone(), ..call.clone() })
+        self.cx.write_handler(&Call { rights: self.rights.clone(), ..call.clone() })
     }
 }
 
@@ -402,40 +428,40 @@ fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) 
     }
 }
 
+/// True if arguments of another control socket begin with the same type and address.
+fn is_same_address([kind, address]: &[String; 2], other: &[String]) -> bool {
+    matches!(other, [other_kind, other, ..] if kind.eq_ignore_ascii_case(other_kind) && address == other)
+}
+
 impl ControlSocket {
     /// Makes the socket that clients connect to.
     fn bind(&mut self) -> Result<(), String> {
-        if let Address::Unix(path) = &self.address {
-            make_way(path)?;
-        }
-        self.bind_address().map_err(|error| reason(&error))
+        let path = match &self.address {
+            Address::Unix(path) => path.clone(),
+            Address::Tcp { .. } | Address::Given(_) => {
+                return self.bind_tcp().map_err(|error| reason(&error));
+            }
+        };
+        let listener = unix_socket::bind(&path, || UnixListener::bind(&path))?;
+        listener.set_nonblocking(true).map_err(|error| reason(&error))?;
+        self.listener = Some(Listener::Unix(listener));
+        Ok(())
     }
 
-    fn bind_address(&mut self) -> io::Result<()> {
-        let listener = match &self.address {
-            Address::Tcp { host, port, more } => {
-                let mut tries =
-                    (*port..=port.saturating_add(*more)).map(|port| TcpListener::bind((*host, port)));
-                let mut result = tries.next().unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()));
-                while let Err(error) = &result
-                    && error.kind() == ErrorKind::AddrInUse
-                    && let Some(next) = tries.next()
-                {
-                    result = next;
-                }
-                let listener = result?;
-                listener.set_nonblocking(true)?;
-                self.port = Some(listener.local_addr()?.port());
-                Listener::Tcp(listener)
-            }
-            Address::Unix(path) => {
-                let listener = UnixListener::bind(path)?;
-                listener.set_nonblocking(true)?;
-                Listener::Unix(listener)
-            }
-            Address::Given(_) => return Ok(()),
-        };
-        self.listener = Some(listener);
+    fn bind_tcp(&mut self) -> io::Result<()> {
+        let Address::Tcp { host, port, more } = self.address else { return Ok(()) };
+        let mut tries = (port..=port.saturating_add(more)).map(|port| TcpListener::bind((host, port)));
+        let mut result = tries.next().unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()));
+        while let Err(error) = &result
+            && error.kind() == ErrorKind::AddrInUse
+            && let Some(next) = tries.next()
+        {
+            result = next;
+        }
+        let listener = result?;
+        listener.set_nonblocking(true)?;
+        self.port = Some(listener.local_addr()?.port());
+        self.listener = Some(Listener::Tcp(listener));
         Ok(())
     }
 
@@ -443,11 +469,20 @@ impl ControlSocket {
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Address::Given(file) = self.address {
             let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
+            let own = socket2::SockRef::from(&stream.file()).local_addr();
+            self.rights.origin = match own.is_ok_and(|own| own.is_unix()) {
+                true => Origin::UnixClient,
+                false => Origin::Anybody,
+            };
             self.welcome(cx, stream, "");
             return Ok(());
         }
         match self.bind() {
             Ok(()) => self.listen(cx),
+            Err(_) if self.awaits_heritage => {
+                cx.set_timer(OPEN_AGAIN, cx.now());
+                Ok(())
+            }
             Err(reason) => {
                 if self.retries == 0 {
                     return Err(format!("bind: {reason}"));
@@ -542,7 +577,7 @@ impl ControlSocket {
                 socket: &self.address,
                 port: self.port,
                 proxy: self.proxy,
-                files: &self.files,
+                rights: &self.rights,
                 cx,
             });
             open &= connection.send();
@@ -567,14 +602,19 @@ impl Element for ControlSocket {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if let Some(folder) = &self.folder {
-            self.files =
-                Files::below(folder).map_err(|error| format!("FILES: {folder}: {}", reason(&error)))?;
+        if let Some(path) = &self.folder {
+            let folder = Folder::new(path).map_err(|error| format!("FILES: {path}: {}", reason(&error)))?;
+            self.rights.files = Files::Below(folder);
         }
+        if let Address::Unix(_) = self.address {
+            self.rights.origin = Origin::UnixClient;
+        }
+        self.awaits_heritage = cx.predecessor().is_some_and(|other| is_same_address(&self.written, other));
         self.open(cx)
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        self.awaits_heritage = false;
         let result = if token == LISTEN_AGAIN { self.listen(cx) } else { self.open(cx) };
         if let Err(error) = result {
             self.fault = Some(error);
@@ -597,11 +637,13 @@ impl Element for ControlSocket {
         }
         self.connections.clear();
         cx.unwatch(LISTENER);
-        if self.listener.take().is_some()
+        // As long as the socket is open, the file is nobody else's.
+        if self.listener.is_some()
             && let Address::Unix(path) = &self.address
         {
             let _ = std::fs::remove_file(path);
         }
+        self.listener = None;
         self.fault.take().map_or(Ok(()), Err)
     }
 
@@ -618,14 +660,21 @@ impl Element for ControlSocket {
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
         if state.address != self.address {
+            state.end();
+            // What was in use may have been so by the old one.
+            if self.listener.is_none() {
+                cx.set_timer(OPEN_AGAIN, cx.now());
+            }
             return Err("another address: clients are not taken over".into());
         }
         // Its own are those that it opened while the old one still had the address.
         for connection in self.connections.drain(..) {
             cx.unwatch(connection.token);
         }
-        cx.clear_timer(OPEN_AGAIN);
-        (self.listener, self.port) = (state.listener, state.port);
+        if state.listener.is_some() {
+            cx.clear_timer(OPEN_AGAIN);
+            (self.listener, self.port) = (state.listener, state.port);
+        }
         (self.connections, self.next_token) = (state.connections, state.next_token);
         for connection in &mut self.connections {
             connection.session.read_only = self.read_only;

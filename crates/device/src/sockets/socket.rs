@@ -63,7 +63,7 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 use super::outgoing::{Line, Outgoing};
 use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
 use crate::reason;
-use crate::unix_socket::make_way;
+use crate::unix_socket;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -358,16 +358,13 @@ impl Socket {
         self.common.set_receive_buffer(&socket)?;
         let own = if self.client { self.local.as_ref() } else { Some(&self.address) };
         if let Some(own) = own {
-            if let Address::Unix(path) = own
-                && !path.starts_with('\0')
-            {
-                make_way(path).map_err(|error| format!("bind: {error}"))?;
-            }
-            own.raw().and_then(|own| socket.bind(&own)).map_err(failed("bind"))?;
-            if let Address::Unix(path) = own
-                && !path.starts_with('\0')
-            {
-                self.made = Some(path.clone());
+            let bind = || own.raw().and_then(|own| socket.bind(&own));
+            match own {
+                Address::Unix(path) if !path.starts_with('\0') => {
+                    unix_socket::bind(path, bind).map_err(|error| format!("bind: {error}"))?;
+                    self.made = Some(path.clone());
+                }
+                _ => bind().map_err(failed("bind"))?,
             }
         }
         Ok(socket)
@@ -636,15 +633,16 @@ impl Element for Socket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // As long as the socket is open, the file is nobody else's.
+        if let Some(path) = self.made.take() {
+            let _ = std::fs::remove_file(path);
+        }
         cx.unwatch(LISTENER);
         cx.unwatch(CONNECTION);
         self.listener = None;
         if let Some(connection) = self.connection.take() {
             // The other side may have gone already.
             let _ = connection.socket.shutdown(Shutdown::Both);
-        }
-        if let Some(path) = self.made.take() {
-            let _ = std::fs::remove_file(path);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use wire::LinkType;
 
 use super::{Core, Cx};
 use crate::args::Place;
-use crate::{ElementId, Files};
+use crate::{ElementId, Rights};
 
 /// A handler call that a configuration asks for: `element.handler value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,25 +25,25 @@ pub struct Call {
     pub handler: String,
     /// The value or parameter.
     pub value: String,
-    /// The place where the called handler may have files written.
-    pub files: Files,
+    /// The rights of the call.
+    pub rights: Rights,
 }
 
 impl Call {
     /// Makes a call on behalf of the configuration.
     pub fn new(element: Option<ElementId>, handler: impl Into<String>, value: impl Into<String>) -> Call {
-        Call { element, handler: handler.into(), value: value.into(), files: Files::Anywhere }
+        Call { element, handler: handler.into(), value: value.into(), rights: Rights::default() }
     }
 
     /// Parses `element.handler value` as written by the current element. A bare `handler` belongs to the
     /// element that `own` returns for it, otherwise to the graph; `.handler` belongs to the graph. If the
-    /// text comes from a client, the call may have files written only where the client may.
+    /// text comes from a client, the call has the client's rights.
     ///
     /// # Errors
     /// Click's text for the error.
     pub fn parse(text: &str, cx: &Cx<'_>, own: impl Fn(&str) -> Option<ElementId>) -> Result<Call, String> {
         let call = Call::of_configuration(text, &cx.place(), own)?;
-        Ok(Call { files: cx.files().clone(), ..call })
+        Ok(Call { rights: cx.rights().clone(), ..call })
     }
 
     /// Parses `element.handler value` in a configuration, for an element at `place`, like [`Call::parse`].
@@ -174,8 +174,9 @@ pub trait Host {
     fn worker(&self) -> (usize, usize);
     /// Returns the number of workers at which an element works.
     fn copies(&self, element: ElementId) -> usize;
-    /// True if the element is made to take the place of a running element of the same name and class.
-    fn is_heir(&self, element: ElementId) -> bool;
+    /// Returns the arguments of the running element of the same name and class whose place this element is
+    /// to take, if there is one.
+    fn predecessor(&self, element: ElementId) -> Option<&[String]>;
     /// Returns the key of the hash that determines to which worker packets belong.
     fn steering_key(&self) -> rss::Key;
     /// Returns the worker that a frame belongs to.

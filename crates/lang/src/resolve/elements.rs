@@ -112,8 +112,12 @@ impl<'s> Resolver<'s, '_> {
             let class = self.named_class(scope, name);
             return Resolved::of(self.anonymous(scope, text, class, config, span));
         }
-        let mut error = Diagnostic::error(name, format!("undeclared element '{text}'"));
-        if let Some(later) = later {
+        let message = format!("undeclared element '{text}'");
+        let not_yet = self.not_yet(name, &message).filter(|_| later.is_none());
+        let mut error = Diagnostic::error(name, message);
+        if let Some(not_yet) = not_yet {
+            error = not_yet;
+        } else if let Some(later) = later {
             error = error
                 .with_related(later, format!("element '{text}' is declared here, later"))
                 .with_hint("move the declaration before the first use");

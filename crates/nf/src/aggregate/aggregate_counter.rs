@@ -273,7 +273,8 @@ impl AggregateCounter {
                 Ok(())
             }
             path => cx
-                .files()
+                .rights()
+                .files
                 .create(path)
                 .and_then(|mut new| new.write_all(&file))
                 .map_err(|error| format!("{path}: {}", reason(&error))),

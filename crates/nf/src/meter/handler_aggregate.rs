@@ -59,9 +59,9 @@ struct HandlerAggregate {
 impl HandlerAggregate {
     fn calls(&self, cx: &Cx<'_>, text: &str) -> Vec<Call> {
         let (handler, value) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-        // Value and file locations are the caller's.
+        // Value and rights are the caller's.
         let call = |&element: &ElementId| Call {
-            files: cx.files().clone(),
+            rights: cx.rights().clone(),
             ..Call::new(Some(element), handler, value.trim())
         };
         self.elements.iter().map(call).collect()

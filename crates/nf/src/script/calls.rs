@@ -4,7 +4,7 @@
 //! script. Calls from a script's text to the script itself are therefore handled here.
 
 use element::class::{ANY_HANDLER, Access, HandlerInfo};
-use element::{Call, Cx, Files};
+use element::{Call, Cx, Origin, Rights};
 use lang::args::{split_spaces, unquote};
 
 use super::MOST_TEXT;
@@ -67,10 +67,15 @@ impl Script {
         }
     }
 
-    /// Calls a write handler for the script. Returns true if it succeeded, and `None` if there is no such
-    /// handler; errors are reported.
-    pub(super) fn write(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<bool> {
-        let call = self.find(cx, text, unquoted, true)?;
+    /// Calls a write handler for an instruction of the script. Returns true if it succeeded, and `None` if there
+    /// is no such handler; errors are reported.
+    pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
+        let text = self.expand(cx, instruction, Mode::Plain);
+        let mut call = self.find(cx, &text, unquoted, true)?;
+        // A substituted value may have come from a client, also in an earlier call.
+        if text != instruction {
+            call.rights.origin = Origin::Anybody;
+        }
         let result = match self.own_access(cx, &call) {
             Some(_) => self.write_own(cx, &call.handler, &call.value),
             None => cx.write_handler(&call),
@@ -106,8 +111,8 @@ impl Script {
             let call = Call::new(Some(cx.id()), name, "");
             (self.exists(cx, &call, false) || self.exists(cx, &call, true)).then_some(cx.id())
         };
-        // Files may be anywhere, regardless of the caller: the script does what the configuration says.
-        Call::parse(text, cx, own).map(|call| Call { files: Files::Anywhere, ..call })
+        // The rights do not depend on the caller: the script does what the configuration says.
+        Call::parse(text, cx, own).map(|call| Call { rights: Rights::default(), ..call })
     }
 
     fn exists(&self, cx: &Cx<'_>, call: &Call, write: bool) -> bool {

@@ -173,8 +173,7 @@ impl Script {
                 }
             }
             Instruction::Write { call, unquote } => {
-                let call = self.expand(cx, call, Mode::Plain);
-                if let Some(success) = self.write(cx, &call, *unquote) {
+                if let Some(success) = self.write(cx, call, *unquote) {
                     self.write_status = if success { 0 } else { FAILURE };
                 }
             }

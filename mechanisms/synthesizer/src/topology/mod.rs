@@ -75,8 +75,8 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
             Ok((name, text)) => {
                 let id = *known.entry(name.clone()).or_insert_with(|| sources.add(name.clone(), text));
                 let library = |library: &str, required_by: &str| {
-                    let (name, text) =
-                        (options.files)(library, required_by).map_err(|_| BESIDE.to_string())?;
+                    let found = (options.files)(library, required_by);
+                    let (name, text) = found.map_err(|reason| format!("{reason}; {BESIDE}"))?;
                     Ok(LibraryText { file: name.clone(), name, text })
                 };
                 let parsing = lang::Options {

@@ -26,6 +26,18 @@ fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> 
     measure_in_turns("snf", settings, case.frame, contenders)
 }
 
+/// Returns the cost of one row in comparison to the cost of an earlier row, in words.
+fn compared(before: &Row, after: &Row) -> String {
+    let overlap =
+        |[low, high]: [f64; 2], [other_low, other_high]: [f64; 2]| low <= other_high && other_low <= high;
+    let (much, little) = (before.ns_per_packet, after.ns_per_packet);
+    match much > little {
+        _ if overlap(before.quartiles_ns, after.quartiles_ns) => "the same within the spread".into(),
+        true => format!("{:.2} times less", much / little),
+        false => format!("{:.2} times as much", little / much),
+    }
+}
+
 /// Measures the translator, firewall and balancer.
 pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("as it is and synthesized")?;
@@ -70,11 +82,11 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "18 operations become 5, and 2206 cycles 720, which is 3.1 times less.".into(),
         here: format!(
-            "{before} elements become {after} questions and operations, and {:.0} ns {:.0}, which is {:.1} times less ({:.1} \
-             and {:.1} times the floor).",
+            "{before} elements become {after} questions and operations, and {:.0} ns {:.0}, which is {} ({:.1} and \
+             {:.1} times the floor).",
             original.ns_per_packet,
             synthesized.ns_per_packet,
-            original.ns_per_packet / synthesized.ns_per_packet,
+            compared(original, synthesized),
             original.ratio,
             synthesized.ratio
         ),
@@ -129,7 +141,7 @@ pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let [routers, translators] = KINDS.map(|kind| {
         Ok::<_, String>(format!(
-            "ten {} cost {:.1} times as much as one, synthesized {:.2} times",
+            "ten {} cost {:.2} times as much as one, synthesized {:.2} times",
             kind.name(),
             times(kind, "original")?,
             times(kind, "synthesized")?
@@ -262,10 +274,11 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
     let all = |rules: &str| -> Result<String, String> {
         let of = |form| find(&rows, &[("rules", rules), ("form", form), ("frame", "64")]);
         let (original, synthesized) = (of("original")?, of("synthesized")?);
-        let times = original.ns_per_packet / synthesized.ns_per_packet;
         Ok(format!(
-            "{rules} rules {:.0} ns, synthesized {:.0} ({times:.1} times)",
-            original.ns_per_packet, synthesized.ns_per_packet
+            "{rules} rules {:.0} ns, synthesized {:.0}, which is {}",
+            original.ns_per_packet,
+            synthesized.ns_per_packet,
+            compared(original, synthesized)
         ))
     };
     let finding = Finding {

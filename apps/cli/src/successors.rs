@@ -1,0 +1,124 @@
+//! Configurations that take the place of a running one: which ones somebody may ask for, and where they are.
+
+use std::path::PathBuf;
+
+use element::{Folder, Origin};
+
+use crate::load::read_text;
+
+/// What the handler `hotconfig` takes.
+pub(crate) struct Successors {
+    /// The folder of configurations that anybody may name, and its path as it was given.
+    folder: Option<(String, Folder)>,
+    /// Whether clients of Unix sockets may send the text of a configuration.
+    takes_texts: bool,
+}
+
+/// A configuration that has been asked for.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    /// What messages call it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// Its file, if it stands in one.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Successors {
+    /// Those of a folder; and with `takes_texts`, those that clients of Unix sockets send.
+    ///
+    /// # Errors
+    /// What is wrong with the folder.
+    pub(crate) fn new(folder: Option<&str>, takes_texts: bool) -> Result<Successors, String> {
+        let open = |path: &str| match Folder::new(path) {
+            Ok(folder) => Ok((path.trim_end_matches('/').to_string(), folder)),
+            Err(error) => Err(format!("--config-dir {path}: {}", crate::reason(&error))),
+        };
+        Ok(Successors { folder: folder.map(open).transpose()?, takes_texts })
+    }
+
+    /// The configuration that a value of the handler stands for: the name of a file, or a text. What has letters,
+    /// digits and `._-+/` only is a name where there is a folder, and no text that would be of use.
+    ///
+    /// # Errors
+    /// Why there is none, or why it may not be asked for.
+    pub(crate) fn find(&self, value: &str, origin: Origin) -> Result<Successor, String> {
+        let name = value.trim();
+        if let Some((path, folder)) = self.folder.as_ref().filter(|_| is_name(name)) {
+            let shown = format!("{path}/{name}");
+            let file = folder.find(name).map_err(|error| format!("{shown}: {}", crate::reason(&error)))?;
+            let (_, text) = read_text(&file)?;
+            return Ok(Successor { name: shown, text, file: Some(file) });
+        }
+        match origin {
+            Origin::Configuration => {}
+            Origin::UnixClient if self.takes_texts => {}
+            Origin::UnixClient | Origin::Anybody => return Err(self.refusal(origin)),
+        }
+        Ok(Successor { name: "config".into(), text: value.to_string(), file: None })
+    }
+
+    /// The message about a text that is not taken.
+    fn refusal(&self, origin: Origin) -> String {
+        let instead = match &self.folder {
+            Some((path, _)) => format!("write the name of a file below {path} (letters, digits and ._-+/)"),
+            None => "start with --config-dir DIR, and write the name of a file below it".to_string(),
+        };
+        let or = match origin {
+            Origin::UnixClient => "; --allow-config allows texts to clients of Unix sockets",
+            _ => "",
+        };
+        format!(
+            "the text of a configuration is not taken from here, as it can have any file written: {instead}{or}"
+        )
+    }
+}
+
+/// True if a value can be the name of a file.
+fn is_name(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || "._-+/".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_texts() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("configs");
+        std::fs::create_dir_all(folder.join("deep")).unwrap();
+        for name in ["configs/a.click", "configs/deep/b", "secret"] {
+            std::fs::write(outer.path().join(name), "Idle -> Discard;").unwrap();
+        }
+        std::os::unix::fs::symlink(outer.path().join("secret"), folder.join("link")).unwrap();
+        let path = folder.display().to_string();
+        let origins = [Origin::Configuration, Origin::UnixClient, Origin::Anybody];
+        for takes_texts in [false, true] {
+            let by_name = Successors::new(Some(&path), takes_texts).unwrap();
+            for origin in origins {
+                for name in ["a.click", " a.click\n", "deep/b"] {
+                    let found = by_name.find(name, origin).unwrap();
+                    assert_eq!(found.name, format!("{path}/{}", name.trim()));
+                    assert!(found.file.unwrap().starts_with(folder.canonicalize().unwrap()));
+                }
+                for name in ["../secret", "deep/../../secret", "link", "/etc/passwd", "none", "deep"] {
+                    let error = by_name.find(name, origin).unwrap_err();
+                    assert!(error.starts_with(&format!("{path}/{name}: ")), "{error}");
+                }
+            }
+            let nothing = Successors::new(None, takes_texts).unwrap();
+            for successors in [by_name, nothing] {
+                for text in ["Idle->Discard", "Idle -> Discard;", ""] {
+                    let taken = origins.map(|origin| successors.find(text, origin).is_ok());
+                    assert_eq!(taken, [true, takes_texts, false], "{text}");
+                }
+            }
+        }
+        let nothing = Successors::new(None, false).unwrap();
+        let error = nothing.find("a.click", Origin::UnixClient).unwrap_err();
+        assert!(error.contains("start with --config-dir DIR") && error.contains("--allow-config"), "{error}");
+        let error = Successors::new(Some("/nonesuch"), false).err().unwrap();
+        assert_eq!(error, "--config-dir /nonesuch: No such file or directory");
+    }
+}
