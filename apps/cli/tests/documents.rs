@@ -108,7 +108,12 @@ fn named_files(document: &str, text: &str) -> Vec<String> {
     for link in links.filter(|link| !link.is_empty() && !link.contains("://") && is_path(link)) {
         let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
         for part in link.split('/') {
-            if part == ".." { drop(parts.pop()) } else { parts.push(part) }
+            match part {
+                ".." => {
+                    parts.pop();
+                }
+                _ => parts.push(part),
+            }
         }
         named.push(parts.join("/"));
     }
