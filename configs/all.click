@@ -1,10 +1,11 @@
-// All five mechanisms at once: TCP is put in order and merged, flows leave in bursts, payloads wait aside while headers go through
-// a firewall, a router and a translator, which are composed into one program; and cores share what comes.
+// All five mechanisms at once: TCP is put in order and merged, flows leave in bursts, payloads are parked while headers
+// go through a firewall, a router and a translator, which become one program; and several cores share the packets.
 //
 //   cargo run --release -- run configs/all.click --synthesize=all --threads 2 --steering auto
 //
-// Run it from the folder above this one; `check` in the place of `run` says what stands in whose way. Without the line of a mechanism
-// (both lines of the slicer) everything else works as before. Another capture: IN=FILE OUT=FILE behind the name.
+// Run it from the folder above this one. `check` instead of `run` shows which elements prevent which mechanism. If you
+// delete the line of a mechanism (for the slicer both lines), everything else works as before. For another capture, add
+// IN=FILE OUT=FILE after the name.
 
 define($IN configs/data/quickstart.pcap, $OUT all-out.pcap)
 

@@ -1,12 +1,12 @@
-// A service chain behind a Reframer: router, address translation, firewall, statistics of flows.
+// A service chain downstream of a Reframer: router, address translation, firewall, statistics of flows.
 //
 //   cargo run --release -- run configs/chain.click --clock trace
 //
-// Run it from the folder above this one. It is the chain of the Reframer paper. Packets that come interleaved are held for
-// some microseconds and leave flow by flow, so that each function finds what it knows of a flow in the caches: `before` and
-// `behind` are the packets in a row that belong to one flow. What this brings on your machine, and when it does not pay:
-// `tidegate bench chain`, and `tidegate advise FILE` for a capture. Another capture, delay, network or address: IN=FILE
-// DELAY=64us INNER=10.0.0.0/8 OUTER=192.0.2.1 behind the name.
+// Run it from the folder above this one. It is the chain of the Reframer paper. Interleaved packets are held for some
+// microseconds and leave flow by flow, so that each function finds its state of a flow in the caches. `before` and
+// `behind` are the numbers of packets in a row of one flow, before and after the Reframer. To see what this brings on
+// your machine, and when it does not pay, run `tidegate bench chain`, and `tidegate advise FILE` for a capture. For
+// another capture, delay, network or address, add IN=FILE DELAY=64us INNER=10.0.0.0/8 OUTER=192.0.2.1 after the name.
 
 define($IN configs/data/quickstart.pcap, $DELAY 64us, $INNER 10.1.0.1/32, $OUTER 192.0.2.1)
 

@@ -1,4 +1,4 @@
-// One capture in, five captures out: IPv4 by protocol, ARP, IPv6. What is none of these is counted and dropped.
+// Divides one capture into five captures: IPv4 by protocol, ARP, IPv6. All other packets are counted and dropped.
 //
 //   cargo run --release -- run configs/classify.click
 

@@ -1,5 +1,5 @@
-// A compound element with parameters, used twice: once with its default, once without. Its second output, where
-// expired packets go, is one that its user need not know about to understand its first.
+// A compound element with parameters, used twice with different addresses. Expired packets leave by its second output;
+// a user who only needs the first output can ignore it.
 //
 //   cargo run --release -- run configs/compound.click
 

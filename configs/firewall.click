@@ -1,15 +1,15 @@
-// A firewall: packets pass if the first rule that matches them says so.
+// A firewall: packets pass if the first rule that matches them is a permission.
 //
 //   cargo run --release -- run configs/firewall.click
 //
-// Run it from the folder above this one. The rules are in a file: Click's actions and patterns, a line each, or ClassBench's
-// lines (`@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`), whose action is the word in front of `file` below. Tens of
-// thousands of them are looked up as quickly as a few. `tidegate check` says which rules can never decide, and because of
-// which others; the report says how often each did. Another capture or other rules: IN=FILE OUT=FILE RULES=FILE behind
-// the name.
+// Run it from the folder above this one. The rules are in a file, one per line: Click's actions and patterns, or
+// ClassBench's lines (`@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`), whose action is the word before `file`
+// below. Look-ups in tens of thousands of rules are as quick as in a few. `tidegate check` lists the rules that can
+// never decide, and the rules that cover them; the report says how often each rule decided. For another capture or
+// other rules, add IN=FILE OUT=FILE RULES=FILE after the name.
 //
-// CACHING takes the rule of the packet before for packets of the same flow, which pays where traffic comes in bursts, as it
-// does behind a Reframer.
+// With CACHING the rule of the previous packet is used again for a packet of the same flow. This pays if traffic comes
+// in bursts, as it does downstream of a Reframer.
 
 define($IN configs/data/quickstart.pcap, $OUT firewall-out.pcap, $RULES configs/data/firewall.rules)
 

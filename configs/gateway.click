@@ -3,9 +3,9 @@
 //   cargo run --release -- run configs/gateway.click --clock trace
 //
 // Run it from the folder above this one. It is the chain of the SNF paper, each function as one would write it alone:
-// each looks at the header again, and two of them change it and its checksum. `tidegate check` says what can be composed
-// into one classifier and one change, and what is in the way. Another capture, network, address or rules: IN=FILE OUT=FILE
-// INNER=10.0.0.0/8 OUTER=192.0.2.1 RULES=FILE behind the name.
+// each reads the header again, and two of them change it and its checksum. `tidegate check` lists the elements that can
+// be composed into one classifier and one change, and the elements that prevent more. For another capture, network,
+// address or rules, add IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 RULES=FILE after the name.
 
 define($IN configs/data/quickstart.pcap, $OUT gateway-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1,
     $RULES configs/data/firewall.rules, $MTU 1500)

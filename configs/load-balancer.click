@@ -2,14 +2,15 @@
 //
 //   cargo run --release -- run configs/load-balancer.click --clock trace
 //
-// Run it from the folder above this one. The time stamps of the capture drive time, and with it the time-outs. Each flow to
-// the common address gets a server by consistent hashing; its packets leave with that server's address, and stay with it
-// also when servers come or go: behind thirty requests the second one is taken out, as for maintenance, and gets no new
-// flows.
+// Run it from the folder above this one. The time stamps of the capture drive time, and so the time-outs. Each flow to
+// the common address gets a server by consistent hashing. Its packets leave with the address of that server, and the
+// flow keeps its server when servers are added or removed: after thirty requests the second server is removed, as for
+// maintenance, and gets no new flows.
 //
-// The capture was recorded without servers behind the common address, so answers come from that address itself; those of
-// servers would get it. ICMP errors go where the packets go that they are about. What is neither, pings too, is counted. Another capture or address: IN=FILE OUT=FILE VIP=192.0.2.1
-// SERVERS=10.0.0.0/24 behind the name; the servers stand below.
+// The capture was recorded without servers behind the common address, so answers come from that address itself; answers
+// of servers would get it as their source. ICMP errors are treated like the packets that they quote. All other packets,
+// including pings, are counted and dropped. For another capture or address, add IN=FILE OUT=FILE VIP=192.0.2.1
+// SERVERS=10.0.0.0/24 after the name; the list of servers is below.
 
 define($IN configs/data/quickstart.pcap, $OUT balanced-out.pcap, $VIP 10.1.0.2, $SERVERS 10.2.0.0/24)
 

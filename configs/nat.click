@@ -2,17 +2,18 @@
 //
 //   cargo run --release -- run configs/nat.click --clock trace
 //
-// Run it from the folder above this one. The time stamps of the capture drive time, and with it the time-outs. TCP and UDP
-// get ports of the outer address, pings get identifiers, and ICMP errors about either, from inside and from outside, are
-// changed with the packets that they quote. What comes from outside without being an answer is dropped. Packets from
-// inside to the outer address come back in as those that they would be outside, with outer addresses and ports as sources
-// (hairpinning): as there, the receiver must have sent. docs/nat.md says what RFCs ask, and which test shows it.
+// Run it from the folder above this one. The time stamps of the capture drive time, and so the time-outs. TCP and UDP
+// get ports of the outer address, pings get identifiers. ICMP errors about either, from inside and from outside, are
+// translated together with the packets that they quote. Packets from outside that are no answers are dropped. Packets
+// from inside to the outer address come back to the inside with outer addresses and ports as sources (hairpinning); as
+// for packets from outside, the receiver must have sent before. docs/nat.md lists the requirements of RFCs, and the
+// test for each.
 //
-// The capture was recorded without a gateway, so its answers are for the inner network: `readdress` gives them the outer
-// address first, which is right as long as each host gets the ports that it asks for. Another capture, network, address or
-// MTU, another limit on the gateway's own messages: IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 OUTER_MTU=1500
-// ERRORS=100 behind the name; OPEN=false lets only those send to a host that it has sent to, HOST_CAPACITY=1000 gives each
-// host fewer mappings.
+// The capture was recorded without a gateway, so its answers are for the inner network: `readdress` first gives them
+// the outer address, which is right as long as each host gets the ports that it asks for. For another capture, network,
+// address, MTU or limit on the gateway's own messages, add IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1
+// OUTER_MTU=1500 ERRORS=100 after the name. With OPEN=false, only hosts to which an inner host has sent may send to it;
+// HOST_CAPACITY=1000 gives each host fewer mappings.
 
 define($IN configs/data/quickstart.pcap, $OUT nat-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1,
     $INNER_MTU 1500, $OUTER_MTU 1500, $ERRORS 1000, $OPEN true, $HOST_CAPACITY 10000)

@@ -1,4 +1,4 @@
-// Print each ARP packet, and the first bytes of each ICMP packet, with time stamps.
+// Prints each ARP packet, and the first bytes of each ICMP packet, with time stamps.
 //
 //   cargo run --release -- run configs/print.click
 

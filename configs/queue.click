@@ -1,5 +1,5 @@
-// A pull path: packets are pushed into a queue and pulled out of it, eight at a time. What finds the queue full
-// is counted, not lost silently.
+// A pull path: packets are pushed into a queue and pulled from it, eight at a time. Packets that find the queue full
+// are counted.
 //
 //   cargo run --release -- run configs/queue.click
 

@@ -1,11 +1,11 @@
-// Hold packets for microseconds so that flows leave in bursts; behind that count by protocol, check headers, decrement
-// the time to live, rewrite Ethernet, write.
+// Holds packets for microseconds so that flows leave in bursts; then counts by protocol, checks headers, decrements the
+// time to live, rewrites Ethernet addresses, and writes a capture.
 //
 //   cargo run --release -- run configs/quickstart.click --clock trace
 //
-// Run it from the folder above this one. The time stamps of the capture drive time; without `--clock trace` the machine's
-// clock does, and the packets come as fast as they can be read. Another capture, another file, another delay: IN=FILE
-// OUT=FILE DELAY=16us behind the name. DELAY=0 shows what the chain does without holding anything.
+// Run it from the folder above this one. The time stamps of the capture drive time; without `--clock trace` the
+// machine's clock does, and packets come as fast as they can be read. For another capture, output file or delay, add
+// IN=FILE OUT=FILE DELAY=16us after the name. DELAY=0 shows the chain without holding any packet.
 
 define($IN configs/data/quickstart.pcap, $OUT quickstart-out.pcap, $DELAY 64us)
 

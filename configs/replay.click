@@ -1,4 +1,4 @@
-// A capture replayed from memory: it is read once, and its packets go round 1000 times as fast as they can.
+// Replays a capture from memory: it is read once, and its packets go round 1000 times as fast as possible.
 //
 //   cargo run --release -- run configs/replay.click
 //   cargo run --release -- run configs/replay.click ROUNDS=100000

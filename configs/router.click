@@ -1,11 +1,12 @@
-// An IPv4 router between two networks, after RFC 1812: docs/router.md says what it does and which test shows it.
+// An IPv4 router between two networks, after RFC 1812: docs/router.md describes it, and lists the test for each
+// requirement.
 //
 //   cargo run --release -- run configs/router.click --clock trace
 //
-// Run it from the folder above this one. The captures are what comes in by the two interfaces; what the router sends is
-// written to one capture each. To make a router of your own of it: give the interfaces your addresses, add routes to `rt`,
-// and put your own sources and sinks in the place of FromDump and ToDump. Another capture, another MTU, another limit
-// on ICMP messages: LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 behind the name.
+// Run it from the folder above this one. The captures are the input of the two interfaces; the output of each interface
+// is written to a capture. To make a router of your own of it, give the interfaces your addresses, add routes to `rt`,
+// and replace FromDump and ToDump by your own sources and sinks. For another capture, MTU or limit on ICMP messages,
+// add LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 after the name.
 
 define(
     $LEFT_IN configs/data/router-left.pcap, $LEFT_OUT router-left-out.pcap, $LEFT_MTU 1500,

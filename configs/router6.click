@@ -1,13 +1,12 @@
-// An IPv6 router between two networks, after RFC 8200, RFC 4443 and RFC 4861: docs/router.md says what it does and which
-// test shows it.
+// An IPv6 router between two networks, after RFC 8200, RFC 4443 and RFC 4861: docs/router.md describes it, and lists
+// the test for each requirement.
 //
 //   cargo run --release -- run configs/router6.click --clock trace
 //
-// Run it from the folder above this one. The captures are what comes in by the two interfaces; what the router sends is
-// written to one capture each. To make a router of your own of it: give the interfaces your addresses, also where they
-// stand as prefixes in routes and as bytes in `Send`, add routes to `rt`, and put your own sources and sinks in the place
-// of FromDump and ToDump. Another capture, another MTU, another limit on ICMPv6 messages: LEFT_IN=FILE RIGHT_MTU=1500
-// ERRORS=100 behind the name.
+// Run it from the folder above this one. The captures are the input of the two interfaces; the output of each interface
+// is written to a capture. To make a router of your own of it, give the interfaces your addresses (also the prefixes in
+// routes, and the bytes in `Send`), add routes to `rt`, and replace FromDump and ToDump by your own sources and sinks.
+// For another capture, MTU or limit on ICMPv6 messages, add LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 after the name.
 
 define(
     $LEFT_IN configs/data/router6-left.pcap, $LEFT_OUT router6-left-out.pcap, $LEFT_MTU 1500,

@@ -1,11 +1,11 @@
-// The slicer: a firewall sees headers, and payloads wait aside.
+// The slicer: a firewall gets headers, and payloads are parked meanwhile.
 //
 //   cargo run --release -- run configs/slicer.click --clock trace
 //
-// Run it from the folder above this one. What crosses to the firewall is in $CROSSED, what leaves behind it in $OUT: the same
-// packets as without slicing. On interfaces the firewall may be another program, a namespace or a virtual machine; then a
-// Slicer stands on each side of it (docs/slicer.md). Another capture, other rules, other lengths: IN=FILE RULES=FILE
-// THRESHOLD=200 behind the name.
+// Run it from the folder above this one. $CROSSED has the packets that cross to the firewall, $OUT the packets that
+// leave after it: the same packets as without slicing. On interfaces the firewall may be another program, a namespace
+// or a virtual machine; then there is a Slicer on each side of it (docs/slicer.md). For another capture, rules or
+// length, add IN=FILE RULES=FILE THRESHOLD=200 after the name.
 
 define($IN configs/data/quickstart.pcap, $CROSSED slicer-crossed-out.pcap, $OUT slicer-out.pcap,
     $RULES configs/data/firewall.rules, $THRESHOLD 500)

@@ -1,5 +1,5 @@
-// Two hosts on an Ethernet switch: one pings the other. Each finds the other's Ethernet address by ARP, and answers when
-// it is asked for its own; the first ping waits until the answer is there.
+// Two hosts on an Ethernet switch: one pings the other. Each host finds the other's Ethernet address by ARP, and
+// answers ARP requests for its own address; the first ping waits for the ARP answer.
 //
 //   cargo run --release -- run configs/click/arp.click --clock trace -h answers.count -h one/arp.table -h lan.table
 

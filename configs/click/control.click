@@ -1,9 +1,9 @@
-// A running configuration that other programs look at and steer, over a Unix socket:
+// A running configuration that other programs read and control, over a Unix socket:
 //
 //   cargo run --release -- run configs/click/control.click
 //   printf 'READ c.rate\nWRITE source.active false\nWRITE stop\nQUIT\n' | nc -U control-out.socket
 //
-// Here it ends by itself after two seconds.
+// This example ends by itself after two seconds.
 
 define($SECONDS 2)
 

@@ -1,5 +1,5 @@
-// A firewall for one host: rules from top to bottom, the first that holds counts. What is let in and what is not
-// are counted by rule, and what is let in is written.
+// A firewall for one host. Rules are tested from top to bottom, and the first rule that matches decides. Packets that
+// pass are counted by rule and written to a capture.
 //
 //   cargo run --release -- run configs/click/firewall.click
 

@@ -1,5 +1,5 @@
-// Early drops: 500 packets a second arrive at a queue that gives 400. RED drops some of them before the queue is
-// full, so that the senders would slow down in time.
+// Early drops: 500 packets a second arrive at a queue that is served at 400 packets a second. RED drops some of them
+// before the queue is full, so that the senders would slow down in time.
 //
 //   cargo run --release -- run configs/click/red.click --clock trace
 

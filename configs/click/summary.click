@@ -1,5 +1,5 @@
-// One line of text for each IP packet: time, addresses, ports, protocol and length, in the format that IP summary
-// tools read. The second half reads such lines back and makes packets of them.
+// Writes one line of text for each IP packet: time, addresses, ports, protocol and length, in the format that IP
+// summary tools read.
 //
 //   cargo run --release -- run configs/click/summary.click
 

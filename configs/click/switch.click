@@ -1,4 +1,4 @@
-// A script turns a switch: for a second packets go one way, then the other, ten times.
+// A script turns a switch ten times: packets go one way for a second, then the other way for a second, and so on.
 //
 //   cargo run --release -- run configs/click/switch.click --clock trace -h left.count -h right.count
 

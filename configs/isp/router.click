@@ -1,4 +1,5 @@
-// The router of isp.prop: to customers behind the firewall, to the rest of the provider's domain, to the Internet.
+// The router of isp.prop: to customers downstream of the firewall, to the rest of the provider's domain, to the
+// Internet.
 
 define($MAC_DOWN 02:00:00:00:02:01, $FIREWALL 02:00:00:00:01:02,
     $MAC_DOMAIN 02:00:00:00:02:02, $DOMAIN 02:00:00:00:02:fe,

@@ -1,4 +1,4 @@
-// The firewall of motivating.prop: what comes from the translator passes if it is UDP.
+// The firewall of motivating.prop: packets from the translator pass if they are UDP.
 
 FromDevice(down, PROMISC true)
     -> in :: Counter

@@ -1,4 +1,5 @@
-// The translator of motivating.prop: clients of 10.0.0.0/24 leave from one address. What has no ports does not pass.
+// The translator of motivating.prop: packets of clients in 10.0.0.0/24 leave from one address. Packets without ports do
+// not pass.
 
 FromDevice(clients, PROMISC true)
     -> in :: Counter

@@ -1,5 +1,5 @@
-// The rules of rules.click, tidied up with a slip: two rules have changed places. See docs/verify.md for the packet that
-// tells them apart.
+// The rules of rules.click, tidied with a mistake: two rules are exchanged. docs/verify.md shows the packet that tells
+// the two files apart.
 //
 //   cargo run --release -- check configs/verify/mistaken.click
 

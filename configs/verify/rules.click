@@ -1,4 +1,4 @@
-// Rules as they have grown: `check` says which of them never decides. The tidied ones are in tidied.click.
+// A rule set that has grown over time: `check` names the rule that never decides. tidied.click has the tidied rules.
 //
 //   cargo run --release -- check configs/verify/rules.click
 //   cargo run --release -- verify configs/verify/rules.click configs/verify/tidied.click

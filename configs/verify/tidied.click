@@ -1,5 +1,5 @@
-// The rules of rules.click, tidied up: one rule for both ports, and without the one that never decided. That nothing
-// has changed is proven by
+// The rules of rules.click, tidied: one rule for both ports, and no rule that never decides. This command proves that
+// nothing has changed:
 //
 //   cargo run --release -- verify configs/verify/rules.click configs/verify/tidied.click
 
