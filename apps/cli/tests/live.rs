@@ -5,7 +5,7 @@ mod line;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use lab::{exchange_datagrams, is_silent, is_unheard, ping, transfer};
+use lab::{exchange_datagrams, gets_no_echo_reply, gets_no_reply, ping, transfer};
 use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value, when};
 
 #[test]
@@ -167,14 +167,14 @@ fn the_kernel_gets_nothing_unless_it_shall() {
         assert_eq!(ping(&line.left, own, 2), 2);
         assert!(sniffing.stop().0);
         let mut running = run(&line.between, &config.replace("SEEN", "false"), &options);
-        assert!(is_silent(&line.left, own));
+        assert!(gets_no_echo_reply(&line.left, own));
         // What comes by other interfaces is nobody's business.
         assert_eq!(ping(&line.between, Ipv4Addr::LOCALHOST, 1), 1);
         running.signal("KILL");
         assert!(!running.end().0);
         assert_eq!(ping(&line.left, own, 2), 2, "after its death");
         running = run(&line.between, &config.replace("SEEN", "false"), &options);
-        assert!(is_silent(&line.left, own));
+        assert!(gets_no_echo_reply(&line.left, own));
         let (good, [output, messages]) = running.stop();
         assert!(good && value(&output, "c.count") >= 1, "{output}{messages}");
         assert_eq!(ping(&line.left, own, 2), 2, "after its end");
@@ -378,7 +378,7 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let mut running = line.forward_by_xdp("", &["-h", "left.mode", "-h", "left.rx_dropped"]);
     let port = SocketAddr::from((RIGHT, 7001));
     assert_eq!(exchange_datagrams(&line.left, &line.right, port, &[1000]), 1);
-    assert!(is_unheard(&line.left, &line.right, port, 5000));
+    assert!(gets_no_reply(&line.left, &line.right, port, 5000));
     running.wait_for("frames of more than 2112 bytes are lost; where senders leave segments").unwrap();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");

@@ -283,7 +283,7 @@ fn packet_sockets_of_dpdk_wait_for_an_interface() {
         running.wait_for("DPDKDevice: 1: is gone; waiting for another one of its name").unwrap();
         // What is sent meanwhile is dropped.
         line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
-        assert!(lab::is_silent(&line.left, RIGHT));
+        assert!(lab::gets_no_echo_reply(&line.left, RIGHT));
         line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
         line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
         line.right.ethtool("-K eth0 tso off gso off").unwrap();

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use lab::{Net, Running, Space, exchange_datagrams, hops, is_silent, is_unheard, ping, transfer};
+use lab::{Net, Running, Space, exchange_datagrams, hops, gets_no_echo_reply, gets_no_reply, ping, transfer};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const MEGABYTE: usize = 1 << 20;
@@ -104,13 +104,13 @@ fn the_firewall() {
             networks.run("firewall.click", &changes, &["--threads", threads])
         });
         assert_eq!(ping(left, right_address, 3), 3, "{threads} workers");
-        assert!(is_silent(right, LEFT), "nobody may ask the left one");
+        assert!(gets_no_echo_reply(right, LEFT), "nobody may ask the left one");
         let allowed = SocketAddr::from((right_address, 40001));
         transfer(left, right, allowed, 4 * MEGABYTE, || ()).unwrap();
         let back = exchange_datagrams(left, right, SocketAddr::from((right_address, 40000)), &[1, 1000]);
         assert_eq!(back, 2, "{threads} workers");
         let denied = SocketAddr::from((right_address, 40002));
-        assert!(is_unheard(left, right, denied, 1), "no rule allows that");
+        assert!(gets_no_reply(left, right, denied, 1), "no rule allows that");
         for running in both {
             let (good, [_, messages]) = running.stop();
             assert!(good, "{messages}");
@@ -150,7 +150,7 @@ fn the_translator() {
         assert_eq!(back, lengths.len(), "{threads} workers");
         // The gateway says who it is by its outer address.
         assert_eq!(hops(left, RIGHT, 5), [Ipv4Addr::new(10, 2, 0, 254), RIGHT], "{threads} workers");
-        assert!(is_silent(right, LEFT), "nobody outside can ask");
+        assert!(gets_no_echo_reply(right, LEFT), "nobody outside can ask");
         let (good, [_, messages]) = running.stop();
         assert!(good, "{messages}");
         for space in [left, right] {
@@ -202,8 +202,8 @@ fn the_providers_chain() {
         let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
         assert_eq!(back, lengths.len(), "{address:?}");
     }
-    assert!(is_unheard(&domain, &customers, SocketAddr::from((at_customers, 137)), 100));
-    assert!(is_unheard(&internet, &customers, SocketAddr::from((at_customers, 7001)), 100));
+    assert!(gets_no_reply(&domain, &customers, SocketAddr::from((at_customers, 137)), 100));
+    assert!(gets_no_reply(&internet, &customers, SocketAddr::from((at_customers, 7001)), 100));
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::{Running, Space, is_silent, ping};
+use lab::{Running, Space, gets_no_echo_reply, ping};
 use line::{Control, LEFT, Line, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value};
 
 /// Ends a program that was started with `--json -`: it has ended well, and what came in went out, is held, or was
@@ -50,7 +50,7 @@ fn interfaces_that_are_removed_and_come_back() {
         line.check();
         for _ in 0..2 {
             line.between.ip("link del right").unwrap();
-            assert!(is_silent(&line.left, RIGHT));
+            assert!(gets_no_echo_reply(&line.left, RIGHT));
             running.wait_for("FromDevice: right: is gone; waiting for another one of its name").unwrap();
             line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
             running.wait_for("FromDevice: right: is there again").unwrap();
@@ -224,7 +224,7 @@ fn xdp_interfaces_that_are_removed_and_come_back() {
             running.wait_for("FromXDP: right: is gone; waiting for another one of its name").unwrap();
             // Nobody takes these; the program goes on without the interface.
             line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
-            assert!(is_silent(&line.left, RIGHT));
+            assert!(gets_no_echo_reply(&line.left, RIGHT));
             line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
             line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
             running.wait_for("FromXDP: right: is there again").unwrap();
@@ -590,7 +590,7 @@ fn a_program_that_sleeps_for_a_while() {
         let running = line.forward("Null", &[&REPORT[..], &["--threads", workers]].concat());
         line.check();
         running.signal("STOP");
-        assert!(is_silent(&line.left, RIGHT));
+        assert!(gets_no_echo_reply(&line.left, RIGHT));
         running.signal("CONT");
         line.check();
         balances(running);

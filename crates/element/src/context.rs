@@ -312,8 +312,8 @@ impl<'a> Cx<'a> {
     }
 
     /// True if packets that leave some work to a device may come to the element.
-    pub fn work_comes(&self) -> bool {
-        self.core.facts.work_comes.get(self.id).copied().unwrap_or(false)
+    pub fn receives_offloads(&self) -> bool {
+        self.core.facts.receives_offloads.get(self.id).copied().unwrap_or(false)
     }
 
     /// True if the element has to mark the flows of packets, or may rely on the marks of incoming packets,
@@ -750,8 +750,8 @@ impl<'a> Cx<'a> {
         self.host.reached(self.id, output)
     }
 
-    /// Returns the state of a signal at a port, to show to people: see [`Host::givers`].
-    pub fn givers(&self, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
-        self.host.givers(self.id, signal, port)
+    /// Returns the state of a signal at a port, to show to people: see [`Host::signal_sources`].
+    pub fn signal_sources(&self, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
+        self.host.signal_sources(self.id, signal, port)
     }
 }

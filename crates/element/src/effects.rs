@@ -363,7 +363,7 @@ pub enum Depends {
 }
 
 /// The counts that an element shows people of packets that have gone through it. They determine what
-/// another element has to do that replaces it ([`Effects::stands_for`]).
+/// another element has to do that replaces it ([`Effects::replaces`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
     /// No counts of packets that leave by an output. Packets that end in the element have to come to the
@@ -372,7 +372,7 @@ pub enum Counts {
     None,
     /// Counts that a tally can update ([`crate::Element::tally`]). This is also the value for elements in
     /// which packets end and no handler shows it: a tally has nothing to update there.
-    Told,
+    Tallied,
     /// Counts that only the packets themselves can update: no other element may replace this element.
     Own,
 }
@@ -478,7 +478,7 @@ pub struct Effects {
     /// The elements that this element replaces: it does to packets what they would do, so that the packets
     /// bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them works at one
     /// worker only, this element does so too.
-    pub stands_for: Vec<ElementId>,
+    pub replaces: Vec<ElementId>,
     /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
     /// another part of the declaration prevents that the element is replaced
     /// ([`crate::obstacles::to_synthesis`]).
@@ -579,7 +579,7 @@ impl Effects {
 
     /// True if another element may process packets of a case in place of this element, as far as people can
     /// see. `outputs` is the number of outputs of this element.
-    pub fn may_be_told(&self, case: &Case, outputs: usize) -> bool {
+    pub fn may_be_tallied(&self, case: &Case, outputs: usize) -> bool {
         let ends = match case.to {
             Target::Output(output) | Target::Hold(output) => output >= outputs,
             Target::AllOutputs | Target::SomeOutput => outputs == 0,
@@ -587,7 +587,7 @@ impl Effects {
         };
         match self.counts {
             Counts::None => !case.is_shown && !ends,
-            Counts::Told => !case.is_shown,
+            Counts::Tallied => !case.is_shown,
             Counts::Own => false,
         }
     }
@@ -753,14 +753,14 @@ mod tests {
 
     #[test]
     fn packets_are_told_where_people_see_no_difference() {
-        let may = |effects: &Effects| effects.may_be_told(&effects.cases[0], 1);
+        let may = |effects: &Effects| effects.may_be_tallied(&effects.cases[0], 1);
         assert!(may(&Effects::pass()));
         assert!(!may(&Effects::drop(DropReason::NoMatch)), "it may have something to say about it");
-        assert!(may(&Effects::drop(DropReason::NoMatch).counting(Counts::Told)));
+        assert!(may(&Effects::drop(DropReason::NoMatch).counting(Counts::Tallied)));
         assert!(!may(&Effects::pass().counting(Counts::Own)));
         let side = Case::new(Filter::Any, Target::Output(1));
         assert!(!may(&Effects::cases(vec![side.clone()])), "it ends here");
-        assert!(Effects::default().may_be_told(&side, 2));
-        assert!(!may(&Effects::cases(vec![side.shown()]).counting(Counts::Told)));
+        assert!(Effects::default().may_be_tallied(&side, 2));
+        assert!(!may(&Effects::cases(vec![side.shown()]).counting(Counts::Tallied)));
     }
 }

@@ -22,7 +22,7 @@ pub struct Facts {
     /// complete, because all elements downstream accept them.
     pub large_segments: Vec<bool>,
     /// For each element that accepts such frames or packets, true if some may come to it.
-    pub work_comes: Vec<bool>,
+    pub receives_offloads: Vec<bool>,
     /// True if some elements park payloads, and others need the lengths of the whole packets.
     pub tells_lengths: bool,
     /// For each element, true if it sets flow marks that other elements rely on, or if it may rely on flow
@@ -33,7 +33,7 @@ pub struct Facts {
 impl Facts {
     /// True if any packet may leave some work to a device; the packet's annotations then describe this
     /// work.
-    pub fn leave_work(&self) -> bool {
+    pub fn uses_offloads(&self) -> bool {
         self.offloads.contains(&true) || self.large_segments.contains(&true)
     }
 

@@ -168,18 +168,18 @@ pub trait Element: Send {
     }
 
     /// Counts packets that another element processed in place of this element, as if they had come here.
-    /// Only elements that declare [`Counts::Told`](effects::Counts::Told) need it. The engine keeps its own
+    /// Only elements that declare [`Counts::Tallied`](effects::Counts::Tallied) need it. The engine keeps its own
     /// counts by itself.
     fn tally(&mut self, _tally: &Tally) {}
 
-    /// Calls `tell` with a tally for each element that this element replaces ([`Effects::stands_for`]), and
+    /// Calls `tell` with a tally for each element that this element replaces ([`Effects::replaces`]), and
     /// then resets the tallies. A tally covers the packets since the last call.
     ///
     /// The engine calls it before a handler of any element is read or written, before state is taken, and
     /// before the report.
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
-    /// Reports that an element which this element replaces ([`Effects::stands_for`]) no longer does what it
+    /// Reports that an element which this element replaces ([`Effects::replaces`]) no longer does what it
     /// declared at the start, because a handler was written. From now on packets must go to that element
     /// itself.
     fn outdated(&mut self, _element: ElementId) {}

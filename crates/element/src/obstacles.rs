@@ -16,7 +16,7 @@ const HEADERS: i64 = 128;
 
 /// Returns the reason for which the element cannot become part of one classification and one write per
 /// field. Handlers do not matter: as long as no handler is written, packets do not depend on them. Counts
-/// that only people read do not matter either, if a tally can update them ([`Counts::Told`]).
+/// that only people read do not matter either, if a tally can update them ([`Counts::Tallied`]).
 pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
@@ -68,7 +68,7 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     match effects.counts {
         _ if chooses => Some(how.into()),
         Counts::Own => Some(shows.into()),
-        Counts::None | Counts::Told => None,
+        Counts::None | Counts::Tallied => None,
     }
 }
 
@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(to_synthesis(&cases(Filter::equals(wire_field::IP_TTL, 1))), None);
         assert_eq!(to_synthesis(&Effects::pass().depending_on(Depends::Handler)), None);
         let counting = |counts| Effects { counts, ..Effects::pass() };
-        assert_eq!(to_synthesis(&counting(Counts::Told)), None);
+        assert_eq!(to_synthesis(&counting(Counts::Tallied)), None);
         let own = to_synthesis(&counting(Counts::Own));
         assert_eq!(own.as_deref(), Some("shows what only packets themselves can tell"));
         let random = Effects::pass().depending_on(Depends::Random);

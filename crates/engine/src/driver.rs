@@ -14,7 +14,7 @@ use crate::clock::ClockKind;
 use crate::host::Inner;
 use crate::os_signals::OsSignals;
 use crate::problem::Problem;
-use crate::trace_time::{Crew, run_trace};
+use crate::trace_time::{TurnTakers, run_trace};
 use crate::worker::{MOST_WORK, Worker};
 
 /// The number of tasks that run before the driver looks at stop requests and files again, if no timer
@@ -98,7 +98,7 @@ impl Worker {
     /// [`initialize`](Self::initialize) before and [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         let end = match self.options.clock {
-            ClockKind::Trace => run_trace(&mut Crew::One(self)),
+            ClockKind::Trace => run_trace(&mut TurnTakers::One(self)),
             _ => self.run_live(),
         };
         self.inner.sink.flush();
@@ -247,7 +247,7 @@ impl Worker {
             if self.inner.plan.classes[id].notes.follows_captures {
                 self.inner.tasks.schedule(id);
             } else {
-                worked |= self.fire(id);
+                worked |= self.run_task(id);
             }
         }
         worked
@@ -270,7 +270,7 @@ impl Worker {
                 return;
             }
             let before = self.core.now;
-            self.fire(id);
+            self.run_task(id);
             self.look_at_clock();
             if self.options.clock == ClockKind::Real {
                 spent = spent + (self.core.now - before).min(MOST_OF_TASK);

@@ -47,7 +47,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let offloads = offloads(effects, forward);
     // The fields of virtio-net are stored next to the annotations, and are cleared with them.
     let large_segments = large_segments(effects, forward);
-    let work_comes = work_comes(effects, forward, |id| offloads[id] || large_segments[id]);
+    let receives_offloads = receives_offloads(effects, forward, |id| offloads[id] || large_segments[id]);
     let left = offloads.contains(&true) || large_segments.contains(&true);
     let annotations_used = annotations_read.contains(&true) || left;
     let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
@@ -55,9 +55,9 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         bytes: written_bytes(effects, forward),
         copies: effects.iter().any(holds),
         // The work left for a device is stored next to the annotations.
-        annotations: work_comes.contains(&true)
+        annotations: receives_offloads.contains(&true)
             || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
-        beside: work_comes.contains(&true) || annotations_read.contains(&true),
+        beside: receives_offloads.contains(&true) || annotations_read.contains(&true),
         in_front: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };
@@ -69,7 +69,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         restore,
         offloads,
         large_segments,
-        work_comes,
+        receives_offloads,
         tells_lengths,
         flow_marks,
     }
@@ -187,7 +187,7 @@ fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
 
 /// Returns, for each element, true if it takes packets in which work is left, and may get such packets from
 /// an element for which `leaves` is true.
-fn work_comes(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId) -> bool) -> Vec<bool> {
+fn receives_offloads(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId) -> bool) -> Vec<bool> {
     let mut seen = vec![false; effects.len()];
     let behind = |id: ElementId| forward[id].iter().flatten().map(|&(to, _)| to);
     let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| leaves(id)).flat_map(behind).collect();
@@ -214,7 +214,7 @@ struct Asked<'e> {
 
 impl<'e> Asked<'e> {
     fn new(effects: &'e [Effects], forward: &Forward) -> Asked<'e> {
-        let is_needed = effects.iter().any(|effects| !effects.stands_for.is_empty());
+        let is_needed = effects.iter().any(|effects| !effects.replaces.is_empty());
         let starts = if is_needed { starts_of_packets(effects, forward) } else { Vec::new() };
         Asked { effects, starts }
     }
@@ -222,7 +222,7 @@ impl<'e> Asked<'e> {
     /// True if `holds` is true for an element and packets that start at `start`. For a stand-in: if it is
     /// true for any element that it acts for, and packets as they come to that element.
     fn any(&self, id: ElementId, start: i32, holds: impl Fn(&Effects, i32) -> bool) -> bool {
-        let stood_for = &self.effects[id].stands_for;
+        let stood_for = &self.effects[id].replaces;
         if stood_for.is_empty() {
             return holds(&self.effects[id], start);
         }
@@ -647,14 +647,14 @@ mod tests {
         // The stand-in looks at the payload. Packets that it does not handle go to the element.
         let deep = Field::Bytes { base: Base::Data, offset: 100, length: 1 };
         let by_payload = Case::new(Filter::equals(deep, 7), Target::Output(1));
-        let stand_in = |stands_for: Vec<ElementId>| Effects {
-            stands_for,
+        let stand_in = |replaces: Vec<ElementId>| Effects {
+            replaces,
             ..Effects::cases(vec![by_payload.clone(), Case::new(Filter::Any, Target::Output(0))])
         };
-        let facts = |stands_for: Vec<ElementId>, element: Effects| {
+        let facts = |replaces: Vec<ElementId>, element: Effects| {
             let forward =
                 [vec![vec![(1, 0)]], vec![vec![(3, 0)], vec![(2, 0)]], vec![vec![(3, 0)]], Vec::new()];
-            let facts = gather(&[source.clone(), stand_in(stands_for), element, sink.clone()], &forward);
+            let facts = gather(&[source.clone(), stand_in(replaces), element, sink.clone()], &forward);
             (facts.large_segments[0], facts.offloads[0])
         };
         assert_eq!(facts(vec![2], Effects::pass()), (true, true));

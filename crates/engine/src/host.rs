@@ -375,13 +375,13 @@ impl Host for Inner {
         self.plan.reached(element, output)
     }
 
-    fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
+    fn signal_sources(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
         let gives = |id: &ElementId| match signal {
             Signal::Packets => self.plan.classes[*id].notes.signals_packets,
             Signal::Room => self.plan.classes[*id].notes.signals_room,
         };
         let number = |id| (0..id).filter(gives).count();
-        Some(self.signals.givers(element, signal, port)?.map(|(id, on)| (number(id), on)).collect())
+        Some(self.signals.signal_sources(element, signal, port)?.map(|(id, on)| (number(id), on)).collect())
     }
 
     fn cycles(&self) -> u64 {

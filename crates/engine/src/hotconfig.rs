@@ -50,7 +50,7 @@ pub(crate) struct Next {
 }
 
 /// The state of an old element for a new one, and the number of packets in it.
-struct Legacy {
+struct SavedState {
     heir: ElementId,
     state: Box<dyn Any + Send>,
     packets: u64,
@@ -148,8 +148,8 @@ impl Worker {
     #[cold]
     pub(crate) fn switch(&mut self) {
         let Some(mut next) = self.inner.next.take() else { return };
-        self.empty_where_minded(&next.inner);
-        let legacies = self.bequeath(&next.inner.plan);
+        self.drain_unacceptable(&next.inner);
+        let legacies = self.take_states(&next.inner.plan);
         for error in self.finish().err().unwrap_or_default() {
             self.inner.sink.write(Stream::Messages, format_args!("{error}\n"));
         }
@@ -163,7 +163,7 @@ impl Worker {
         self.core.pool.use_annotations(used);
         self.captures = captures(&self.inner.plan);
         self.manager = None;
-        for Legacy { heir, state, packets } in legacies {
+        for SavedState { heir, state, packets } in legacies {
             self.core.counters[heir].made += packets;
             let taken = self.inner.call(&mut self.core, heir, |element, cx| element.put_state(cx, state));
             if let Some(Err(error)) = taken {
@@ -177,7 +177,7 @@ impl Worker {
 
     /// Drains elements that hold packets in which work may be left for a device, if elements of the new
     /// graph do not take such packets.
-    fn empty_where_minded(&mut self, new: &Inner) {
+    fn drain_unacceptable(&mut self, new: &Inner) {
         let (old, facts) = (&self.inner, &self.core.facts);
         let starts = |passing: &[bool]| -> BTreeSet<i32> {
             let passing = passing.iter().zip(&old.effects).filter(|(passes, _)| **passes);
@@ -185,7 +185,7 @@ impl Worker {
         };
         let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
         // Elements that send packets have to know that work may be left in them.
-        let are_known = facts::gather(&new.effects, &new.plan.forward).leave_work();
+        let are_known = facts::gather(&new.effects, &new.plan.forward).uses_offloads();
         let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
             let takes_partial =
@@ -210,7 +210,7 @@ impl Worker {
 
     /// Takes the state of all elements that have an heir: an element of the same name and class in the new
     /// graph.
-    fn bequeath(&mut self, plan: &Plan) -> Vec<Legacy> {
+    fn take_states(&mut self, plan: &Plan) -> Vec<SavedState> {
         self.inner.settle_stand_ins(&mut self.core);
         let mut legacies = Vec::new();
         for (heir, id) in heirs(&self.inner.plan, plan) {
@@ -220,7 +220,7 @@ impl Worker {
                 let packets = (held - old.held()) as u64;
                 // In the old graph, these packets count as sent.
                 self.core.counters[id].sent += packets;
-                legacies.push(Legacy { heir, state, packets });
+                legacies.push(SavedState { heir, state, packets });
             }
         }
         legacies

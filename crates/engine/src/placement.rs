@@ -106,7 +106,7 @@ impl Placement {
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing =
-            effects.iter().enumerate().map(|(id, effects)| (id, &effects.stands_for, "stands for"));
+            effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));
         for (id, others, why) in beside.chain(standing) {
             let other = others.iter().find(|&&other| matches!(placement.places[other], Place::One(_)));
             if let Some(&other) = other.filter(|_| !placement.assigned[id]) {

@@ -48,9 +48,9 @@ impl Signals {
             relays: vec![Vec::new(); n],
             woken: Vec::with_capacity(n),
         };
-        let givers = |hears: &Hears| match hears {
+        let signal_sources = |hears: &Hears| match hears {
             Hears::Always => Vec::new(),
-            Hears::Any(givers) => givers.clone(),
+            Hears::Any(signal_sources) => signal_sources.clone(),
         };
         for id in 0..n {
             // Elements in the middle of a pull path have no task to wake.
@@ -61,11 +61,11 @@ impl Signals {
                 false => relays.then_some(&mut signals.relays),
             };
             if let Some(wake) = wake {
-                signals.inputs[id].iter().flat_map(givers).for_each(|giver| wake[giver].push(id));
+                signals.inputs[id].iter().flat_map(signal_sources).for_each(|giver| wake[giver].push(id));
             }
             let starts_push_path = !plan.inputs[id].contains(&Processing::Push);
             if starts_push_path {
-                let heard = signals.outputs[id].iter().flat_map(givers);
+                let heard = signals.outputs[id].iter().flat_map(signal_sources);
                 heard.for_each(|giver| signals.room_listeners[giver].push(id));
             }
         }
@@ -79,7 +79,7 @@ impl Signals {
             Signal::Room => (self.outputs[id].get(port), &self.room),
         };
         match hears {
-            Some(Hears::Any(givers)) => givers.iter().any(|&g| state[g]),
+            Some(Hears::Any(signal_sources)) => signal_sources.iter().any(|&g| state[g]),
             _ => true,
         }
     }
@@ -124,7 +124,7 @@ impl Signals {
 
     /// Returns the elements that an input (for packets) or output (for room) hears, each with the state of
     /// its signal. `None` if an element on the way gives no signal.
-    pub(crate) fn givers(
+    pub(crate) fn signal_sources(
         &self,
         id: ElementId,
         signal: Signal,
@@ -135,7 +135,7 @@ impl Signals {
             Signal::Room => (self.outputs[id].get(port), &self.room),
         };
         match hears {
-            Some(Hears::Any(givers)) => Some(givers.iter().map(|&g| (g, state[g]))),
+            Some(Hears::Any(signal_sources)) => Some(signal_sources.iter().map(|&g| (g, state[g]))),
             _ => None,
         }
     }

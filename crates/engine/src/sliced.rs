@@ -33,7 +33,7 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
             }
             // A stand-in may test fields in another order than the elements that it acts for, but decides
             // by the same fields.
-            let stood_for = &effects[to].stands_for;
+            let stood_for = &effects[to].replaces;
             let asked = if stood_for.is_empty() { std::slice::from_ref(&to) } else { stood_for };
             let why = |&id: &ElementId| {
                 let ethernet = starts[id].is_empty().then_some(ETHERNET);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn who_stands_for_others_is_asked_about_them() {
         // Downstream of the joint there is an element that reads the payload, and one that does not.
-        let standing_for = |stands_for: Vec<ElementId>| Effects { stands_for, ..reading(&[Field::Length]) };
+        let standing_for = |replaces: Vec<ElementId>| Effects { replaces, ..reading(&[Field::Length]) };
         assert_eq!(chain(standing_for(vec![0]), true), Vec::<String>::new());
         assert_eq!(chain(standing_for(vec![0, 4]), true), ["writes the payload"]);
     }

@@ -26,7 +26,7 @@ pub(crate) struct StandIns {
 
 impl StandIns {
     pub(crate) fn new(effects: &[Effects]) -> StandIns {
-        let stands = |id: &ElementId| !effects[*id].stands_for.is_empty();
+        let stands = |id: &ElementId| !effects[*id].replaces.is_empty();
         let ids = (0..effects.len()).filter(stands).collect();
         StandIns { ids, outdated: BTreeSet::new(), unaware: Vec::new(), unheard: Vec::new() }
     }
@@ -74,7 +74,7 @@ impl Inner {
             return;
         }
         let (effects, StandIns { ids, outdated, .. }) = (&self.effects, &self.stand_ins);
-        let stood_for = ids.iter().flat_map(|&id| &effects[id].stands_for).copied();
+        let stood_for = ids.iter().flat_map(|&id| &effects[id].replaces).copied();
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
         let concerned: BTreeSet<_> = stood_for.filter(|id| depends(id) && !outdated.contains(id)).collect();
         for id in concerned {
@@ -91,7 +91,7 @@ impl Inner {
     pub(crate) fn outdate(&mut self, id: ElementId) {
         let stand_ins = self.stand_ins.ids.iter().copied();
         let stand_ins: Vec<_> =
-            stand_ins.filter(|&other| self.effects[other].stands_for.contains(&id)).collect();
+            stand_ins.filter(|&other| self.effects[other].replaces.contains(&id)).collect();
         if !stand_ins.is_empty() && self.stand_ins.outdated.insert(id) {
             stand_ins.into_iter().for_each(|stand_in| self.tell_outdated(stand_in, id));
         }

@@ -79,7 +79,7 @@ impl Gap {
 }
 
 /// The workers that take turns.
-pub(crate) enum Crew<'a> {
+pub(crate) enum TurnTakers<'a> {
     /// A single worker.
     One(&'a mut Worker),
     /// Several workers. While one of them has its turn, the others wait where it can ask them.
@@ -87,30 +87,30 @@ pub(crate) enum Crew<'a> {
 }
 
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
-impl Crew<'_> {
-    pub(crate) fn several(workers: Vec<Box<Worker>>, team: Arc<Team>) -> Crew<'static> {
-        Crew::Several(workers.into_iter().map(Some).collect(), team)
+impl TurnTakers<'_> {
+    pub(crate) fn several(workers: Vec<Box<Worker>>, team: Arc<Team>) -> TurnTakers<'static> {
+        TurnTakers::Several(workers.into_iter().map(Some).collect(), team)
     }
 
     pub(crate) fn into_workers(self) -> Vec<Box<Worker>> {
         match self {
-            Crew::One(_) => Vec::new(),
-            Crew::Several(workers, _) => workers.into_iter().flatten().collect(),
+            TurnTakers::One(_) => Vec::new(),
+            TurnTakers::Several(workers, _) => workers.into_iter().flatten().collect(),
         }
     }
 
     fn iter(&self) -> impl Iterator<Item = &Worker> {
         let (one, several) = match self {
-            Crew::One(worker) => (Some(&**worker), &[][..]),
-            Crew::Several(workers, _) => (None, &workers[..]),
+            TurnTakers::One(worker) => (Some(&**worker), &[][..]),
+            TurnTakers::Several(workers, _) => (None, &workers[..]),
         };
         one.into_iter().chain(several.iter().filter_map(Option::as_deref))
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut Worker> {
         let (one, several) = match self {
-            Crew::One(worker) => (Some(&mut **worker), &mut [][..]),
-            Crew::Several(workers, _) => (None, &mut workers[..]),
+            TurnTakers::One(worker) => (Some(&mut **worker), &mut [][..]),
+            TurnTakers::Several(workers, _) => (None, &mut workers[..]),
         };
         one.into_iter().chain(several.iter_mut().filter_map(Option::as_deref_mut))
     }
@@ -122,8 +122,8 @@ impl Crew<'_> {
     /// Returns the first worker.
     fn first(&self) -> &Worker {
         match self {
-            Crew::One(worker) => worker,
-            Crew::Several(workers, _) => {
+            TurnTakers::One(worker) => worker,
+            TurnTakers::Several(workers, _) => {
                 workers[0].as_deref().unwrap_or_else(|| unreachable!("nobody has a turn"))
             }
         }
@@ -132,8 +132,8 @@ impl Crew<'_> {
     /// Gives a worker its turn, and calls `work` with it.
     fn turn<T>(&mut self, number: usize, work: impl FnOnce(&mut Worker) -> T) -> T {
         let (workers, team) = match self {
-            Crew::One(worker) => return work(worker),
-            Crew::Several(workers, team) => (workers, team),
+            TurnTakers::One(worker) => return work(worker),
+            TurnTakers::Several(workers, team) => (workers, team),
         };
         let others = |other: &usize| *other != number;
         for other in (0..workers.len()).filter(others) {
@@ -154,7 +154,7 @@ impl Crew<'_> {
 
 /// Runs until the first worker says that the run is over. A source that knows the time of its next packet
 /// waits until all workers are idle. Then the earliest timer or packet is next.
-pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
+pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
     let has_captures = crew.iter().any(|worker| !worker.captures.is_empty());
     // Timers that have run since time moved or a capture gave a packet.
     let mut timers_in_a_row = 0;
@@ -209,7 +209,7 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
                 stalled = crew.turn(worker, |worker| {
                     gap.end(worker, id, at);
                     worker.inner.tasks.unschedule(id);
-                    !worker.fire(id) && worker.next_time(id) == Some(Timestamp(i64::MIN))
+                    !worker.run_task(id) && worker.next_time(id) == Some(Timestamp(i64::MIN))
                 });
                 timers_in_a_row = 0;
             }
@@ -236,7 +236,7 @@ pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
 }
 
 /// Lets each worker take in packets and run its tasks that follow no capture. True if any worker had work.
-fn run_others(crew: &mut Crew<'_>) -> bool {
+fn run_others(crew: &mut TurnTakers<'_>) -> bool {
     let mut busy = false;
     for number in 0..crew.count() {
         busy |= crew.turn(number, |worker| worker.import() | worker.run_other_tasks());
@@ -253,7 +253,7 @@ struct Source {
     is_scheduled: bool,
 }
 
-fn sources(crew: &Crew<'_>) -> impl Iterator<Item = Source> {
+fn sources(crew: &TurnTakers<'_>) -> impl Iterator<Item = Source> {
     crew.iter().enumerate().flat_map(|(number, worker)| {
         worker.sources().map(move |(at, id)| Source {
             at,
@@ -265,13 +265,13 @@ fn sources(crew: &Crew<'_>) -> impl Iterator<Item = Source> {
 }
 
 /// Returns the time at which the next timer of any worker is due, and the number of that worker.
-fn next_timer(crew: &mut Crew<'_>) -> Option<(Timestamp, usize)> {
+fn next_timer(crew: &mut TurnTakers<'_>) -> Option<(Timestamp, usize)> {
     let each = crew.iter_mut().enumerate();
     each.filter_map(|(number, worker)| Some((worker.inner.timers.next()?, number))).min()
 }
 
 fn run_timer(
-    crew: &mut Crew<'_>,
+    crew: &mut TurnTakers<'_>,
     (at, worker): (Timestamp, usize),
     counts: impl Fn(&Inner, ElementId) -> bool,
 ) {
@@ -280,14 +280,14 @@ fn run_timer(
 }
 
 /// Moves the time of all workers forward.
-fn move_to(crew: &mut Crew<'_>, at: Timestamp) {
+fn move_to(crew: &mut TurnTakers<'_>, at: Timestamp) {
     for worker in crew.iter_mut() {
         worker.core.now = worker.core.now.max(at);
     }
 }
 
 /// After the end of the captures, true if packets are held and timers still move them.
-fn is_moving(crew: &Crew<'_>, still: &mut Stillness) -> bool {
+fn is_moving(crew: &TurnTakers<'_>, still: &mut Stillness) -> bool {
     let add = |(held, gone), (more, further)| (held + more, gone + further);
     let (held, gone) = crew.iter().map(Worker::traces).fold((0, 0), add);
     still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };

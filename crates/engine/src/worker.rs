@@ -2,7 +2,7 @@
 //!
 //! A packet takes this path through a [`Worker`]:
 //!
-//! 1. The driver (`driver.rs`) runs the task of a source with [`Worker::fire`]. The source emits a batch,
+//! 1. The driver (`driver.rs`) runs the task of a source with [`Worker::run_task`]. The source emits a batch,
 //!    which the context appends to a list in [`Core`].
 //! 2. [`Worker::settle`] delivers emitted batches depth first, in the order of emission, until none is left.
 //! 3. `deliver` looks up the input that the output is connected to, and `go` pushes the batch into the
@@ -507,7 +507,7 @@ impl Worker {
 
     /// Runs the task of an element, and delivers what it emits. True if the task had work.
     #[inline]
-    pub(crate) fn fire(&mut self, id: ElementId) -> bool {
+    pub(crate) fn run_task(&mut self, id: ElementId) -> bool {
         let worked = self.inner.call(&mut self.core, id, |element, cx| element.run(cx));
         self.settle();
         self.has_worked |= worked.unwrap_or(false);

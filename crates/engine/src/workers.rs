@@ -26,7 +26,7 @@ use crate::problem::Problem;
 use crate::report::Report;
 use crate::streams::{Shared, Sink};
 use crate::team::Team;
-use crate::trace_time::{Crew, run_trace};
+use crate::trace_time::{TurnTakers, run_trace};
 use crate::worker::{MOST_WORK, Options, Worker};
 
 /// A graph on one or several workers.
@@ -228,7 +228,7 @@ impl Workers {
     /// [`initialize`](Self::initialize) before and [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         if let Some(team) = self.team.clone().filter(|team| team.in_turn) {
-            let mut crew = Crew::several(std::mem::take(&mut self.here), team);
+            let mut crew = TurnTakers::several(std::mem::take(&mut self.here), team);
             let end = run_trace(&mut crew);
             self.here = crew.into_workers();
             self.flush();

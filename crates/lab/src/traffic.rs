@@ -175,7 +175,7 @@ pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths
 }
 
 /// True if no datagram comes back after a datagram of this length was sent to the other side.
-pub fn is_unheard(from: &Space, to: &Space, address: SocketAddr, length: usize) -> bool {
+pub fn gets_no_reply(from: &Space, to: &Space, address: SocketAddr, length: usize) -> bool {
     exchange(from, to, address, &[length], LISTEN) == 0
 }
 
@@ -207,7 +207,7 @@ pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
 }
 
 /// True if an address does not answer an echo request.
-pub fn is_silent(from: &Space, to: Ipv4Addr) -> bool {
+pub fn gets_no_echo_reply(from: &Space, to: Ipv4Addr) -> bool {
     echoes(from, to, 1, LISTEN) == 0
 }
 
@@ -301,8 +301,8 @@ mod tests {
         transfer(&a, &b, port, 1 << 20, || ()).unwrap();
         download(&a, &b, port, 1 << 20).unwrap();
         assert_eq!(exchange_datagrams(&a, &b, port, &[0, 1000]), 2);
-        assert!(!is_silent(&a, address) && !is_unheard(&a, &b, port, 1));
+        assert!(!gets_no_echo_reply(&a, address) && !gets_no_reply(&a, &b, port, 1));
         b.ip("link set eth0 down").unwrap();
-        assert!(is_silent(&a, address) && is_unheard(&a, &b, port, 1));
+        assert!(gets_no_echo_reply(&a, address) && gets_no_reply(&a, &b, port, 1));
     }
 }

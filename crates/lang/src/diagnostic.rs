@@ -97,7 +97,7 @@ impl Diagnostic {
 
     /// True if the limit [`MOST_FINDINGS`] has been passed, so that no more are reported. The caller may
     /// stop reading the text.
-    pub(crate) fn are_enough(found: &[Diagnostic]) -> bool {
+    pub(crate) fn is_limit_reached(found: &[Diagnostic]) -> bool {
         found.len() > MOST_FINDINGS
     }
 

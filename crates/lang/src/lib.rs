@@ -75,7 +75,7 @@ pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> 
     let start = Span { source, start: 0, end: 0 };
     let defines = check_defines(options.defines, start, &mut diagnostics);
     let program = resolve::resolve(&body, sources, start, options.classes, &mut diagnostics);
-    let graph = match Diagnostic::are_enough(&diagnostics) {
+    let graph = match Diagnostic::is_limit_reached(&diagnostics) {
         true => Graph::default(),
         false => expand::expand(&program, sources, &defines, &mut diagnostics),
     };

@@ -268,7 +268,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     fn body(&mut self, place: Place) -> Body {
         let mut statements = Vec::new();
         while !self.at_end(place) {
-            if Diagnostic::are_enough(&self.findings.diagnostics) {
+            if Diagnostic::is_limit_reached(&self.findings.diagnostics) {
                 self.skip_rest();
                 break;
             }

@@ -137,7 +137,7 @@ impl<'s> Resolver<'s, '_> {
 
     fn statements(&mut self, scope: &mut Scope<'s>, body: &Body) {
         for statement in &body.statements {
-            if Diagnostic::are_enough(self.diagnostics) {
+            if Diagnostic::is_limit_reached(self.diagnostics) {
                 return;
             }
             match statement {

@@ -33,7 +33,7 @@ pub(crate) enum Speaker {
     /// The element's name and class: `name :: Class: `.
     Declaration,
     /// No name.
-    Nobody,
+    None,
 }
 
 /// The handlers of every element of this kind. `drop_details` is added by the argument DETAILS.
@@ -77,7 +77,7 @@ impl Outcome {
             let speaker = match C::SPEAKER {
                 Speaker::Name => format!("{}: ", cx.name()),
                 Speaker::Declaration => format!("{}: ", cx.declaration()),
-                Speaker::Nobody => String::new(),
+                Speaker::None => String::new(),
             };
             let reason = if text.is_empty() { String::new() } else { format!(": {text}") };
             cx.remark(Severity::Warning, format_args!("{speaker}{}{reason}", C::MESSAGE));
@@ -89,7 +89,7 @@ impl Outcome {
 
 impl<C: HeaderCheck> Element for Checker<C> {
     fn effects(&self) -> Effects {
-        let mut effects = self.check.effects().counting(Counts::Told);
+        let mut effects = self.check.effects().counting(Counts::Tallied);
         // Rejecting prints a message, and `drop_details` counts more reasons than the effects declare.
         effects.cases.iter_mut().for_each(|case| case.is_shown = case.to != Target::Output(0));
         effects

@@ -32,7 +32,7 @@ pub static UNDECLARED_COUNTER: Class = Class {
 pub static DEAF_COUNTER: Class = Class {
     name: "DeafCounter",
     handlers: &[HandlerInfo::count("count")],
-    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counts::Told })),
+    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counts::Tallied })),
     ..Class::DEFAULT
 };
 

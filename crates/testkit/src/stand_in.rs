@@ -76,7 +76,7 @@ impl Element for StandIn {
     fn effects(&self) -> Effects {
         let left = Filter::Opaque { about: "has usual headers", reads: vec![wire_field::IP_HEADER] };
         let cases = vec![Case::new(left, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
-        Effects { stands_for: vec![self.counter, self.filter], ..Effects::cases(cases) }
+        Effects { replaces: vec![self.counter, self.filter], ..Effects::cases(cases) }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {

@@ -19,7 +19,7 @@ const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
 const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
 /// The negative zero. It is as valid as 0, but a TCP checksum is never computed as 0xffff; in UDP, 0xffff
 /// replaces a computed 0.
-const OTHER_ZERO: u16 = 0xffff;
+const NEGATIVE_ZERO: u16 = 0xffff;
 
 /// Masks for comparing the bytes of a word: all bytes, or one half.
 const ALL: [u8; 4] = [0xff; 4];
@@ -163,7 +163,7 @@ impl Ip {
         let is_plain = own == ipv4::Header::LEN
             && end == length
             && said > 0
-            && header.checksum.get() != OTHER_ZERO
+            && header.checksum.get() != NEGATIVE_ZERO
             && checksum::ipv4_plain_valid(header);
         Some(Ip { network: Network::Ipv4, l3, l4: l3 + own, end, is_plain, id: header.id.get() })
     }
@@ -175,7 +175,7 @@ impl Ip {
         if own < tcp::Header::LEN {
             return None;
         }
-        self.is_plain &= header.flags & !PLAIN == 0 && header.checksum.get() != OTHER_ZERO;
+        self.is_plain &= header.flags & !PLAIN == 0 && header.checksum.get() != NEGATIVE_ZERO;
         let segment = self.segment(own, head, length)?;
         Some(Segment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
     }
@@ -437,7 +437,7 @@ impl Segment {
         let sum = match data {
             Some(data) => match start.bytes(transport).followed_by(data).checksum() {
                 // For UDP, zero means "no checksum".
-                0 if !self.is_tcp => OTHER_ZERO,
+                0 if !self.is_tcp => NEGATIVE_ZERO,
                 sum => sum,
             },
             None => start.folded(),

@@ -86,7 +86,7 @@ impl Catalogue {
                 let belongs = effects.sliced != element::effects::Sliced::default()
                     || effects.depends.contains(&Depends::Worker)
                     || effects.hold == Hold::Replay
-                    || !effects.stands_for.is_empty();
+                    || !effects.replaces.is_empty();
                 if effects.opaque.is_some() || belongs {
                     continue;
                 }

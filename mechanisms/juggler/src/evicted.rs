@@ -3,7 +3,7 @@
 
 use element::Timestamp;
 
-use crate::flows::{Expected, MENDED, SENT_AGAIN};
+use crate::flows::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW};
 use crate::key::FlowKey;
 
 /// The number of flows per bucket.
@@ -14,7 +14,7 @@ const MOST: usize = 1 << 14;
 
 /// A flow that was evicted.
 #[derive(Clone, Copy)]
-struct Former {
+struct EvictedFlow {
     key: FlowKey,
     expected: Expected,
     since: Timestamp,
@@ -22,18 +22,18 @@ struct Former {
 
 /// A table of evicted flows, of fixed size; newer flows replace older flows.
 pub(crate) struct Evicted {
-    places: Vec<[Former; WAYS]>,
+    places: Vec<[EvictedFlow; WAYS]>,
 }
 
 impl Evicted {
     /// Creates a table for several times as many flows as the flow table has.
     pub(crate) fn new(flows: usize) -> Evicted {
-        let none = Former { key: FlowKey::NONE, expected: Expected::default(), since: Timestamp::ZERO };
+        let none = EvictedFlow { key: FlowKey::NONE, expected: Expected::default(), since: Timestamp::ZERO };
         let places = flows.saturating_mul(WAYS).clamp(FEWEST, MOST).next_power_of_two();
         Evicted { places: vec![[none; WAYS]; places] }
     }
 
-    fn place(&mut self, key: &FlowKey) -> Option<&mut [Former; WAYS]> {
+    fn place(&mut self, key: &FlowKey) -> Option<&mut [EvictedFlow; WAYS]> {
         let place = key.place(self.places.len());
         self.places.get_mut(place)
     }
@@ -42,7 +42,7 @@ impl Evicted {
     pub(crate) fn add(&mut self, key: FlowKey, expected: Expected, now: Timestamp) {
         let Some(place) = self.place(&key) else { return };
         if let Some(oldest) = place.iter_mut().min_by_key(|former| former.since) {
-            *oldest = Former { key, expected, since: now };
+            *oldest = EvictedFlow { key, expected, since: now };
         }
     }
 
@@ -54,10 +54,10 @@ impl Evicted {
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));
         let Some(former) = former else { return Expected::default() };
         former.key = FlowKey::NONE;
-        let is_recent = former.since + MENDED > now;
+        let is_recent = former.since + REPAIR_TIME > now;
         former.since = Timestamp::ZERO;
         let is_near =
-            |number: &u32| start.wrapping_sub(*number).min(number.wrapping_sub(start)) <= SENT_AGAIN;
+            |number: &u32| start.wrapping_sub(*number).min(number.wrapping_sub(start)) <= RETRANSMISSION_WINDOW;
         former.expected.map(|number| number.filter(|number| is_recent && is_near(number)))
     }
 

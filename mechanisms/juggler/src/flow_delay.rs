@@ -44,7 +44,7 @@ use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Pac
 use flow::{FiveTupleKey, KeyHasher};
 
 use crate::tcp_header::{READS, locate};
-use crate::under_way::{LONGEST, UnderWay};
+use crate::under_way::{LONGEST, DelayQueue};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -89,7 +89,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         capacity: capacity as usize,
         seed,
         hasher: KeyHasher::default(),
-        under_way: UnderWay::new(capacity as usize),
+        under_way: DelayQueue::new(capacity as usize),
         not_before: Timestamp(i64::MIN),
         drops: 0,
     }))
@@ -102,7 +102,7 @@ struct FlowDelay {
     /// The seed, if it was configured.
     seed: Option<u64>,
     hasher: KeyHasher,
-    under_way: UnderWay,
+    under_way: DelayQueue,
     /// The earliest time at which arriving packets leave, because packets of a predecessor with other
     /// delays are still held.
     not_before: Timestamp,
@@ -111,7 +111,7 @@ struct FlowDelay {
 
 /// The state that a successor takes over.
 struct Inherited {
-    under_way: UnderWay,
+    under_way: DelayQueue,
     drops: u64,
 }
 

@@ -52,13 +52,13 @@ const NONE: u32 = u32::MAX;
 const WINDOW: u32 = 1 << 30;
 /// A segment that is at most this many bytes before `next` counts as a retransmission: the largest window
 /// that Linux receivers open without configuration (`tcp_rmem`).
-pub(crate) const SENT_AGAIN: u32 = 32 << 20;
+pub(crate) const RETRANSMISSION_WINDOW: u32 = 32 << 20;
 /// The number of consecutive segments farther from `next` after which the flow is learned again.
-const STRANGE: u8 = 64;
+const MAX_UNRELATED: u8 = 64;
 
 /// The age after which a loss is not repaired any more: TCP retransmits after a second at the latest, once
 /// it has measured a few round trips (RFC 6298, section 2).
-pub(crate) const MENDED: Timestamp = Timestamp::from_secs(1);
+pub(crate) const REPAIR_TIME: Timestamp = Timestamp::from_secs(1);
 /// A SYN that is less than this many bytes before `next` counts as a retransmission.
 const AGAIN: u32 = 1 << 16;
 
@@ -250,7 +250,7 @@ impl Flows {
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<List> {
         let is_old = |list: &List| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);
-            first.is_some_and(|flow| flow.flushed + MENDED <= now)
+            first.is_some_and(|flow| flow.flushed + REPAIR_TIME <= now)
         };
         let lists = if is_tcp { &List::ALL[..] } else { &[List::Datagrams, List::Inactive] };
         let has_flows = |list: &&List| self.length(**list) > 0;
@@ -317,7 +317,7 @@ impl Flows {
                         flow.expected[0] = Some(end);
                         self.held += 1;
                         if flow.slots > self.limits.slots {
-                            self.give_up_waiting(index, Reason::QueueFull, now);
+                            self.enter_loss_recovery(index, Reason::QueueFull, now);
                             self.rest(index, now);
                         } else if is_complete {
                             self.settle(index, now);
@@ -352,7 +352,7 @@ impl Flows {
         }
         let ahead = run.start.wrapping_sub(flow.next);
         if !is_before(run.start, flow.next) && ahead > WINDOW {
-            return self.take_strange(index, run, Reason::Before, now);
+            return self.take_unrelated(index, run, Reason::Before, now);
         }
         let expected = flow.expected[0].get_or_insert(run.start);
         self.counts.reordered[0] += u64::from(is_before(run.start, *expected));
@@ -361,7 +361,7 @@ impl Flows {
         }
         if is_before(run.start, flow.next) {
             if flow.phase != Phase::BuildUp {
-                return self.take_early(index, run, now);
+                return self.take_retransmission(index, run, now);
             }
             flow.next = run.start;
         }
@@ -415,7 +415,7 @@ impl Flows {
             self.turn(index, Phase::ActiveMerging);
         }
         if self.flows[index as usize].slots > self.limits.slots {
-            self.give_up_waiting(index, Reason::QueueFull, now);
+            self.enter_loss_recovery(index, Reason::QueueFull, now);
         }
         self.settle(index, now);
     }
@@ -423,12 +423,12 @@ impl Flows {
     /// Takes a segment before `next`. Retransmissions, however many, do not restart the flow: segments
     /// after them would be held as if data were missing.
     #[cold]
-    fn take_early(&mut self, index: u32, run: Run, now: Timestamp) {
+    fn take_retransmission(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
-        if flow.next.wrapping_sub(run.start) <= SENT_AGAIN {
+        if flow.next.wrapping_sub(run.start) <= RETRANSMISSION_WINDOW {
             flow.strange = 0;
-        } else if flow.strange >= STRANGE {
-            return self.take_strange(index, run, Reason::Before, now);
+        } else if flow.strange >= MAX_UNRELATED {
+            return self.take_unrelated(index, run, Reason::Before, now);
         } else {
             flow.strange += 1;
         }
@@ -446,13 +446,13 @@ impl Flows {
     }
 
     /// Takes a segment that is unrelated to the flushed data: the flow belongs to a connection whose
-    /// opening was not seen, or the segment is forged. The segment passes. After `STRANGE` such segments
+    /// opening was not seen, or the segment is forged. The segment passes. After `MAX_UNRELATED` such segments
     /// the flow is learned again.
     #[cold]
-    fn take_strange(&mut self, index: u32, run: Run, reason: Reason, now: Timestamp) {
+    fn take_unrelated(&mut self, index: u32, run: Run, reason: Reason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         flow.strange = flow.strange.saturating_add(1);
-        if flow.strange <= STRANGE {
+        if flow.strange <= MAX_UNRELATED {
             return self.release(index, run, reason);
         }
         self.release_all(index, Reason::Restarted);
@@ -551,7 +551,7 @@ impl Flows {
 
     /// Stops waiting for missing segments: flushes all runs and enters loss recovery.
     #[cold]
-    fn give_up_waiting(&mut self, index: u32, reason: Reason, now: Timestamp) {
+    fn enter_loss_recovery(&mut self, index: u32, reason: Reason, now: Timestamp) {
         self.release_in_sequence(index, reason, now);
         let flow = &mut self.flows[index as usize];
         if flow.queue.is_empty() {
@@ -666,7 +666,7 @@ impl Flows {
                 if !flow.queue.is_empty() && flow.has_gap() && flow.oldest() + limits.out_of_order <= now =>
             {
                 self.counts.timeouts += 1;
-                self.give_up_waiting(index, Reason::OutOfOrderTimeout, now);
+                self.enter_loss_recovery(index, Reason::OutOfOrderTimeout, now);
             }
             _ => {}
         }

@@ -648,7 +648,7 @@ impl Element for Juggler {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.hasher = cx.key_hasher();
         self.merges = self.settings.merges && cx.may_merge();
-        self.is_asked = cx.work_comes();
+        self.is_asked = cx.receives_offloads();
         self.leaves_checksums = cx.may_offload();
         self.compares = cx.facts().annotations_read.contains(&true);
         self.flows.set_limits(self.settings.limits(self.merges));

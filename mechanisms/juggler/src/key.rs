@@ -104,7 +104,7 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         Some(offset) => {
             let l3 = usize::try_from(offset).ok()?;
             is_inner = l3 > 0 && !is_outer(packet, data, l3);
-            (l3, vlans_in_front(packet, offset))
+            (l3, vlans_before(packet, offset))
         }
         None if is_untagged(packet, data) => (ETHERNET, 0),
         None => outer(data, packet.link())?,
@@ -135,7 +135,7 @@ fn is_untagged(packet: &Packet, data: &[u8]) -> bool {
 
 /// Returns the VLAN identifiers in the tags of the Ethernet header ahead of the IP header.
 #[inline]
-fn vlans_in_front(packet: &Packet, network: isize) -> u32 {
+fn vlans_before(packet: &Packet, network: isize) -> u32 {
     let (front, length) = match packet.offset(Base::Mac) {
         Some(mac) if mac < network => (packet.header(Base::Mac).unwrap_or_default(), network - mac),
         None => (packet.data(), network),

@@ -42,7 +42,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 
-use crate::under_way::{LONGEST, UnderWay};
+use crate::under_way::{LONGEST, DelayQueue};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -93,7 +93,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     let total = paths.iter().map(|path| u64::from(path.weight)).sum();
     let capacity = capacity as usize;
-    let under_way = UnderWay::new(capacity.saturating_mul(paths.len()));
+    let under_way = DelayQueue::new(capacity.saturating_mul(paths.len()));
     Ok(Box::new(RandomPath { paths, total, capacity, under_way, drops: 0 }))
 }
 
@@ -140,14 +140,14 @@ struct RandomPath {
     total: u64,
     /// The maximum number of packets on each path.
     capacity: usize,
-    under_way: UnderWay,
+    under_way: DelayQueue,
     drops: u64,
 }
 
 /// The state that a successor takes over.
 struct Inherited {
     paths: Vec<Path>,
-    under_way: UnderWay,
+    under_way: DelayQueue,
     drops: u64,
 }
 

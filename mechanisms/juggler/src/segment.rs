@@ -65,7 +65,7 @@ impl Element for Segment {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.is_asked = cx.work_comes();
+        self.is_asked = cx.receives_offloads();
         Ok(())
     }
 

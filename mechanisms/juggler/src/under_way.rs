@@ -9,7 +9,7 @@ use element::{Cx, DropReason, Packet, Timestamp};
 pub(crate) const LONGEST: Timestamp = Timestamp::from_secs(1 << 20);
 
 /// Packets that wait for their times, and the timer (token 0) that releases them.
-pub(crate) struct UnderWay {
+pub(crate) struct DelayQueue {
     /// The packets, ordered by the time at which they leave.
     waiting: BinaryHeap<Reverse<Waiting>>,
     arrivals: u64,
@@ -47,11 +47,11 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-impl UnderWay {
+impl DelayQueue {
     /// Creates an empty set with room for `capacity` packets; beyond about a million it grows. Memory is
     /// not touched before it is needed.
-    pub(crate) fn new(capacity: usize) -> UnderWay {
-        UnderWay { waiting: BinaryHeap::with_capacity(capacity.min(1 << 20)), arrivals: 0, armed: None }
+    pub(crate) fn new(capacity: usize) -> DelayQueue {
+        DelayQueue { waiting: BinaryHeap::with_capacity(capacity.min(1 << 20)), arrivals: 0, armed: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -103,8 +103,8 @@ impl UnderWay {
     }
 
     /// Returns all packets for a successor, without a timer.
-    pub(crate) fn hand_on(&mut self) -> UnderWay {
-        UnderWay { waiting: std::mem::take(&mut self.waiting), arrivals: self.arrivals, armed: None }
+    pub(crate) fn hand_on(&mut self) -> DelayQueue {
+        DelayQueue { waiting: std::mem::take(&mut self.waiting), arrivals: self.arrivals, armed: None }
     }
 
     /// Moves packets of paths after `last` to the path `last`.

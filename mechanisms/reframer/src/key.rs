@@ -120,7 +120,7 @@ fn frame(packet: &Packet) -> Option<Frame<'_>> {
                 None if offset > 0 => (packet.data(), offset),
                 _ => (&[][..], 0),
             };
-            Frame { ip, vlans: vlans_in_front(link) }
+            Frame { ip, vlans: vlans_before(link) }
         }
         None => outer(first(packet.data()), packet.link())?,
     })
@@ -139,7 +139,7 @@ fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
 
 /// Returns the VLAN identifiers in the tags of an Ethernet header that ends where the IP header starts.
 #[inline]
-fn vlans_in_front((bytes, length): (&[u8], isize)) -> u32 {
+fn vlans_before((bytes, length): (&[u8], isize)) -> u32 {
     if length < 18 { 0 } else { bytes.get(..length.min(FLOW_HEADERS as isize) as usize).map_or(0, tags) }
 }
 

@@ -21,7 +21,7 @@ pub const LANES: usize = 3;
 /// The class of flows that never leave before they are due, and that leave last among all flows that leave
 /// together. So a value that arrived before a value of this class does not leave after it, provided that no
 /// other class has a longer delay.
-pub const APART: usize = 2;
+pub const UNKNOWN_FLOWS: usize = 2;
 
 /// The rule that orders flows which leave together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub struct Note {
 const _: () = assert!(size_of::<Flow>() == 32);
 
 /// A class of flows: the ring of their values, in order of arrival, and their delay.
-struct Lane<T> {
+struct DelayClass<T> {
     /// The ring, of a length that is a power of two; value number `n` is at index `n` modulo the length.
     slots: Vec<Slot<T>>,
     /// The number of the first value that is still present, and the number of the next value to come; both
@@ -126,12 +126,12 @@ struct Lane<T> {
     delay: Timestamp,
 }
 
-impl<T> Lane<T> {
+impl<T> DelayClass<T> {
     /// The initial length of a ring.
     const SHORT: usize = if cfg!(test) { 4 } else { 2048 };
 
-    fn new(delay: Timestamp) -> Lane<T> {
-        Lane { slots: Lane::empty(Lane::<T>::SHORT), front: 0, back: 0, delay }
+    fn new(delay: Timestamp) -> DelayClass<T> {
+        DelayClass { slots: DelayClass::empty(DelayClass::<T>::SHORT), front: 0, back: 0, delay }
     }
 
     fn empty(length: usize) -> Vec<Slot<T>> {
@@ -186,7 +186,7 @@ impl<T> Lane<T> {
 
     #[cold]
     fn grow(&mut self) {
-        let mut larger = Lane::empty(2 * self.slots.len());
+        let mut larger = DelayClass::empty(2 * self.slots.len());
         for offset in 0..self.length() as u32 {
             let number = self.front.wrapping_add(offset);
             let place = number as usize & (larger.len() - 1);
@@ -235,7 +235,7 @@ pub trait Output<T> {
 /// All lists of an element.
 pub struct Lists<T> {
     flows: Vec<Flow>,
-    lanes: [Lane<T>; LANES],
+    lanes: [DelayClass<T>; LANES],
     /// The number of values that are held.
     held: usize,
     /// The number of flows that hold values.
@@ -260,7 +260,7 @@ impl<T> Lists<T> {
         flows.try_reserve_exact(capacity)?;
         Ok(Lists {
             flows,
-            lanes: std::array::from_fn(|_| Lane::new(delay)),
+            lanes: std::array::from_fn(|_| DelayClass::new(delay)),
             held: 0,
             active: 0,
             opened: 0,
@@ -300,10 +300,10 @@ impl<T> Lists<T> {
         self.flows.get(flow as usize).is_some_and(|flow| flow.length > 0)
     }
 
-    /// True if any flow of the class [`APART`] holds values.
+    /// True if any flow of the class [`UNKNOWN_FLOWS`] holds values.
     #[inline(always)]
-    pub fn waits_apart(&self) -> bool {
-        self.lanes[APART].length() > 0
+    pub fn holds_unknown(&self) -> bool {
+        self.lanes[UNKNOWN_FLOWS].length() > 0
     }
 
     /// Returns the owner's note of a flow.
@@ -364,7 +364,7 @@ impl<T> Lists<T> {
     /// Returns the arrival time of the oldest value of a class, and the flow that holds it.
     #[inline]
     fn front(&self, lane: usize) -> Option<(Timestamp, u32)> {
-        let Lane { front, back, .. } = self.lanes[lane];
+        let DelayClass { front, back, .. } = self.lanes[lane];
         let mut number = front;
         while number != back {
             if let Some(flow) = self.heads(lane, number) {
@@ -392,7 +392,7 @@ impl<T> Lists<T> {
     fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
         let key = match priority {
-            _ if flow.note.lane as usize == APART => i64::MAX,
+            _ if flow.note.lane as usize == UNKNOWN_FLOWS => i64::MAX,
             Priority::ShortestFlow => i64::from(flow.sent),
             Priority::OldestFlow => i64::from(flow.seen),
             Priority::LongestWait => first.0,
@@ -426,7 +426,7 @@ impl<T> Lists<T> {
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for lane in 0..LANES {
             let latest = now - self.lanes[lane].delay;
-            let longest = if lane == APART { usize::MAX } else { self.longest.max(4 * self.held) };
+            let longest = if lane == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };
             let end = self.lanes[lane].back;
             let mut number = self.lanes[lane].front;
             while number != end {
@@ -445,10 +445,10 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Releases the flows that hold `length` values or more. Flows of [`APART`] are released only if
+    /// Releases the flows that hold `length` values or more. Flows of [`UNKNOWN_FLOWS`] are released only if
     /// `length` is 0.
     pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
-        for lane in 0..if length == 0 { LANES } else { APART } {
+        for lane in 0..if length == 0 { LANES } else { UNKNOWN_FLOWS } {
             let (front, length_of_ring) = (self.lanes[lane].front, self.lanes[lane].length() as u32);
             for offset in 0..length_of_ring {
                 if let Some(flow) = self.heads(lane, front.wrapping_add(offset))
@@ -467,7 +467,7 @@ impl<T> Lists<T> {
 
     /// Releases the flow whose oldest value has waited longest.
     pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
-        let front = |lane| self.front(lane).map(|(came, flow)| (came, lane == APART, flow));
+        let front = |lane| self.front(lane).map(|(came, flow)| (came, lane == UNKNOWN_FLOWS, flow));
         if let Some((.., flow)) = (0..LANES).filter_map(front).min() {
             self.release(flow, reason, priority);
         }
@@ -477,7 +477,7 @@ impl<T> Lists<T> {
     /// `priority`; lists of equal priority leave in the order of their waiting times, longest first. Lists
     /// of one flow keep their order, because the sort key of a flow never decreases.
     #[inline]
-    pub fn let_go_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
+    pub fn send_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
         // The most frequent case: all lists leave because they are due, and one ring has them in order
         // already.
         let is_plain = self.lanes[1..].iter().all(|lane| lane.length() == 0);
@@ -519,7 +519,7 @@ impl<T> Lists<T> {
         }
         self.leaving = all;
         self.in_order = true;
-        self.lanes.iter_mut().for_each(Lane::advance);
+        self.lanes.iter_mut().for_each(DelayClass::advance);
     }
 
     #[inline(always)]

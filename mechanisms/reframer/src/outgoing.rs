@@ -115,7 +115,7 @@ fn since(then: Timestamp, now: Timestamp) -> Timestamp {
 }
 
 /// An output that collects the packets which a successor will send.
-pub struct Legacy<'s> {
+pub struct StateCollector<'s> {
     /// The packets, in the order in which they would have left, with their arrival times.
     pub packets: Vec<(Packet, Timestamp)>,
     /// The length of each burst, and the arrival time of its last packet.
@@ -128,7 +128,7 @@ pub struct Legacy<'s> {
     pub mixed: bool,
 }
 
-impl Output<Packet> for Legacy<'_> {
+impl Output<Packet> for StateCollector<'_> {
     fn begin(&mut self, leaving: Leaving, note: &mut Note) {
         self.mixed = note.kind == Kind::Pair as u8;
         if counts(note.kind) {

@@ -89,9 +89,9 @@ use packet::BATCH_CAPACITY;
 use wire::layers::FLOW_HEADERS;
 
 use crate::key::{self, Brief, FlowKey, Kind};
-use crate::lists::{APART, LANES, Lists, Note, Reason};
-use crate::outgoing::{Legacy, Outgoing, Sorting, send};
-use crate::settings::{Bypass, Count, Elephants, HOPEFUL, HOPELESS, Micros, Settings, Slo, batch_length};
+use crate::lists::{UNKNOWN_FLOWS, LANES, Lists, Note, Reason};
+use crate::outgoing::{StateCollector, Outgoing, Sorting, send};
+use crate::settings::{Bypass, Count, Elephants, DENSE, SPARSE, Micros, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
 /// The class.
@@ -305,8 +305,8 @@ impl Reframer {
     #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
-        let packet = match brief.kind == Kind::Pair || self.lists.waits_apart() {
-            true => match self.take_apart(cx, out, Some(brief), packet, now) {
+        let packet = match brief.kind == Kind::Pair || self.lists.holds_unknown() {
+            true => match self.hold_unknown(cx, out, Some(brief), packet, now) {
                 Some(packet) => packet,
                 None => return,
             },
@@ -341,7 +341,7 @@ impl Reframer {
     /// Holds a packet whose flow is not known, or a packet between the same hosts as such a packet that is
     /// held, so that neither overtakes the other. Returns all other packets.
     #[inline(never)]
-    fn take_apart(
+    fn hold_unknown(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
@@ -417,10 +417,10 @@ impl Reframer {
         if let Some(id) = id
             && let Some(before) = self.table.last_seen(id)
         {
-            let in_time = now - before <= self.settings.delay_of(HOPEFUL);
+            let in_time = now - before <= self.settings.delay_of(DENSE);
             let note = self.lists.note(id.index());
             note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-            let lane = if note.score >= 0 { HOPEFUL } else { HOPELESS };
+            let lane = if note.score >= 0 { DENSE } else { SPARSE };
             self.lists.set_lane(id.index(), lane as u8);
         }
     }
@@ -457,9 +457,9 @@ impl Reframer {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO, each new flow is expected to send its next packet in time.
                 let lane = match self.settings.slo.is_set() {
-                    _ if brief.kind == Kind::Pair => APART,
-                    true => HOPEFUL,
-                    false => HOPELESS,
+                    _ if brief.kind == Kind::Pair => UNKNOWN_FLOWS,
+                    true => DENSE,
+                    false => SPARSE,
                 };
                 self.lists.open(id.index(), note, lane as u8);
                 *bypasses |= self.settings.first_passes;
@@ -477,8 +477,8 @@ impl Reframer {
     /// same hosts.
     #[inline]
     fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
-        let left = match self.lists.waits_apart() {
-            true => self.take_apart(cx, out, None, packet, now),
+        let left = match self.lists.holds_unknown() {
+            true => self.hold_unknown(cx, out, None, packet, now),
             false => Some(packet),
         };
         if let Some(packet) = left {
@@ -506,7 +506,7 @@ impl Reframer {
         let priority = settings.priority;
         let (collects, mixed) = (false, false);
         let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, hasher, collects, mixed };
-        lists.let_go_due(now, priority, &mut out);
+        lists.send_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
 
@@ -756,9 +756,9 @@ impl Element for Reframer {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(Reason::Drain, self.settings.priority);
         let (statistics, hasher) = (&mut self.statistics, &self.hasher);
-        let mut legacy = Legacy { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
+        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
         self.lists.let_go(&mut legacy);
-        let Legacy { packets, bursts, .. } = legacy;
+        let StateCollector { packets, bursts, .. } = legacy;
         Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))
     }
 

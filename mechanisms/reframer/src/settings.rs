@@ -102,12 +102,12 @@ impl Slo {
 impl Settings {
     /// Returns the delay of a class. Under an SLO, flows of which no packet is expected in time do not
     /// wait, and all other flows wait for seven eighths of the SLO; the last eighth is left for the round
-    /// in which they leave. Flows of [`crate::lists::APART`] wait as long as the longest delay of the other
+    /// in which they leave. Flows of [`crate::lists::UNKNOWN_FLOWS`] wait as long as the longest delay of the other
     /// classes.
     pub fn delay_of(&self, lane: usize) -> Timestamp {
         match (self.slo.0, lane) {
             (0, _) => self.delay,
-            (_, HOPELESS) => Timestamp::ZERO,
+            (_, SPARSE) => Timestamp::ZERO,
             (slo, _) => Timestamp(slo - slo / 8),
         }
     }
@@ -115,9 +115,9 @@ impl Settings {
 
 /// The class of flows that are not expected to send their next packet in time; without an SLO, the class of
 /// all flows.
-pub const HOPELESS: usize = 0;
+pub const SPARSE: usize = 0;
 /// The class of flows that are expected to send their next packet in time.
-pub const HOPEFUL: usize = 1;
+pub const DENSE: usize = 1;
 
 /// The rule that says which packets are never held.
 pub struct Bypass {

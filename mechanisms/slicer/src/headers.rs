@@ -82,7 +82,7 @@ impl Headers {
                 let payload = usize::from(header.payload_length.get());
                 let (protocol, before) = match header.next_header {
                     plain @ (ip_protocol::TCP | ip_protocol::UDP) => (plain, 0),
-                    other => behind_extensions(other, rest)?,
+                    other => after_extensions(other, rest)?,
                 };
                 (protocol, ipv6::Header::LEN + before, ipv6::Header::LEN + payload)
             }
@@ -349,7 +349,7 @@ fn has_route(options: &[u8]) -> bool {
 /// Returns the protocol after the extension headers, and their length in bytes; `None` if an extension
 /// header changes the data that checksums cover, or hides the rest.
 #[cold]
-pub(crate) fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
+pub(crate) fn after_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     /// Home address (RFC 6275): checksums cover it in place of the source.
     const HOME_ADDRESS: u8 = 201;
     let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {

@@ -10,7 +10,7 @@ use packet::{Pool, SLOT_STRIDE};
 
 use crate::headers::Headers;
 use crate::table::{MOST, SWEEP, Table};
-use crate::token::{Place, Seal, TOGETHER, TOKEN};
+use crate::token::{Place, TokenCipher, TOGETHER, TOKEN};
 
 /// The minimum length in bytes of packets that are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;
@@ -82,7 +82,7 @@ pub(crate) struct Payloads {
 /// The state that all workers share.
 #[derive(Default)]
 struct Common {
-    seal: OnceLock<Seal>,
+    seal: OnceLock<TokenCipher>,
 }
 
 /// The state that the elements of one worker use, one after the other.
@@ -90,7 +90,7 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) counts: Counts,
     /// The cipher of tokens; absent until the run begins.
-    pub(crate) seal: Option<Seal>,
+    pub(crate) seal: Option<TokenCipher>,
     /// True if sliced packets may have kept a part of their payload.
     pub(crate) leaves_rest: bool,
     /// The time of the current batch, in the units of [`Settings::stamp`].
@@ -186,7 +186,7 @@ pub(crate) struct Counts {
     pub(crate) bytes_in: u64,
     pub(crate) bytes_crossed: u64,
     pub(crate) occupancy: Histogram,
-    has_told: bool,
+    has_warned: bool,
 }
 
 impl Counts {
@@ -229,7 +229,7 @@ impl Payloads {
                 getrandom::fill(&mut key).map_err(|error| format!("no random numbers: {error}"))?;
             }
             // The first worker sets the key: all workers read each other's tokens.
-            state.seal = Some(self.common.seal.get_or_init(|| Seal::new(key)).clone());
+            state.seal = Some(self.common.seal.get_or_init(|| TokenCipher::new(key)).clone());
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Payloads {
         let missing = state.counts.missing();
         if missing >= MANY
             && missing > state.counts.spliced
-            && !std::mem::replace(&mut state.counts.has_told, true)
+            && !std::mem::replace(&mut state.counts.has_warned, true)
         {
             let name = cx.name().to_string();
             cx.message(format_args!(

@@ -11,10 +11,10 @@ use packet::Pool;
 use wire::checksum::{PseudoHeader, fill_icmp, fill_icmpv6, fill_ipv4};
 use wire::{FromBytes, icmp, ip_protocol, ipv4, ipv6};
 
-use crate::headers::{Headers, MARKER, behind_extensions};
+use crate::headers::{Headers, MARKER, after_extensions};
 use crate::payloads::State;
 use crate::splicing::{Fate, count};
-use crate::table::Gone;
+use crate::table::Missing;
 use crate::token::{Place, TOKEN};
 
 /// The maximum length in bytes of an ICMP and an ICMPv6 error, IP header included.
@@ -49,7 +49,7 @@ impl Error {
             6 => {
                 let (header, rest) = ipv6::Header::ref_from_prefix(ip).ok()?;
                 let total = ipv6::Header::LEN + usize::from(header.payload_length.get());
-                let (protocol, before) = behind_extensions(header.next_header, rest)?;
+                let (protocol, before) = after_extensions(header.next_header, rest)?;
                 (protocol == ip_protocol::ICMPV6).then_some((true, ipv6::Header::LEN + before, total))?
             }
             _ => return None,
@@ -134,7 +134,7 @@ pub(crate) fn restore(
     let quoted = usize::from(headers.payload);
     let most = (error.l3 + LONGEST[usize::from(error.is_ipv6)]).saturating_sub(quoted);
     let Some(parked) = state.table.get(index, generation) else {
-        let gone = state.table.take(index, generation).err().unwrap_or(Gone::Taken);
+        let gone = state.table.take(index, generation).err().unwrap_or(Missing::Taken);
         return Fate::Drop(packet, count(state, gone));
     };
     let (original, payload) = parked.quote(most);

@@ -130,7 +130,7 @@ impl Slicing {
     ) -> Result<Packet, Packet> {
         // Of a packet to a group of hosts several copies may return, and only the first would find its
         // payload.
-        if usize::from(headers.payload) > HEADERS || is_for_many(packet.data(), headers) {
+        if usize::from(headers.payload) > HEADERS || is_multicast(packet.data(), headers) {
             state.counts.unsuitable += 1;
             return Err(packet);
         }
@@ -249,7 +249,7 @@ fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) ->
 
 /// True if a packet goes to a group of hosts.
 #[inline]
-fn is_for_many(data: &[u8], headers: &Headers) -> bool {
+fn is_multicast(data: &[u8], headers: &Headers) -> bool {
     let l3 = usize::from(headers.l3);
     let is_group = |at: usize, is: fn(u8) -> bool| data.get(at).is_some_and(|&byte| is(byte));
     l3 >= ETHERNET && is_group(0, |byte| byte & 1 != 0)

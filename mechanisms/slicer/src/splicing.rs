@@ -9,7 +9,7 @@ use crate::headers::{Headers, MARKER};
 use crate::payloads::{Payloads, State};
 use crate::slice::case;
 use crate::slicing::{network_start, take_extra_length};
-use crate::table::{Gone, Parked};
+use crate::table::{Missing, Parked};
 use crate::token::{Place, TOKEN};
 
 /// The fate of a packet that comes from the network function.
@@ -202,10 +202,10 @@ fn splice(
 }
 
 /// Counts a packet whose payload is not in the table, and returns the reason for the drop.
-pub(crate) fn count(state: &mut State, gone: Gone) -> DropReason {
+pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
     let (counter, reason) = match gone {
-        Gone::Expired => (&mut state.counts.late, DropReason::PayloadExpired),
-        Gone::Taken => (&mut state.counts.repeated, DropReason::PayloadTaken),
+        Missing::Expired => (&mut state.counts.late, DropReason::PayloadExpired),
+        Missing::Taken => (&mut state.counts.repeated, DropReason::PayloadTaken),
     };
     *counter += 1;
     reason

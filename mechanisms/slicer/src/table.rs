@@ -61,7 +61,7 @@ pub const SWEEP: usize = 4096;
 
 /// The reason why there is no payload for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum Missing {
     /// The payload waited for too long.
     Expired,
     /// The payload was joined, or was discarded with its packet.
@@ -197,19 +197,19 @@ impl Table {
     /// # Errors
     /// The reason why the payload is not there.
     #[inline]
-    pub fn take(&mut self, index: u32, generation: u64) -> Result<Parked, Gone> {
-        let entry = self.entries.get_mut(index as usize).ok_or(Gone::Expired)?;
+    pub fn take(&mut self, index: u32, generation: u64) -> Result<Parked, Missing> {
+        let entry = self.entries.get_mut(index as usize).ok_or(Missing::Expired)?;
         if entry.generation != generation {
             // The fate of the earlier payload does not matter.
-            return Err(Gone::Expired);
+            return Err(Missing::Expired);
         }
         match entry.parked.take() {
             Some(parked) => {
                 self.waiting -= 1;
                 Ok(parked)
             }
-            None if entry.is_expired => Err(Gone::Expired),
-            None => Err(Gone::Taken),
+            None if entry.is_expired => Err(Missing::Expired),
+            None => Err(Missing::Taken),
         }
     }
 
@@ -285,7 +285,7 @@ mod tests {
         Some((index, generation))
     }
 
-    fn get(table: &mut Table, pool: &mut Pool, (index, generation): (u32, u64)) -> Result<u8, Gone> {
+    fn get(table: &mut Table, pool: &mut Pool, (index, generation): (u32, u64)) -> Result<u8, Missing> {
         table.take(index, generation).map(|parked| {
             let byte = parked.packet.data()[0];
             pool.free(parked.packet);
@@ -299,14 +299,14 @@ mod tests {
         let first = put(&mut table, &mut pool, 1).unwrap();
         let second = put(&mut table, &mut pool, 2).unwrap();
         assert_eq!((first.0, second.0, table.waiting()), (0, 1, 2));
-        assert_eq!(get(&mut table, &mut pool, (0, first.1 + 1)), Err(Gone::Expired), "another generation");
-        assert_eq!(get(&mut table, &mut pool, (2, 1)), Err(Gone::Expired), "no such entry");
+        assert_eq!(get(&mut table, &mut pool, (0, first.1 + 1)), Err(Missing::Expired), "another generation");
+        assert_eq!(get(&mut table, &mut pool, (2, 1)), Err(Missing::Expired), "no such entry");
         assert_eq!(get(&mut table, &mut pool, second), Ok(2));
-        assert_eq!(get(&mut table, &mut pool, second), Err(Gone::Taken));
+        assert_eq!(get(&mut table, &mut pool, second), Err(Missing::Taken));
         assert_eq!(get(&mut table, &mut pool, first), Ok(1));
         let third = put(&mut table, &mut pool, 3).unwrap();
         assert_eq!(third, (0, first.1 + 1), "round and round");
-        assert_eq!(get(&mut table, &mut pool, first), Err(Gone::Expired), "never somebody else's payload");
+        assert_eq!(get(&mut table, &mut pool, first), Err(Missing::Expired), "never somebody else's payload");
         assert_eq!(get(&mut table, &mut pool, third), Ok(3));
         assert_eq!((table.waiting(), pool.stats().in_use), (0, 0));
     }
@@ -327,7 +327,7 @@ mod tests {
         // The number of rounds equals the number of turns.
         assert_eq!((rounds, expired.packet.data(), table.waiting()), (3, &[1][..], 0));
         pool.free(expired.packet);
-        assert_eq!(get(&mut table, &mut pool, lost), Err(Gone::Expired));
+        assert_eq!(get(&mut table, &mut pool, lost), Err(Missing::Expired));
         assert_eq!(put(&mut table, &mut pool, 3).unwrap().0, 1, "its turn was over");
         assert_eq!(put(&mut table, &mut pool, 4).unwrap(), (0, lost.1 + 1));
         table.clear().for_each(|parked| pool.free(parked.packet));
@@ -363,8 +363,8 @@ mod tests {
             assert_eq!(std::mem::take(&mut gone), expected, "{now}");
         }
         assert_eq!(table.waiting(), 2);
-        assert_eq!(get(&mut table, &mut pool, places[0]), Err(Gone::Expired));
-        assert_eq!(get(&mut table, &mut pool, places[4]), Err(Gone::Expired));
+        assert_eq!(get(&mut table, &mut pool, places[0]), Err(Missing::Expired));
+        assert_eq!(get(&mut table, &mut pool, places[4]), Err(Missing::Expired));
         assert_eq!(get(&mut table, &mut pool, places[2]), Ok(0));
         assert_eq!(get(&mut table, &mut pool, places[3]), Ok(1));
         assert_eq!((table.waiting(), pool.stats().in_use), (0, 0));
@@ -379,7 +379,7 @@ mod tests {
         gone.into_iter().for_each(|parked| pool.free(parked.packet));
         assert!(table.resize(4, 3).is_empty());
         assert_eq!(get(&mut table, &mut pool, places[1]), Ok(1));
-        assert_eq!(get(&mut table, &mut pool, places[2]), Err(Gone::Taken), "it went");
+        assert_eq!(get(&mut table, &mut pool, places[2]), Err(Missing::Taken), "it went");
         assert_eq!(get(&mut table, &mut pool, places[0]), Ok(0));
         assert_eq!(pool.stats().in_use, 0);
     }

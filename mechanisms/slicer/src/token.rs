@@ -51,12 +51,12 @@ impl Place {
 /// The cipher that makes and reads tokens. Many tokens at a time take less time each, because the processor
 /// then works on several blocks at once.
 #[derive(Clone)]
-pub struct Seal(Aes128);
+pub struct TokenCipher(Aes128);
 
-impl Seal {
+impl TokenCipher {
     /// Creates a seal with a key.
-    pub fn new(key: [u8; 16]) -> Seal {
-        Seal(Aes128::new(&key.into()))
+    pub fn new(key: [u8; 16]) -> TokenCipher {
+        TokenCipher(Aes128::new(&key.into()))
     }
 
     /// Returns the tokens of some places.
@@ -92,7 +92,7 @@ impl Seal {
     }
 }
 
-impl std::fmt::Debug for Seal {
+impl std::fmt::Debug for TokenCipher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The key must not be printed.
         f.write_str("Seal")
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let seal = Seal::new([7; 16]);
+        let seal = TokenCipher::new([7; 16]);
         for place in [
             Place { worker: 0, index: 0, generation: 0 },
             Place { worker: 255, index: 0xff_ffff, generation: GENERATIONS - 1 },
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn tokens_cannot_be_made_up() {
-        let seal = Seal::new([7; 16]);
+        let seal = TokenCipher::new([7; 16]);
         let [token] = seal.close([Place { worker: 1, index: 2, generation: 3 }]);
-        assert_eq!(Seal::new([8; 16]).open(token), None, "that of another start");
+        assert_eq!(TokenCipher::new([8; 16]).open(token), None, "that of another start");
         for bit in 0..8 * TOKEN {
             let mut changed = token;
             changed[bit / 8] ^= 1 << (bit % 8);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn neighbours_look_unlike_each_other() {
-        let seal = Seal::new([7; 16]);
+        let seal = TokenCipher::new([7; 16]);
         let [one, next] = seal.close([0, 1].map(|index| Place { worker: 0, index, generation: 0 }));
         let differ: u32 = one.iter().zip(next).map(|(a, b)| (a ^ b).count_ones()).sum();
         assert!((40..90).contains(&differ), "{differ} of 128 bits");

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use element::DropReason;
 use frames::{L3, datagram, segment};
-use tidegate_slicer::token::{Place, Seal, TOKEN};
+use tidegate_slicer::token::{Place, TokenCipher, TOKEN};
 use trick::{dropped, through};
 use wire::MacAddr;
 use wire::build::Builder;
@@ -51,7 +51,7 @@ fn what_is_marked_outside_comes_through_at_any_size() {
 /// Returns a datagram whose payload is a token that the run will assign: under the trace clock the key is
 /// always the same.
 fn with_token(number: usize, dscp: u8, index: u32, generation: u64) -> Vec<u8> {
-    let [token] = Seal::new([7; 16]).close([Place { worker: 0, index, generation }]);
+    let [token] = TokenCipher::new([7; 16]).close([Place { worker: 0, index, generation }]);
     let mut frame = datagram(number, TOKEN, dscp);
     frame[L3 + 28..].copy_from_slice(&token);
     // Without a checksum.
@@ -103,7 +103,7 @@ fn with_long_headers(dscp: u8, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
     let token = |index| {
-        let [token] = Seal::new([7; 16]).close([Place { worker: 0, index, generation: 1 }]);
+        let [token] = TokenCipher::new([7; 16]).close([Place { worker: 0, index, generation: 1 }]);
         token
     };
     let mut frames = large(8);

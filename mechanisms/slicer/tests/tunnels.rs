@@ -9,7 +9,7 @@ use around::{CLOSED, KNOWN, packet};
 use element::DropReason;
 use frames::{L3, datagram, segment};
 use proptest::prelude::*;
-use tidegate_slicer::token::{Place, Seal, TOKEN};
+use tidegate_slicer::token::{Place, TokenCipher, TOKEN};
 use tidegate_slicer::tunnel::Walk;
 use trick::{dropped, through};
 use wire::tcp::flags::ACK;
@@ -144,7 +144,7 @@ fn large_packets_come_back_inside_of_tunnels() {
 
 /// True if a token of one of the first payloads is anywhere in a frame.
 fn has_token(frame: &[u8]) -> bool {
-    let seal = Seal::new([7; 16]);
+    let seal = TokenCipher::new([7; 16]);
     frame.windows(TOKEN).any(|bytes| seal.open(bytes.try_into().unwrap()).is_some())
 }
 
@@ -213,7 +213,7 @@ fn a_mark_inside_of_a_tunnel_from_outside_is_lost_or_comes_back() {
 fn tokens_that_somebody_has_seen_are_found_inside_of_tunnels() {
     for (name, tunnel) in KNOWN {
         let mut frames: Vec<_> = (0..40).map(|number| datagram(number, 900, 0)).collect();
-        let seal = Seal::new([7; 16]);
+        let seal = TokenCipher::new([7; 16]);
         for index in 0..40 {
             let [token] = seal.close([Place { worker: 0, index, generation: 1 }]);
             let mut frame = datagram(9, TOKEN, [0, MARK][index as usize % 2]);
@@ -300,7 +300,7 @@ proptest! {
         ), 1..20),
         entries in 1usize..30,
     ) {
-        let seal = Seal::new([7; 16]);
+        let seal = TokenCipher::new([7; 16]);
         let mut frames = Vec::new();
         for (number, (chain, length, is_marked, generation, changes, cut)) in chains.into_iter().enumerate() {
             frames.push(datagram(number, 900, 0));

@@ -80,7 +80,7 @@ impl Element for Cable {
             received(to_group, PacketKind::Multicast),
             received(Filter::Any, PacketKind::Host),
         ])
-        .counting(Counts::Told)
+        .counting(Counts::Tallied)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -299,8 +299,8 @@ impl Synthesized {
 
 impl Element for Synthesized {
     fn effects(&self) -> Effects {
-        let stands_for = self.elements.iter().flatten().copied().collect();
-        Effects { stands_for, ..declare::effects(&self.program) }.counting(Counts::Own)
+        let replaces = self.elements.iter().flatten().copied().collect();
+        Effects { replaces, ..declare::effects(&self.program) }.counting(Counts::Own)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

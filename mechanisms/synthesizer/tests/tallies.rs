@@ -117,14 +117,14 @@ impl Teller {
 
 impl Element for Teller {
     fn effects(&self) -> Effects {
-        Effects { stands_for: vec![self.twin], opaque: Some("a test's own"), ..Effects::pass() }
+        Effects { replaces: vec![self.twin], opaque: Some("a test's own"), ..Effects::pass() }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
         let tell = |packet: &mut Packet| {
             let case = self.case(packet).ok_or(DropReason::Unsuitable)?;
-            if !self.effects.may_be_told(&self.effects.cases[case], self.outputs) {
+            if !self.effects.may_be_tallied(&self.effects.cases[case], self.outputs) {
                 return Err(DropReason::NoMatch);
             }
             let none = Tally { input: self.input, case, packets: 0, bytes: 0, first: now, last: now };
@@ -227,7 +227,7 @@ fn may_be_passed(class: &Class, effects: &Effects) -> bool {
         && effects.opaque.is_none()
         && effects.sliced == Sliced::default()
         && effects.counts != Counts::Own
-        && (effects.counts == Counts::Told || effects.observes.is_empty())
+        && (effects.counts == Counts::Tallied || effects.observes.is_empty())
         && effects.hold == Hold::None
         && !effects.state.iter().any(|state| keeps(state.access))
 }

@@ -233,7 +233,7 @@ impl Transmitter {
 
     /// Looks at the graph.
     pub(super) fn start(&mut self, cx: &Cx<'_>) {
-        self.offloads = cx.facts().leave_work();
+        self.offloads = cx.facts().uses_offloads();
     }
 
     fn send_one(

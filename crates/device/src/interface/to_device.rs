@@ -308,7 +308,7 @@ impl Element for ToDevice {
         let index = self.link.find_first(cx, NEWS)?;
         let device = &self.link.device;
         // Only where something may come in that is left to a device, the kernel has to be told what.
-        self.offloads = cx.facts().leave_work();
+        self.offloads = cx.facts().uses_offloads();
         self.bypass &= !self.offloads;
         if let Some(index) = index {
             let sender = Sender::open(index, self.offloads, self.bypass)

@@ -203,7 +203,7 @@ pub trait Host {
     /// Returns the state of a signal at a port. For each element that gives the signal, it has the
     /// element's number among all elements that give this signal, and true if the signal is on. `None` if
     /// an element on the path gives no signal.
-    fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
+    fn signal_sources(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
     /// Returns a counter of processor cycles, for meters; it is not reproducible.
     fn cycles(&self) -> u64;
     /// True if the handler exists and can be read (or written).

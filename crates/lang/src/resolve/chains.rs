@@ -17,7 +17,7 @@ impl<'s> Resolver<'s, '_> {
         let last = chain.lists.len().saturating_sub(1);
         let mut before: Option<(Vec<Resolved>, &ElementList)> = None;
         for (index, list) in chain.lists.iter().enumerate() {
-            if Diagnostic::are_enough(self.diagnostics) {
+            if Diagnostic::is_limit_reached(self.diagnostics) {
                 return;
             }
             let resolved = self.list(

@@ -130,7 +130,7 @@ pub static CLASS: Class = Class {
         let broadcast: Option<Ipv4Addr> = args.get("BROADCAST");
         let shared = shared_table(args);
         let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
-        let polls_everybody = args.or("BROADCAST_POLL", false);
+        let polls_by_broadcast = args.or("BROADCAST_POLL", false);
         let unsolicited = args.or("UNSOLICITED", false);
         let give_up = args.or("GIVE_UP", Timestamp(0));
         if give_up < Timestamp(0) {
@@ -173,7 +173,7 @@ pub static CLASS: Class = Class {
             broadcast: broadcast.unwrap_or_else(|| broadcast_of(prefix)),
             others: IntervalSet::empty(),
             poll_timeout,
-            polls_everybody,
+            polls_by_broadcast,
             unsolicited,
             queries: 0,
             responses: 0,

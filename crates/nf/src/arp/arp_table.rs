@@ -47,7 +47,7 @@ use element::{Class, Cx, Effects, Element, manual};
 use lang::args::split_spaces;
 use wire::MacAddr;
 
-use super::table::{self, Limits, Nobody, Shared, Table, Waiters};
+use super::table::{self, Limits, NoWaiters, Shared, Table, Waiters};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -151,7 +151,7 @@ impl ArpTable {
     fn with<T>(&self, cx: &mut Cx<'_>, work: impl FnOnce(&Cx<'_>, &mut Table) -> T) -> T {
         let mut table = self.shared.open();
         let before = table.changes();
-        table.catch_up(table::now(cx), &mut Nobody);
+        table.catch_up(table::now(cx), &mut NoWaiters);
         let result = work(cx, &mut table);
         let has_changed = table.changes() != before;
         drop(table);
@@ -179,7 +179,7 @@ impl Element for ArpTable {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let change = Change::parse(cx, name, value)?;
-        self.with(cx, |cx, table| change.apply(table, table::now(cx), &mut Nobody));
+        self.with(cx, |cx, table| change.apply(table, table::now(cx), &mut NoWaiters));
         Ok(())
     }
 

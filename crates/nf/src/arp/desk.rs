@@ -30,7 +30,7 @@ pub(super) struct Desk {
     pub(super) others: IntervalSet,
     /// The argument POLL_TIMEOUT in milliseconds; zero for never.
     pub(super) poll_timeout: i64,
-    pub(super) polls_everybody: bool,
+    pub(super) polls_by_broadcast: bool,
     /// The argument UNSOLICITED: replies without a query replace a neighbour that answers.
     pub(super) unsolicited: bool,
     pub(super) queries: u64,
@@ -69,7 +69,7 @@ impl Desk {
         let destination = match table.look_up(address, now, self.poll_timeout) {
             Some((mac, asks)) => {
                 if asks {
-                    let everybody = self.polls_everybody || table.asks_everybody(address);
+                    let everybody = self.polls_by_broadcast || table.must_broadcast(address);
                     let to = if everybody { MacAddr::BROADCAST } else { mac };
                     self.ask(cx, output, &packet, address, to);
                 }

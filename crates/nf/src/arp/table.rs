@@ -138,9 +138,9 @@ pub(crate) trait Waiters<A = u32> {
 }
 
 /// A [`Waiters`] for callers that hold no packets.
-pub(crate) struct Nobody;
+pub(crate) struct NoWaiters;
 
-impl<A> Waiters<A> for Nobody {
+impl<A> Waiters<A> for NoWaiters {
     fn give_up(&mut self, _: A, _: DropReason) {}
 
     fn give_up_oldest(&mut self, _: &dyn Ranks<A>, _: DropReason) -> Option<A> {
@@ -391,7 +391,7 @@ impl<A: Address> Table<A> {
 
     /// True if the next query for a known address must be broadcast: the address was learnt from an
     /// unsolicited reply, or the known neighbour does not answer.
-    pub(crate) fn asks_everybody(&self, address: A) -> bool {
+    pub(crate) fn must_broadcast(&self, address: A) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)
     }

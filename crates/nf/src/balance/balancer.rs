@@ -12,7 +12,7 @@ use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
-use super::elsewhere::{Board, CLOSING, Elsewhere};
+use super::elsewhere::{Board, CLOSING, ForeignFlows};
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
@@ -250,7 +250,7 @@ pub(super) struct Balancer<P> {
     /// The connections as other workers see them; `None` if other workers get no packets of them.
     board: Option<Board>,
     /// The servers of packets whose connections belong to other workers.
-    elsewhere: Elsewhere,
+    elsewhere: ForeignFlows,
     /// Connections that were idle at this worker, but not at others.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
@@ -315,15 +315,15 @@ impl<P: Place> Balancer<P> {
             full: None,
             errors: Vec::with_capacity(BATCH_CAPACITY),
             board,
-            elsewhere: Elsewhere::default(),
+            elsewhere: ForeignFlows::default(),
             revived: Vec::new(),
         };
-        balancer.choose_anew();
+        balancer.update_choice();
         Ok(balancer)
     }
 
     /// Updates the set of servers that can be chosen.
-    fn choose_anew(&mut self) {
+    fn update_choice(&mut self) {
         let active = self.servers.iter().enumerate().filter(|(_, server)| server.is_active);
         let names: Vec<_> =
             active.map(|(number, server)| (number as u16, server.place.to_string())).collect();
@@ -660,7 +660,7 @@ impl<P: Place> Balancer<P> {
             ));
         };
         self.servers[number].is_active = name == "add_server";
-        self.choose_anew();
+        self.update_choice();
         if name == "fail_server" {
             self.forget_where(|connection| usize::from(connection.server) == number);
         }
@@ -711,7 +711,7 @@ impl<P: Place> Balancer<P> {
             }
             numbers.push(number);
         }
-        self.choose_anew();
+        self.update_choice();
         for (key, seen, connection) in kept.connections {
             let Some(number) = numbers.get(usize::from(connection.server)).copied().flatten() else {
                 continue;

@@ -221,7 +221,7 @@ impl Choice {
                     self.weighed = Some(now);
                     self.weigh(amount);
                 }
-                self.whose_turn()
+                self.next_weighted()
             }
             Mode::Least => self.active.iter().copied().min_by_key(|&number| amount(number)),
             Mode::OfTwo => {
@@ -264,7 +264,7 @@ impl Choice {
     }
 
     /// Returns the server with the most credit, by smooth weighted round-robin.
-    fn whose_turn(&mut self) -> Option<u16> {
+    fn next_weighted(&mut self) -> Option<u16> {
         let Choice { active, weights, .. } = self;
         let mut total = 0;
         for &number in &*active {

@@ -29,16 +29,16 @@ enum Way {
 
 /// The destinations of a batch's packets whose connections belong to other workers.
 #[derive(Default)]
-pub(super) struct Elsewhere {
+pub(super) struct ForeignFlows {
     ways: Vec<Way>,
     /// For each packet that remains in the batch, the server if the connection belongs to another worker.
     servers: Vec<Option<u16>>,
 }
 
-impl Elsewhere {
+impl ForeignFlows {
     /// Looks up the packets of a batch, and sends packets home whose server cannot be known at this worker.
     pub(super) fn handle(&mut self, cx: &mut Cx<'_>, board: &Board, input: usize, batch: &mut Batch) {
-        let Elsewhere { ways, servers } = self;
+        let ForeignFlows { ways, servers } = self;
         ways.clear();
         servers.clear();
         let (me, _) = cx.worker();

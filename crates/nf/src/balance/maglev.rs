@@ -75,12 +75,12 @@ impl Maglev {
                 (number, name_hash(name, 1) % size, skip)
             })
             .collect();
-        const NOBODY: u16 = u16::MAX;
-        let mut table = vec![NOBODY; places];
+        const FREE: u16 = u16::MAX;
+        let mut table = vec![FREE; places];
         let mut left = places;
         'fill: loop {
             for (number, place, skip) in &mut turns {
-                while table[*place as usize] != NOBODY {
+                while table[*place as usize] != FREE {
                     *place = (*place + *skip) % size;
                 }
                 table[*place as usize] = *number;

@@ -144,7 +144,7 @@ impl Element for AverageCounter {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
         // Time decides which packets count, so the element must see each of them.
         let chooses = self.ignore.is_set() || self.max.is_set() || self.threshold > 0;
-        let counts = if chooses { effects::Counts::Own } else { effects::Counts::Told };
+        let counts = if chooses { effects::Counts::Own } else { effects::Counts::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
     }
 

@@ -61,7 +61,7 @@ impl Element for CheckLength {
                 Number::constant(self.longest.into()),
             ),
         };
-        or_aside(fits, DropReason::TooLong, Vec::new()).depending_on(Depends::Handler).counting(Counts::Told)
+        or_aside(fits, DropReason::TooLong, Vec::new()).depending_on(Depends::Handler).counting(Counts::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

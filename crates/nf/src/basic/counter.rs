@@ -130,7 +130,7 @@ impl Element for Counter {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
         // A triggered call must come between two packets, so the element must see each packet.
         let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
-        let counts = if calls { Counts::Own } else { Counts::Told };
+        let counts = if calls { Counts::Own } else { Counts::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
     }
 

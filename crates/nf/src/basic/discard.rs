@@ -55,7 +55,7 @@ struct Discard {
 
 impl Element for Discard {
     fn effects(&self) -> Effects {
-        Effects::drop(DropReason::Discard).counting(Counts::Told)
+        Effects::drop(DropReason::Discard).counting(Counts::Tallied)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

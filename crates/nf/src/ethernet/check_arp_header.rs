@@ -68,7 +68,7 @@ impl HeaderCheck for CheckArpHeader {
         ("bad protocol type/length", DropReason::BadNetworkHeader),
     ];
     const MESSAGE: &'static str = "ARP header check failed";
-    const SPEAKER: Speaker = Speaker::Nobody;
+    const SPEAKER: Speaker = Speaker::None;
 
     fn effects(&self) -> Effects {
         let at = |place, length| bytes(Base::Data, self.offset + place, length);

@@ -101,7 +101,7 @@ impl Element for Classifier {
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
-        Effects::cases(cases).counting(Counts::Told)
+        Effects::cases(cases).counting(Counts::Tallied)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

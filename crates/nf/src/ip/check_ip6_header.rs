@@ -90,7 +90,7 @@ struct CheckIp6Header {
 impl HeaderCheck for CheckIp6Header {
     const REASONS: Reasons = &[("", DropReason::BadIpHeader)];
     const MESSAGE: &'static str = "IP6 header check failed";
-    const SPEAKER: Speaker = Speaker::Nobody;
+    const SPEAKER: Speaker = Speaker::None;
 
     fn effects(&self) -> Effects {
         let at = |place, length| bytes(Base::Data, self.offset + place, length);

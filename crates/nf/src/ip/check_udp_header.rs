@@ -61,7 +61,7 @@ impl HeaderCheck for CheckUdpHeader {
         ("bad UDP checksum", DropReason::BadTransportChecksum),
     ];
     const MESSAGE: &'static str = "UDP header check failed";
-    const SPEAKER: Speaker = Speaker::Nobody;
+    const SPEAKER: Speaker = Speaker::None;
 
     fn effects(&self) -> Effects {
         let at = |offset, length| bytes(Base::Transport, offset, length);

@@ -55,7 +55,7 @@ impl Element for DecIp6Hlim {
         let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
         let expires = aside(expired, DropReason::TtlExpired);
         let cases = vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])];
-        Effects::cases(cases).counting(Counts::Told)
+        Effects::cases(cases).counting(Counts::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -94,7 +94,7 @@ impl Element for DecIpTtl {
             let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
             cases.insert(0, Case::new(off, Target::Output(0)));
         }
-        Effects::cases(cases).depending_on(Depends::Handler).counting(Counts::Told)
+        Effects::cases(cases).depending_on(Depends::Handler).counting(Counts::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

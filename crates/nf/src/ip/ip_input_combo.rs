@@ -71,7 +71,7 @@ impl HeaderCheck for IpInputCombo {
         ("", DropReason::BadSource),
     ];
     const MESSAGE: &'static str = "IP checksum failed";
-    const SPEAKER: Speaker = Speaker::Nobody;
+    const SPEAKER: Speaker = Speaker::None;
 
     fn effects(&self) -> Effects {
         let mut effects = self.headers.effects();

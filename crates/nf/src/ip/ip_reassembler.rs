@@ -257,7 +257,7 @@ impl IpReassembler {
         let set = match self.store.find(&part.key) {
             Some(set) => set,
             None => {
-                if let Some((open, oldest)) = self.store.between(&part.key)
+                if let Some((open, oldest)) = self.store.sets_of_pair(&part.key)
                     && open >= self.most_open
                 {
                     self.give_up(cx, oldest, DropReason::FragmentLimit);

@@ -10,7 +10,7 @@ use wire::{ip_protocol, ipv4};
 
 use crate::editing::{annotation, bytes, is_marked, needs, rest_from, when, within};
 
-use super::desk::Desk;
+use super::desk::Translation;
 use super::flavour::{Flavour, TCP_SUMMED};
 use super::mapper::Choice;
 use super::pattern::Outputs;
@@ -44,7 +44,7 @@ fn reaches(bytes: usize) -> Filter {
 }
 
 /// Returns the filter for packets whose transport header is after the fixed part of the IP header.
-fn stands_behind() -> Filter {
+fn has_transport_after_header() -> Filter {
     let end = Number::of(Field::HeaderOffset(Base::Network)).plus_constant(ipv4::Header::LEN as i64);
     Filter::AtMost(end, Number::of(Field::HeaderOffset(Base::Transport)))
 }
@@ -61,7 +61,7 @@ fn is_meant(flavour: Flavour) -> Filter {
 
 /// Returns the filter for packets whose headers the translator can read, among the packets of [`is_meant`].
 fn is_readable(flavour: Flavour) -> Filter {
-    let mut all = vec![stands_behind(), reaches(flavour.least())];
+    let mut all = vec![has_transport_after_header(), reaches(flavour.least())];
     if flavour.is_ping() {
         let kind = |kind: u8| Filter::equals(bytes(Base::Transport, 0, 1), kind.into());
         let queries = flavour.queries().iter();
@@ -81,7 +81,7 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     let has_ports = flavour.has_ports();
     let whole = |protocol, least| {
         let behind = is_protocol(protocol).and([reaches(least)]);
-        if has_ports { behind } else { behind.and([is_first(), is_marked(Base::Transport), stands_behind()]) }
+        if has_ports { behind } else { behind.and([is_first(), is_marked(Base::Transport), has_transport_after_header()]) }
     };
     let mut shapes = vec![shape(whole(ip_protocol::TCP, TCP_SUMMED), has_ports, &[Header::Tcp])];
     if flavour != Flavour::Tcp {
@@ -104,7 +104,7 @@ fn key(flavour: Flavour) -> Vec<Field> {
 }
 
 /// Returns the actions on packets that get values in these ranges.
-fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
+fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
     let flavour = desk.flavour;
     let [source, source_port, destination, destination_port] = values;
     let key = key(flavour);
@@ -142,7 +142,7 @@ fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Ac
 }
 
 /// Returns the effects of a translator.
-pub(super) fn effects(desk: &Desk) -> Effects {
+pub(super) fn effects(desk: &Translation) -> Effects {
     let flavour = desk.flavour;
     let mut cases = vec![needs(Header::Ipv4)];
     if flavour.has_ports() {
@@ -243,7 +243,7 @@ pub(super) fn effects(desk: &Desk) -> Effects {
 
 /// Returns the filter for packets of known flows that a lease must not cover, because they may change the
 /// mapping; `None` if flows cannot be leased.
-fn leases(desk: &Desk) -> Option<Filter> {
+fn leases(desk: &Translation) -> Option<Filter> {
     use wire::tcp::flags::{FIN, RST, SYN};
     let flavour = desk.flavour;
     if !matches!(flavour, Flavour::Both | Flavour::Tcp | Flavour::Udp) || desk.is_helped {
@@ -267,7 +267,7 @@ fn unmapped(spec: &Spec, reason: DropReason) -> Target {
 }
 
 /// Returns the sources of chance on which the choice of addresses and ports depends.
-fn chances(desk: &Desk) -> Vec<Depends> {
+fn chances(desk: &Translation) -> Vec<Depends> {
     let mut all = Vec::new();
     let mut add = |what| {
         if !all.contains(&what) {

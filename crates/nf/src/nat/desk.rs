@@ -13,7 +13,7 @@ use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
 /// The settings of a translator, constant while it runs.
-pub(super) struct Desk {
+pub(super) struct Translation {
     pub(super) flavour: Flavour,
     pub(super) specs: Vec<Spec>,
     pub(super) outputs: usize,
@@ -36,7 +36,7 @@ pub(super) struct Sharing {
     pub(super) most_of_one: u32,
 }
 
-impl Desk {
+impl Translation {
     /// Makes a mapping for a packet that has none. Returns the id by which the packet is found, and the
     /// change of the packet. If the packet needs no mapping, or none can be made, the error is the fate of
     /// the packet.
@@ -63,7 +63,7 @@ impl Desk {
             && let Spec::Drop | Spec::Pass(_) = spec
             && let Some(known) = store.inside_of(space(owner, looked.which), looked.tuple)
         {
-            return Err(match from_stranger(store, owner, looked, known, cx.now()) {
+            return Err(match change_unsolicited(store, owner, looked, known, cx.now()) {
                 Some(change) => self.change_alone(packet, &change, known.annotation),
                 None => self.unmapped(input, DropReason::NoMapping),
             });
@@ -273,7 +273,7 @@ impl Opening {
 
 /// Returns the change of a packet from outside to a port of an endpoint inside that has not sent to the
 /// packet's sender. `None` if the endpoint's packets to that sender have another port outside.
-fn from_stranger(store: &Store, owner: u16, looked: Looked, known: Known, now: Timestamp) -> Option<Change> {
+fn change_unsolicited(store: &Store, owner: u16, looked: Looked, known: Known, now: Timestamp) -> Option<Change> {
     let (space, (destination, destination_port)) = (space(owner, looked.which), known.inside);
     let to = Tuple { destination, destination_port, ..looked.tuple };
     if store.find_at(to.reversed(), space, now).is_some() {

@@ -9,14 +9,14 @@ use flow::EndsKey;
 use packet::BATCH_CAPACITY;
 
 use super::change::Change;
-use super::desk::Desk;
+use super::desk::Translation;
 use super::flavour::set_next_hop;
 use super::store::Board;
 use crate::boards::WINDOW;
 
 /// The buffers for packets of other workers' flows.
 #[derive(Default)]
-pub(super) struct Elsewhere {
+pub(super) struct ForeignFlows {
     /// The packets of a batch; in `owners`, the workers to which they belong; in `outputs`, their outputs,
     /// or `None` for packets that go home.
     packets: Vec<Packet>,
@@ -27,7 +27,7 @@ pub(super) struct Elsewhere {
 /// The translator that handles the packets.
 #[derive(Clone, Copy)]
 pub(super) struct Translator<'a> {
-    pub(super) desk: &'a Desk,
+    pub(super) desk: &'a Translation,
     /// The number of the translator in its store.
     pub(super) owner: u16,
     /// True if an element reads the destination annotation.
@@ -36,7 +36,7 @@ pub(super) struct Translator<'a> {
     pub(super) slice: u32,
 }
 
-impl Elsewhere {
+impl ForeignFlows {
     /// Removes the packets of other workers' flows from a batch, and translates them or sends them home.
     pub(super) fn handle(
         &mut self,
@@ -46,7 +46,7 @@ impl Elsewhere {
         input: usize,
         batch: &mut Batch,
     ) {
-        let Elsewhere { packets, owners, outputs } = self;
+        let ForeignFlows { packets, owners, outputs } = self;
         // Allocates only in the first call.
         packets.reserve(BATCH_CAPACITY);
         owners.reserve(BATCH_CAPACITY);
@@ -99,7 +99,7 @@ impl Elsewhere {
     }
 }
 
-impl Desk {
+impl Translation {
     /// Rewrites a packet by the mapping of another worker, and returns the output. Returns `None` and
     /// leaves the packet as it is if the packet needs the mapping's worker: because it tells something new
     /// about the mapping, or needs more than its key's value.

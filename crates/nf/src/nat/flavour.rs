@@ -86,7 +86,7 @@ fn header(packet: &Packet) -> Option<&ipv4::Header> {
 
 /// True if the transport header is after the fixed part of the IP header. If not, the IP header has a
 /// length of less than 20 bytes, and addresses are where ports would be.
-fn stands_behind(packet: &Packet) -> bool {
+fn has_transport_after_header(packet: &Packet) -> bool {
     let marked = packet.offset(Base::Network).zip(packet.offset(Base::Transport));
     marked.is_some_and(|(network, transport)| transport >= network + ipv4::Header::LEN as isize)
 }
@@ -171,7 +171,7 @@ impl Flavour {
             return Err(DropReason::NoHeader);
         }
         let transport = packet.header(Base::Transport).unwrap_or_default();
-        if transport.len() < self.least() || !stands_behind(packet) {
+        if transport.len() < self.least() || !has_transport_after_header(packet) {
             return Err(DropReason::Unsuitable);
         }
         let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
@@ -304,7 +304,7 @@ impl Flavour {
         ip.checksum.set(change.of_addresses().apply(ip.checksum.get()));
         let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
         let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
-        if !is_first || !stands_behind(packet) {
+        if !is_first || !has_transport_after_header(packet) {
             return Told::Nothing;
         }
         let Some(transport) = packet.header_mut(Base::Transport) else { return Told::Nothing };
@@ -340,7 +340,7 @@ impl Flavour {
     pub(super) fn only_answers(self, packet: &Packet) -> bool {
         use wire::tcp::flags::{ACK, RST, SYN};
         let is_tcp = header(packet).is_some_and(|ip| ip.protocol == ip_protocol::TCP);
-        let transport = packet.header(Base::Transport).filter(|_| is_tcp && stands_behind(packet));
+        let transport = packet.header(Base::Transport).filter(|_| is_tcp && has_transport_after_header(packet));
         let flags = transport.and_then(|transport| transport.get(13)).copied().unwrap_or(0);
         flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK
     }

@@ -110,7 +110,7 @@ impl MaglevIpMapper {
         }
     }
 
-    fn choose_anew(&mut self) {
+    fn update_choice(&mut self) {
         let fresh = table(self.places, &self.names, &self.active);
         if let Some(mut current) = self.current() {
             *current = fresh;
@@ -144,7 +144,7 @@ impl Element for MaglevIpMapper {
         let number = usize::parse(value, &cx.place()).map_err(|_| "expected number of a pattern")?;
         let active = self.active.get_mut(number).ok_or("there are not so many patterns")?;
         *active = name == "add_server";
-        self.choose_anew();
+        self.update_choice();
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Element for MaglevIpMapper {
         for (name, active) in self.names.iter().zip(&mut self.active) {
             *active = !names.contains(name);
         }
-        self.choose_anew();
+        self.update_choice();
         Ok(())
     }
 }

@@ -20,8 +20,8 @@ use packet::Annotations;
 use crate::sorting::Sorter;
 
 use super::declaration;
-use super::desk::{Desk, Sharing};
-use super::elsewhere::{Elsewhere, Translator};
+use super::desk::{Translation, Sharing};
+use super::elsewhere::{ForeignFlows, Translator};
 use super::flavour::Flavour;
 use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
@@ -33,7 +33,7 @@ use super::store::{Board, ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space
 use super::tuple::Tuple;
 
 pub(super) struct Rewriter {
-    desk: Desk,
+    desk: Translation,
     published: Arc<Published>,
     home: Home,
     policies: [Policy; 2],
@@ -43,7 +43,7 @@ pub(super) struct Rewriter {
     /// True if an element reads the destination annotation.
     is_read: bool,
     sorter: Sorter,
-    elsewhere: Elsewhere,
+    elsewhere: ForeignFlows,
 }
 
 /// The arguments that all translators have.
@@ -219,7 +219,7 @@ pub(super) fn build(
     args.setup.publish(args.id(), Arc::new(Leasing(published.clone())));
     let helpers = (0..args.setup.elements.len()).filter_map(|id| args.setup.service::<Helps>(id));
     let is_helped = helpers.into_iter().any(|helps| helps.translators.contains(&args.id()));
-    let desk = Desk { flavour, specs, outputs, sets_next_hop, reply_annotation, is_helped, sharing };
+    let desk = Translation { flavour, specs, outputs, sets_next_hop, reply_annotation, is_helped, sharing };
     Ok(Box::new(Rewriter {
         desk,
         published,
@@ -229,13 +229,13 @@ pub(super) fn build(
         reaps,
         is_read: true,
         sorter: Sorter::new(outputs),
-        elsewhere: Elsewhere::default(),
+        elsewhere: ForeignFlows::default(),
     }))
 }
 
 /// The parts of a translator that process a window of packets.
 struct Window<'r> {
-    desk: &'r Desk,
+    desk: &'r Translation,
     sorter: &'r mut Sorter,
     owner: u16,
     is_read: bool,

@@ -175,7 +175,7 @@ pub(super) enum Numbers {
     /// The connection that these edits belong to.
     Own,
     /// A new connection, which begins with this segment.
-    OfAnother,
+    NewConnection,
 }
 
 impl Shifts {
@@ -210,7 +210,7 @@ impl Shifts {
                 return Numbers::Own;
             }
             ACCEPTS if self.asked == Some((read(header, 8).wrapping_sub(1), !is_reply)) => {
-                return Numbers::OfAnother;
+                return Numbers::NewConnection;
             }
             _ => {}
         }

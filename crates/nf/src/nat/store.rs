@@ -486,7 +486,7 @@ impl Store {
         }
         let (id, change) = self.insert(fresh, now).inspect_err(|_| self.count_failure(owner, fresh.input))?;
         if self.size as i64 > i64::from(self.capacity) {
-            let victim = self.who_gives_way(now.0).unwrap_or(change.session);
+            let victim = self.victim(now.0).unwrap_or(change.session);
             self.remove(victim);
             if victim == change.session {
                 self.count_failure(owner, fresh.input);

@@ -246,7 +246,7 @@ impl Script {
             Outcome::Return(value) => Ok(value),
             Outcome::Failed(text) if text.is_empty() => Err("the script ended with an error".into()),
             Outcome::Failed(text) => Err(text),
-            Outcome::GaveUp => Err(format!("{}: too many jumps, giving up", cx.declaration())),
+            Outcome::TooManyJumps => Err(format!("{}: too many jumps, giving up", cx.declaration())),
         }
     }
 

@@ -242,7 +242,7 @@ impl Script {
             }
             Outcome::Exit => Err(DropReason::Discard),
             Outcome::Return(value) => value.trim().parse().map_err(|_| DropReason::NoOutput),
-            Outcome::Blocked | Outcome::Failed(_) | Outcome::GaveUp => Err(DropReason::NoOutput),
+            Outcome::Blocked | Outcome::Failed(_) | Outcome::TooManyJumps => Err(DropReason::NoOutput),
         }
     }
 }

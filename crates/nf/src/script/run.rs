@@ -46,7 +46,7 @@ pub(super) enum Outcome {
     /// The script ended with an error.
     Failed(String),
     /// The script was ended because of too many jumps.
-    GaveUp,
+    TooManyJumps,
 }
 
 /// The handler call that runs a script.
@@ -131,7 +131,7 @@ impl Script {
         let program = Arc::clone(&self.program);
         while let Some(instruction) = program.instructions.get(self.at) {
             if self.activation.jumps >= MOST_JUMPS {
-                return Outcome::GaveUp;
+                return Outcome::TooManyJumps;
             }
             if let Some(outcome) = self.execute_one(cx, instruction) {
                 return outcome;
@@ -296,7 +296,7 @@ impl Script {
     pub(super) fn report_end(&mut self, cx: &mut Cx<'_>, outcome: &Outcome) {
         match outcome {
             Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),
-            Outcome::GaveUp => {
+            Outcome::TooManyJumps => {
                 cx.tell(Severity::Error, format_args!("too many jumps, giving up"));
             }
             _ => {}

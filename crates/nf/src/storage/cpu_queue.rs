@@ -25,7 +25,7 @@
 use element::class::{ArgInfo, HandlerInfo};
 use element::{Class, manual};
 
-use super::fifo::{self, Policy, SaysEmpty};
+use super::fifo::{self, Policy, SignalsEmpty};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let policy =
-            Policy { says_empty: SaysEmpty::Never, says_full: false, spills: false, ..fifo::DEFAULT };
+            Policy { signals_empty: SignalsEmpty::Never, signals_full: false, spills: false, ..fifo::DEFAULT };
         fifo::build(args, policy, 128)
     },
     ..Class::DEFAULT

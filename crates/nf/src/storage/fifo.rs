@@ -67,9 +67,9 @@ impl Occupancy {
 
 /// The time at which a queue signals that it is empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SaysEmpty {
+pub(super) enum SignalsEmpty {
     Never,
-    /// Signals after `PATIENCE` empty pulls in a row. An immediate signal would put pullers to sleep and wake
+    /// Signals after `EMPTY_PULLS_BEFORE_SIGNAL` empty pulls in a row. An immediate signal would put pullers to sleep and wake
     /// them again for every short gap.
     Lazily,
     AtOnce,
@@ -82,12 +82,12 @@ pub(super) enum WhenFull {
     DropsOldest,
 }
 
-/// The differences between the classes of queues. The notes of a class must agree with `says_full` about
+/// The differences between the classes of queues. The notes of a class must agree with `signals_full` about
 /// the signal of being full.
 #[derive(Clone, Copy)]
 pub(super) struct Policy {
-    pub(super) says_empty: SaysEmpty,
-    pub(super) says_full: bool,
+    pub(super) signals_empty: SignalsEmpty,
+    pub(super) signals_full: bool,
     pub(super) when_full: WhenFull,
     /// True if packets that do not fit may leave by output 1; the first such packet is reported.
     pub(super) spills: bool,
@@ -95,10 +95,10 @@ pub(super) struct Policy {
 
 /// The policy of `Queue`.
 pub(super) const DEFAULT: Policy =
-    Policy { says_empty: SaysEmpty::Lazily, says_full: true, when_full: WhenFull::DropsNewest, spills: true };
+    Policy { signals_empty: SignalsEmpty::Lazily, signals_full: true, when_full: WhenFull::DropsNewest, spills: true };
 
 /// The number of empty pulls in a row after which a lazy queue signals that it is empty.
-const PATIENCE: u32 = 10;
+const EMPTY_PULLS_BEFORE_SIGNAL: u32 = 10;
 
 /// A queue. Packets that arrive on input 1 are put at its front.
 pub(super) struct Fifo {
@@ -108,7 +108,7 @@ pub(super) struct Fifo {
     highwater: usize,
     drops: u64,
     /// The number of empty pulls since the last packet.
-    fruitless: u32,
+    empty_pulls: u32,
     occupancy: Arc<Occupancy>,
     has_front: bool,
 }
@@ -141,7 +141,7 @@ pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Resul
         capacity,
         highwater: 0,
         drops: 0,
-        fruitless: 0,
+        empty_pulls: 0,
         occupancy,
         has_front: args.inputs() > 1,
     }))
@@ -202,7 +202,7 @@ impl Fifo {
     }
 
     fn tell_room(&self, cx: &mut Cx<'_>) {
-        if self.policy.says_full {
+        if self.policy.signals_full {
             cx.set_signal(Signal::Room, self.packets.len() < self.capacity);
         }
     }
@@ -230,7 +230,7 @@ impl Element for Fifo {
         cx.recycle(batch);
         self.highwater = self.highwater.max(self.packets.len());
         self.tell_length();
-        if !self.packets.is_empty() && self.policy.says_empty != SaysEmpty::Never {
+        if !self.packets.is_empty() && self.policy.signals_empty != SignalsEmpty::Never {
             cx.set_signal(Signal::Packets, true);
         }
         if self.packets.len() >= self.capacity {
@@ -248,18 +248,18 @@ impl Element for Fifo {
             }
         }
         if n > 0 {
-            self.fruitless = 0;
+            self.empty_pulls = 0;
             self.tell_length();
             self.tell_room(cx);
         } else {
-            self.fruitless = self.fruitless.saturating_add(1);
+            self.empty_pulls = self.empty_pulls.saturating_add(1);
         }
-        let says_empty = match self.policy.says_empty {
-            SaysEmpty::Never => false,
-            SaysEmpty::Lazily => self.fruitless >= PATIENCE,
-            SaysEmpty::AtOnce => self.packets.is_empty(),
+        let signals_empty = match self.policy.signals_empty {
+            SignalsEmpty::Never => false,
+            SignalsEmpty::Lazily => self.empty_pulls >= EMPTY_PULLS_BEFORE_SIGNAL,
+            SignalsEmpty::AtOnce => self.packets.is_empty(),
         };
-        if says_empty {
+        if signals_empty {
             cx.set_signal(Signal::Packets, false);
         }
         batch
@@ -317,7 +317,7 @@ impl Element for Fifo {
         self.shorten(cx, self.capacity, DropReason::QueueFull);
         self.highwater = self.highwater.max(self.packets.len());
         self.tell_length();
-        if self.policy.says_empty != SaysEmpty::Never {
+        if self.policy.signals_empty != SignalsEmpty::Never {
             cx.set_signal(Signal::Packets, true);
         }
         self.tell_room(cx);

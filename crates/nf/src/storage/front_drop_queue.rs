@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         fifo::build(
             args,
-            Policy { says_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT },
+            Policy { signals_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT },
             1000,
         )
     },

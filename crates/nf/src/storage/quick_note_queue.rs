@@ -31,7 +31,7 @@
 use element::class::Notes;
 use element::{Class, manual};
 
-use super::fifo::{self, Policy, SaysEmpty};
+use super::fifo::{self, Policy, SignalsEmpty};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -44,6 +44,6 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, Policy { says_empty: SaysEmpty::AtOnce, ..fifo::DEFAULT }, 1000),
+    build: |args| fifo::build(args, Policy { signals_empty: SignalsEmpty::AtOnce, ..fifo::DEFAULT }, 1000),
     ..Class::DEFAULT
 };

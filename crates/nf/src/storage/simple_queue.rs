@@ -29,7 +29,7 @@
 
 use element::{Class, manual};
 
-use super::fifo::{self, Policy, SaysEmpty};
+use super::fifo::{self, Policy, SignalsEmpty};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
-        fifo::build(args, Policy { says_empty: SaysEmpty::Never, says_full: false, ..fifo::DEFAULT }, 1000)
+        fifo::build(args, Policy { signals_empty: SignalsEmpty::Never, signals_full: false, ..fifo::DEFAULT }, 1000)
     },
     ..Class::DEFAULT
 };

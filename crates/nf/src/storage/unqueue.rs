@@ -91,7 +91,7 @@ impl Unqueue {
 impl Element for Unqueue {
     fn effects(&self) -> Effects {
         if self.active && self.limit < 0 && self.burst != 0 {
-            return Effects::pass().counting(Counts::Told);
+            return Effects::pass().counting(Counts::Tallied);
         }
         // Packets that are not pulled stay upstream until the end.
         let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };

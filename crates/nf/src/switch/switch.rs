@@ -63,7 +63,7 @@ impl Element for Switch {
             Ok(output) => Effects::cases(vec![Case::new(Filter::Any, Target::Output(output))]),
             Err(_) => Effects::drop(DropReason::NoOutput),
         }
-        .counting(Counts::Told)
+        .counting(Counts::Tallied)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -36,9 +36,9 @@ pub static CLASS: Class = Class {
 struct NotifierDebug;
 
 /// Returns the text for the signals of elements, by element number, with 32 elements per part.
-fn show(name: &str, givers: &[(usize, bool)]) -> String {
+fn show(name: &str, signal_sources: &[(usize, bool)]) -> String {
     let mut parts: Vec<(usize, u32, u32)> = Vec::new();
-    for &(number, on) in givers {
+    for &(number, on) in signal_sources {
         let (word, bit) = (number / 32, 1 << (number % 32));
         match parts.iter_mut().find(|(w, ..)| *w == word) {
             Some((_, mask, value)) => {
@@ -64,10 +64,10 @@ impl Element for NotifierDebug {
             true => (Signal::Room, "full"),
             false => (Signal::Packets, "empty"),
         };
-        Ok(match cx.givers(signal, 0) {
+        Ok(match cx.signal_sources(signal, 0) {
             None => "busy*".into(),
-            Some(givers) if givers.is_empty() => "idle".into(),
-            Some(givers) => show(name, &givers),
+            Some(signal_sources) if signal_sources.is_empty() => "idle".into(),
+            Some(signal_sources) => show(name, &signal_sources),
         })
     }
 }

@@ -128,7 +128,7 @@ fn those_apart_leave_last_and_never_early() {
     for priority in [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait] {
         let mut lists = Lists::new(3, Timestamp(10)).unwrap();
         lists.longest = 4;
-        lists.open(0, Note::default(), APART as u8);
+        lists.open(0, Note::default(), UNKNOWN_FLOWS as u8);
         (1..3).for_each(|flow| lists.open(flow, Note::default(), 0));
         // Flow 1 has sent more values than the others, and leaves before the flow of class APART.
         (0..3).for_each(|value| _ = lists.hold(1, value, Timestamp(0)));
@@ -136,7 +136,7 @@ fn those_apart_leave_last_and_never_early() {
         gone(&mut lists);
         lists.hold(1, 3, Timestamp(1));
         (10..20).for_each(|value| _ = lists.hold(0, value, Timestamp(1)));
-        assert!(lists.waits_apart() && lists.holds(0) && !lists.holds(2));
+        assert!(lists.holds_unknown() && lists.holds(0) && !lists.holds(2));
         // Neither its number of values nor the length of its ring releases a flow of class APART.
         lists.release_long(2, Reason::Full, priority);
         lists.release_due(Timestamp(2), priority);
@@ -146,7 +146,7 @@ fn those_apart_leave_last_and_never_early() {
         lists.release_due(Timestamp(11), priority);
         let mut left = gone(&mut lists);
         assert_eq!(left.pop(), Some((0, (10..20).collect())), "{priority:?}");
-        assert_eq!((left.len(), lists.waits_apart()), (2, false));
+        assert_eq!((left.len(), lists.holds_unknown()), (2, false));
         // Of flows whose values arrived at the same time, the flow of class APART is last.
         lists.hold(0, 1, Timestamp(12));
         lists.hold(2, 2, Timestamp(12));
@@ -165,11 +165,11 @@ fn places_that_are_empty_are_passed_over_once() {
         lists.hold(0, 0, Timestamp(time));
     });
     lists.hold(1, 1, Timestamp(60));
-    lists.let_go_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
+    lists.send_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
     let lane = &lists.lanes[0];
     assert_eq!((lists.held(), lane.length()), (1, 1));
     assert!(lane.slot(lane.front).item.is_some());
-    lists.let_go_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
+    lists.send_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
     assert_eq!(lists.lanes[0].length(), 0);
 }
 
@@ -298,7 +298,7 @@ proptest! {
                     let mut out = Gone::default();
                     if matches!(op, Op::LetGoDue) {
                         slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
-                        lists.let_go_due(Timestamp(now), priority, &mut out);
+                        lists.send_due(Timestamp(now), priority, &mut out);
                     } else {
                         lists.let_go(&mut out);
                     }

@@ -108,7 +108,7 @@ impl Balance {
         // The time that all of its packets take, as a part of one worker's time.
         let demand = came / passed * row.whole;
         let is_idle = own.busy + demand * given < IDLE;
-        if given > 0.0 && (is_idle || row.is_vain(given)) {
+        if given > 0.0 && (is_idle || row.is_useless(given)) {
             if !is_idle {
                 row.pause = row.next_pause;
                 row.next_pause = (2 * row.next_pause).min(LONGEST_PAUSE);
@@ -192,7 +192,7 @@ impl Row {
     }
 
     /// True if giving the part `given` away has been useless.
-    fn is_vain(&self, given: f32) -> bool {
+    fn is_useless(&self, given: f32) -> bool {
         let is_judged = self.tried >= TRIAL && self.whole < SURELY && given >= MANY;
         is_judged && self.parted > (1.0 - GAIN * given) * self.whole
     }

@@ -244,7 +244,7 @@ impl Walk<'_> {
         if leased::is_for_known_flows(&case.when) {
             return self.lease(port, way, known, number);
         }
-        if !element.effects.may_be_told(case, element.forward.len()) {
+        if !element.effects.may_be_tallied(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
         // Packets that the element emits must be made by the element itself.
@@ -384,7 +384,7 @@ impl Walk<'_> {
     fn behind_list(&mut self, port: Port, way: &Way, known: &Known, number: usize) -> Result<Next, Full> {
         let element = &self.chain.nodes[port.0];
         let case = &element.effects.cases[number];
-        if !element.effects.may_be_told(case, element.forward.len()) {
+        if !element.effects.may_be_tallied(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
         match carry_out(&way.packet, case, known, None) {

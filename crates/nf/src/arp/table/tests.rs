@@ -253,12 +253,12 @@ fn ten_queries_a_second_and_then_one_in_two() {
     };
     let mut table = Table::<u32>::new(limits);
     let asked: Vec<i64> =
-        (0..6000).filter(|&now| table.admit(7, now, usize::from(now > 0), &mut Nobody).query).collect();
+        (0..6000).filter(|&now| table.admit(7, now, usize::from(now > 0), &mut NoWaiters).query).collect();
     let expected: Vec<i64> = (0..10).map(|n| n * 100).chain([2900, 4900]).collect();
     assert_eq!(asked, expected);
     assert_eq!((table.waiting(), table.drops()), (1, 5999));
     assert_eq!(table.show(6500), "0.0.0.7 0 FF-FF-FF-FF-FF-FF 6.500000\n");
-    table.insert(7, MacAddr([2, 0, 0, 0, 0, 0xab]), 7000, &mut Nobody);
+    table.insert(7, MacAddr([2, 0, 0, 0, 0, 0xab]), 7000, &mut NoWaiters);
     assert_eq!(table.show(8250), "0.0.0.7 1 02-00-00-00-00-AB 1.250000\n");
     assert_eq!(table.look_up(7, 307_000, 60_000), Some((MacAddr([2, 0, 0, 0, 0, 0xab]), true)));
     assert_eq!(table.look_up(7, 307_001, 60_000), None);

@@ -200,7 +200,7 @@ impl Rules {
         let counts =
             State { table: "rule counts", key: Vec::new(), both_directions: false, access: Access::Soft };
         let (state, marks) = (vec![counts], self.marks());
-        Effects { state, marks, counts: Counts::Told, ..Effects::cases(cases) }
+        Effects { state, marks, counts: Counts::Tallied, ..Effects::cases(cases) }
     }
 }
 

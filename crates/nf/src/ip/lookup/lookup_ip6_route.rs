@@ -163,7 +163,7 @@ impl Element for LookupIp6Route {
         // leave it without a value.
         let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
-        let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counts::Told);
+        let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counts::Tallied);
         effects.depending_on(Depends::Handler)
     }
 

@@ -265,7 +265,7 @@ impl Element for RouteLookup {
         let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         cases.push(if self.kind.complaint.is_some() { lost.shown() } else { lost });
-        let effects = Effects::cases(cases).counting(Counts::Told);
+        let effects = Effects::cases(cases).counting(Counts::Tallied);
         if self.kind.changes { effects.depending_on(Depends::Handler) } else { effects }
     }
 

@@ -184,7 +184,7 @@ impl Store {
     }
 
     /// Returns the number of sets between the packet's addresses, and the oldest of these sets.
-    pub(crate) fn between(&self, key: &Key) -> Option<(u32, u32)> {
+    pub(crate) fn sets_of_pair(&self, key: &Key) -> Option<(u32, u32)> {
         let key = key.pair();
         let id = self.pairs.lookup(&key, self.hasher.hash(&key))?;
         let pair = self.of_pairs.get(id.index() as usize)?;

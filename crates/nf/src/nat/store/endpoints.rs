@@ -163,7 +163,7 @@ impl Store {
                 subscriber.next = 0;
             }
             let Some(&place) = subscriber.sessions.get(subscriber.next) else { break };
-            if self.is_over(place, now) {
+            if self.is_expired(place, now) {
                 // The last session of the list takes this index.
                 self.remove(place);
             } else if let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) {

@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// True if a mapping has expired and is no longer guaranteed.
-    pub(super) fn is_over(&self, place: u32, now: i64) -> bool {
+    pub(super) fn is_expired(&self, place: u32, now: i64) -> bool {
         self.sessions.get(place as usize).is_some_and(|session| {
             let (_, guaranteed, expiry) = self.times(session);
             expiry <= now && guaranteed.is_none_or(|end| end <= now)
@@ -91,7 +91,7 @@ impl Store {
 
     /// True if a mapping has expired and must end for that reason.
     pub(super) fn has_ended(&self, place: u32, now: Timestamp) -> bool {
-        self.reaps && self.is_over(place, now.0)
+        self.reaps && self.is_expired(place, now.0)
     }
 
     /// Ends expired mappings, so that a new mapping finds their numbers free. Returns true if there were
@@ -110,7 +110,7 @@ impl Store {
         let place = Change::unpacked(self.table.key(id)?.value()).session;
         let session = self.sessions.get(place as usize)?;
         let (_, states) = self.told(session);
-        if self.is_over(place, now.0) || session.kind.is_done(states) {
+        if self.is_expired(place, now.0) || session.kind.is_done(states) {
             self.remove(place);
             return None;
         }
@@ -131,7 +131,7 @@ impl Store {
 
     /// Returns the mapping to evict for a new mapping: the mapping that expires first, or a mapping that
     /// expires soon if the search would take long.
-    pub(super) fn who_gives_way(&mut self, now: i64) -> Option<u32> {
+    pub(super) fn victim(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),
             Front::Unsure(place) => place,

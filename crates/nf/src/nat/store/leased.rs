@@ -23,8 +23,8 @@ impl Store {
         let id = self.find_key(key)?;
         let change = Change::unpacked(self.table.key(id)?.value());
         let session = self.sessions.get(change.session as usize)?;
-        let is_over = self.has_ended(change.session, lease.last_seen());
-        if is_over || !change.state.is_final(session.kind) || self.leases.contains_key(&id) {
+        let is_expired = self.has_ended(change.session, lease.last_seen());
+        if is_expired || !change.state.is_final(session.kind) || self.leases.contains_key(&id) {
             return None;
         }
         self.leases.try_reserve(1).ok()?;

@@ -17,7 +17,7 @@ impl Store {
     #[cold]
     pub(in crate::nat) fn shift(&mut self, change: &Change, segment: &mut [u8]) {
         let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
-        if shifts.apply(change.is_reply, segment) == Numbers::OfAnother {
+        if shifts.apply(change.is_reply, segment) == Numbers::NewConnection {
             self.shifts.remove(&change.session);
             self.change_states(change.session, State::without_shift);
         }
