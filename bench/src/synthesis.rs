@@ -9,9 +9,9 @@ use engine::{Options, Plan, Worker};
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
+use synthesizer::longest_path::lengths;
 use synthesizer::model::chain::Chain;
 use synthesizer::program::machine::{EXISTS, Making};
-use synthesizer::way::lengths;
 
 use crate::evaluation::open_loop;
 use crate::graph::{BURST, Contender, Start, configured, drive, measure_in_turns, running, text_in_bursts};

@@ -152,7 +152,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if let Some(which) = args.synthesize
         && !loaded.has_errors()
     {
-        match synthesize::put_in(&mut loaded, which) {
+        match synthesize::insert_region(&mut loaded, which) {
             Ok(PutIn { done, left }) => {
                 if !args.quiet && !done.is_empty() {
                     crate::tell(format_args!("{}: {done}", loaded.name));

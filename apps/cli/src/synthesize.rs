@@ -264,7 +264,7 @@ pub(crate) struct PutIn {
 ///
 /// # Errors
 /// In words, if it cannot be read.
-pub(crate) fn put_in(loaded: &mut Loaded, which: Which) -> Result<PutIn, String> {
+pub(crate) fn insert_region(loaded: &mut Loaded, which: Which) -> Result<PutIn, String> {
     let reasoned = match of(loaded.copied()) {
         Ok(reasoned) => reasoned,
         // The errors are those of the run too, which shows them.
@@ -282,7 +282,7 @@ pub(crate) fn put_in(loaded: &mut Loaded, which: Which) -> Result<PutIn, String>
     let stretches = proven.stretches.len();
     let plural = if stretches == 1 { "" } else { "es" };
     let done = match stretches {
-        0 if unproven.is_empty() && !proven.dear.is_empty() => {
+        0 if unproven.is_empty() && !proven.unprofitable.is_empty() => {
             "synthesized: nothing, because programs would cost more than the elements (--synthesize=all puts them in)"
                 .to_string()
         }

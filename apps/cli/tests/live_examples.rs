@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use lab::{Net, Running, Space, exchange_datagrams, hops, gets_no_echo_reply, gets_no_reply, ping, transfer};
+use lab::{Net, Running, Space, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const MEGABYTE: usize = 1 << 20;

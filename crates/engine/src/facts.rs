@@ -187,7 +187,11 @@ fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
 
 /// Returns, for each element, true if it takes packets in which work is left, and may get such packets from
 /// an element for which `leaves` is true.
-fn receives_offloads(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId) -> bool) -> Vec<bool> {
+fn receives_offloads(
+    effects: &[Effects],
+    forward: &Forward,
+    leaves: impl Fn(ElementId) -> bool,
+) -> Vec<bool> {
     let mut seen = vec![false; effects.len()];
     let behind = |id: ElementId| forward[id].iter().flatten().map(|&(to, _)| to);
     let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| leaves(id)).flat_map(behind).collect();

@@ -29,6 +29,7 @@ mod hotconfig;
 mod merge;
 mod order;
 mod os_signals;
+pub mod path_bench;
 mod placement;
 mod plan;
 mod problem;
@@ -46,7 +47,6 @@ mod timers;
 mod trace_time;
 mod unknown;
 mod watch;
-pub mod way;
 mod worker;
 mod workers;
 

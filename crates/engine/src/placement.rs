@@ -105,8 +105,7 @@ impl Placement {
         // An element that uses the state of others, or acts for others, works where they work.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
-        let standing =
-            effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));
+        let standing = effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));
         for (id, others, why) in beside.chain(standing) {
             let other = others.iter().find(|&&other| matches!(placement.places[other], Place::One(_)));
             if let Some(&other) = other.filter(|_| !placement.assigned[id]) {

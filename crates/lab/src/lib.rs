@@ -24,7 +24,7 @@ pub use calls::{Answered, Calls, calls};
 pub use flows::{Flows, Received, flow, flows};
 pub use program::Running;
 pub use stream::Stream;
-pub use traffic::{download, exchange_datagrams, hops, gets_no_echo_reply, gets_no_reply, ping, transfer};
+pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
 /// The congestion control of connections, unless an experiment chooses another one. Kernels differ in their
 /// defaults, and the results of an experiment depend on the congestion control.

@@ -56,8 +56,9 @@ impl Evicted {
         former.key = FlowKey::NONE;
         let is_recent = former.since + REPAIR_TIME > now;
         former.since = Timestamp::ZERO;
-        let is_near =
-            |number: &u32| start.wrapping_sub(*number).min(number.wrapping_sub(start)) <= RETRANSMISSION_WINDOW;
+        let is_near = |number: &u32| {
+            start.wrapping_sub(*number).min(number.wrapping_sub(start)) <= RETRANSMISSION_WINDOW
+        };
         former.expected.map(|number| number.filter(|number| is_recent && is_near(number)))
     }
 

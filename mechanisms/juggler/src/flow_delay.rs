@@ -44,7 +44,7 @@ use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Pac
 use flow::{FiveTupleKey, KeyHasher};
 
 use crate::tcp_header::{READS, locate};
-use crate::under_way::{LONGEST, DelayQueue};
+use crate::under_way::{DelayQueue, LONGEST};
 
 /// The class.
 pub static CLASS: Class = Class {

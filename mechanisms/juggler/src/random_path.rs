@@ -42,7 +42,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 
-use crate::under_way::{LONGEST, DelayQueue};
+use crate::under_way::{DelayQueue, LONGEST};
 
 /// The class.
 pub static CLASS: Class = Class {

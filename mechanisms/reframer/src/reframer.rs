@@ -89,9 +89,9 @@ use packet::BATCH_CAPACITY;
 use wire::layers::FLOW_HEADERS;
 
 use crate::key::{self, Brief, FlowKey, Kind};
-use crate::lists::{UNKNOWN_FLOWS, LANES, Lists, Note, Reason};
-use crate::outgoing::{StateCollector, Outgoing, Sorting, send};
-use crate::settings::{Bypass, Count, Elephants, DENSE, SPARSE, Micros, Settings, Slo, batch_length};
+use crate::lists::{LANES, Lists, Note, Reason, UNKNOWN_FLOWS};
+use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
+use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, SPARSE, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
 /// The class.
@@ -756,7 +756,8 @@ impl Element for Reframer {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(Reason::Drain, self.settings.priority);
         let (statistics, hasher) = (&mut self.statistics, &self.hasher);
-        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
+        let mut legacy =
+            StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
         self.lists.let_go(&mut legacy);
         let StateCollector { packets, bursts, .. } = legacy;
         Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))

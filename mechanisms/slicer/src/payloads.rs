@@ -10,7 +10,7 @@ use packet::{Pool, SLOT_STRIDE};
 
 use crate::headers::Headers;
 use crate::table::{MOST, SWEEP, Table};
-use crate::token::{Place, TokenCipher, TOGETHER, TOKEN};
+use crate::token::{Place, TOGETHER, TOKEN, TokenCipher};
 
 /// The minimum length in bytes of packets that are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;

@@ -9,7 +9,7 @@ use around::{CLOSED, KNOWN, packet};
 use element::DropReason;
 use frames::{L3, datagram, segment};
 use proptest::prelude::*;
-use tidegate_slicer::token::{Place, TokenCipher, TOKEN};
+use tidegate_slicer::token::{Place, TOKEN, TokenCipher};
 use tidegate_slicer::tunnel::Walk;
 use trick::{dropped, through};
 use wire::tcp::flags::ACK;

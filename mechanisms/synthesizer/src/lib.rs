@@ -20,6 +20,7 @@ pub mod cable;
 pub mod check;
 pub mod compose;
 pub mod insert;
+pub mod longest_path;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
 pub mod openflow;
@@ -30,7 +31,6 @@ pub mod standard;
 pub mod synthesized;
 pub mod topology;
 pub mod verify;
-pub mod way;
 
 use element::Class;
 

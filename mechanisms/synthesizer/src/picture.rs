@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::compose::{Stretch, Synthesis};
+use crate::longest_path::{Asked, Way, fate, leased, name_of_question, said};
 use crate::model::chain::Chain;
 use crate::program::question::{Leased, Question};
 use crate::program::{Next, Node, Program};
-use crate::way::{Asked, Way, fate, leased, name_of_question, said};
 
 /// The width of the page in pixels, the unit of all lengths.
 const WIDTH: usize = 1000;

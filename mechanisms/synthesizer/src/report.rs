@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::compose::{Stretch, Synthesis};
+use crate::longest_path::{Way, fate, name_of_question, said};
 use crate::model::chain::{Chain, Port};
 use crate::program::{self, Class, Next, Program, text};
-use crate::way::{Way, fate, name_of_question, said};
 
 /// A report.
 #[derive(Clone, Debug, Serialize)]
@@ -18,7 +18,7 @@ pub struct Report {
     /// Elements to which all packets are handed over, and the reasons.
     pub alone: Vec<Left>,
     /// Regions that stay because a program would cost more than the elements.
-    pub dear: Vec<Dear>,
+    pub unprofitable: Vec<Unprofitable>,
     /// Elements that stay because they would multiply the classes beyond the limit.
     pub multiplied: Vec<Multiplied>,
 }
@@ -66,7 +66,7 @@ pub struct Left {
 
 /// A region whose elements cost less than a program.
 #[derive(Clone, Debug, Serialize)]
-pub struct Dear {
+pub struct Unprofitable {
     /// The element at whose output the region begins.
     pub from: String,
     /// The output of that element.
@@ -106,10 +106,10 @@ impl Report {
                 .iter()
                 .map(|(node, why)| Left { element: name(*node), why: why.clone() })
                 .collect(),
-            dear: synthesis
-                .dear
+            unprofitable: synthesis
+                .unprofitable
                 .iter()
-                .map(|&((node, output), elements)| Dear { from: name(node), output, elements })
+                .map(|&((node, output), elements)| Unprofitable { from: name(node), output, elements })
                 .collect(),
             multiplied: synthesis
                 .multiplied
@@ -126,14 +126,14 @@ impl Report {
         for stretch in &self.stretches {
             let _ = write!(text, "{}", stretch.describe());
         }
-        if self.stretches.is_empty() && self.dear.is_empty() {
+        if self.stretches.is_empty() && self.unprofitable.is_empty() {
             text.push_str("Nothing can be composed.\n");
         }
-        if !self.dear.is_empty() {
+        if !self.unprofitable.is_empty() {
             text.push_str(
                 "Left as they are, because a program would cost more (--all makes programs of those with four elements and more):\n",
             );
-            for Dear { from, output, elements } in &self.dear {
+            for Unprofitable { from, output, elements } in &self.unprofitable {
                 let _ = writeln!(
                     text,
                     "  behind {from} [{output}]: up to {elements} elements one behind the other"

@@ -16,7 +16,7 @@ use testkit::{Run, corpus};
 use tidegate_synthesizer::model::diagrams::{Bit, Byte, Diagrams};
 use tidegate_synthesizer::model::functions::Functions;
 use tidegate_synthesizer::model::packet::Packet;
-use tidegate_synthesizer::model::places::in_region;
+use tidegate_synthesizer::model::places::in_byte_region;
 use tidegate_synthesizer::model::step::{Leaving, To, Unit};
 use wire::ip_protocol;
 
@@ -53,7 +53,7 @@ fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     for (base, real) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(seen.headers) {
         let declared = packet.place(base).map(|place| (place - start) as isize);
         // If only the element knows the offset, it may be any.
-        let is_known = packet.place(base).is_none_or(|place| !in_region(place));
+        let is_known = packet.place(base).is_none_or(|place| !in_byte_region(place));
         if is_known && declared != real {
             return Some(format!("{base:?} header at {real:?}, not {declared:?}"));
         }

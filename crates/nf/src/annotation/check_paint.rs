@@ -53,7 +53,9 @@ struct CheckPaint {
 impl Element for CheckPaint {
     fn effects(&self) -> Effects {
         let same = Filter::equals(annotation(self.place, 1), self.colour.into());
-        or_aside(same, DropReason::NoMatch, Vec::new()).depending_on(Depends::Handler).counting(Counts::Tallied)
+        or_aside(same, DropReason::NoMatch, Vec::new())
+            .depending_on(Depends::Handler)
+            .counting(Counts::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -61,7 +61,9 @@ impl Element for CheckLength {
                 Number::constant(self.longest.into()),
             ),
         };
-        or_aside(fits, DropReason::TooLong, Vec::new()).depending_on(Depends::Handler).counting(Counts::Tallied)
+        or_aside(fits, DropReason::TooLong, Vec::new())
+            .depending_on(Depends::Handler)
+            .counting(Counts::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -81,7 +81,11 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     let has_ports = flavour.has_ports();
     let whole = |protocol, least| {
         let behind = is_protocol(protocol).and([reaches(least)]);
-        if has_ports { behind } else { behind.and([is_first(), is_marked(Base::Transport), has_transport_after_header()]) }
+        if has_ports {
+            behind
+        } else {
+            behind.and([is_first(), is_marked(Base::Transport), has_transport_after_header()])
+        }
     };
     let mut shapes = vec![shape(whole(ip_protocol::TCP, TCP_SUMMED), has_ports, &[Header::Tcp])];
     if flavour != Flavour::Tcp {

@@ -273,7 +273,13 @@ impl Opening {
 
 /// Returns the change of a packet from outside to a port of an endpoint inside that has not sent to the
 /// packet's sender. `None` if the endpoint's packets to that sender have another port outside.
-fn change_unsolicited(store: &Store, owner: u16, looked: Looked, known: Known, now: Timestamp) -> Option<Change> {
+fn change_unsolicited(
+    store: &Store,
+    owner: u16,
+    looked: Looked,
+    known: Known,
+    now: Timestamp,
+) -> Option<Change> {
     let (space, (destination, destination_port)) = (space(owner, looked.which), known.inside);
     let to = Tuple { destination, destination_port, ..looked.tuple };
     if store.find_at(to.reversed(), space, now).is_some() {

@@ -340,7 +340,8 @@ impl Flavour {
     pub(super) fn only_answers(self, packet: &Packet) -> bool {
         use wire::tcp::flags::{ACK, RST, SYN};
         let is_tcp = header(packet).is_some_and(|ip| ip.protocol == ip_protocol::TCP);
-        let transport = packet.header(Base::Transport).filter(|_| is_tcp && has_transport_after_header(packet));
+        let transport =
+            packet.header(Base::Transport).filter(|_| is_tcp && has_transport_after_header(packet));
         let flags = transport.and_then(|transport| transport.get(13)).copied().unwrap_or(0);
         flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK
     }

@@ -20,7 +20,7 @@ use packet::Annotations;
 use crate::sorting::Sorter;
 
 use super::declaration;
-use super::desk::{Translation, Sharing};
+use super::desk::{Sharing, Translation};
 use super::elsewhere::{ForeignFlows, Translator};
 use super::flavour::Flavour;
 use super::ftp_port_mapper::Helps;

@@ -38,8 +38,12 @@ pub static CLASS: Class = Class {
     samples: &["", "3 -> 1/2"],
     reconfigures: true,
     build: |args| {
-        let policy =
-            Policy { signals_empty: SignalsEmpty::Never, signals_full: false, spills: false, ..fifo::DEFAULT };
+        let policy = Policy {
+            signals_empty: SignalsEmpty::Never,
+            signals_full: false,
+            spills: false,
+            ..fifo::DEFAULT
+        };
         fifo::build(args, policy, 128)
     },
     ..Class::DEFAULT

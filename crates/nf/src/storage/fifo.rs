@@ -94,8 +94,12 @@ pub(super) struct Policy {
 }
 
 /// The policy of `Queue`.
-pub(super) const DEFAULT: Policy =
-    Policy { signals_empty: SignalsEmpty::Lazily, signals_full: true, when_full: WhenFull::DropsNewest, spills: true };
+pub(super) const DEFAULT: Policy = Policy {
+    signals_empty: SignalsEmpty::Lazily,
+    signals_full: true,
+    when_full: WhenFull::DropsNewest,
+    spills: true,
+};
 
 /// The number of empty pulls in a row after which a lazy queue signals that it is empty.
 const EMPTY_PULLS_BEFORE_SIGNAL: u32 = 10;

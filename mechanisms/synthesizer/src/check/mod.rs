@@ -18,7 +18,7 @@ use crate::model::diagrams::{Bit, Diagrams, Term};
 use crate::model::explore::{Ends, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
-use crate::model::places::{ETHERNET, in_region};
+use crate::model::places::{ETHERNET, in_byte_region};
 use crate::model::streams::Streams;
 use crate::verify::example::Example;
 use rules::{IdleRule, Usage};
@@ -117,7 +117,7 @@ struct Notes {
 /// marked.
 fn start_of(packet: &Packet) -> Option<i32> {
     let network = packet.place(Base::Network).unwrap_or(ETHERNET);
-    (!in_region(packet.start) && !in_region(network)).then_some(packet.start - network)
+    (!in_byte_region(packet.start) && !in_byte_region(network)).then_some(packet.start - network)
 }
 
 /// The inputs at which packets start.
@@ -196,7 +196,7 @@ fn run(
             usage.see(d, element, waiting);
         }
     };
-    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS, circles: &[], order: chain.order() };
+    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS, loops: &[], order: chain.order() };
     explore(d, chain, &start.ports, &start.packet, premises, &mut Streams::default(), &mut watch)
 }
 

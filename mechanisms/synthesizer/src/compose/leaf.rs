@@ -35,7 +35,7 @@ pub enum To {
 
 /// An exit state: a class under construction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Leaf {
+pub struct ExitState {
     /// The symbolic packet at the exit.
     pub packet: Packet,
     /// The destination.
@@ -46,14 +46,14 @@ pub struct Leaf {
 
 /// A set of exit states, without duplicates.
 #[derive(Default)]
-pub struct Leaves {
-    all: Vec<Leaf>,
-    numbers: HashMap<Leaf, u32>,
+pub struct ExitStates {
+    all: Vec<ExitState>,
+    numbers: HashMap<ExitState, u32>,
 }
 
-impl Leaves {
+impl ExitStates {
     /// Returns the number of an exit state, and adds the state if it is new.
-    pub fn add(&mut self, leaf: Leaf) -> u32 {
+    pub fn add(&mut self, leaf: ExitState) -> u32 {
         let next = self.all.len() as u32;
         *self.numbers.entry(leaf).or_insert_with_key(|leaf| {
             self.all.push(leaf.clone());
@@ -72,12 +72,12 @@ impl Leaves {
     }
 
     /// Iterates over all exit states.
-    pub fn iter(&self) -> impl Iterator<Item = &Leaf> {
+    pub fn iter(&self) -> impl Iterator<Item = &ExitState> {
         self.all.iter()
     }
 
     /// Returns the exit state with this number.
-    pub fn get(&self, number: u32) -> &Leaf {
+    pub fn get(&self, number: u32) -> &ExitState {
         &self.all[number as usize]
     }
 }

@@ -8,7 +8,7 @@ use element::effects::{Action, Field, Filter, Target, wire_field};
 use super::formula::{Formula, Known};
 use super::packet::{Byte, Packet, Place};
 use super::step::{Stop, carry_out};
-use super::walk::{Full, Walk, Way};
+use super::walk::{Full, Path, Walk};
 use crate::model::chain::Port;
 use crate::program::Next;
 use crate::program::question::{self, Question};
@@ -81,7 +81,7 @@ impl Walk<'_> {
     pub(super) fn lease(
         &mut self,
         port: Port,
-        way: &Way,
+        way: &Path,
         known: &Known,
         number: usize,
     ) -> Result<Next, Full> {
@@ -119,7 +119,7 @@ impl Walk<'_> {
         let mut path = way.path.clone();
         let (start, cut) = (way.packet.start, super::leaf::end(&way.packet).is_some());
         path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
-        let behind = Way { packet, path, step: Some(number_of_step), ..way.clone() };
+        let behind = Path { packet, path, step: Some(number_of_step), ..way.clone() };
         let outputs = match case.to {
             Target::Output(output) => output..output + 1,
             Target::SomeOutput => 0..element.forward.len(),
@@ -141,7 +141,7 @@ impl Walk<'_> {
 
     /// True if the flow's key follows from the input packet, and has the same locations as on all other
     /// paths.
-    fn is_looked_up_alike(&self, way: &Way) -> bool {
+    fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
         let known =
             |byte: &Byte| matches!(byte, Byte::Constant(_) | Byte::Came(Place::Byte(_) | Place::Leased(..)));

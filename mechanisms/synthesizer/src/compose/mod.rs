@@ -66,7 +66,7 @@ pub struct Synthesis {
     pub alone: BTreeMap<usize, String>,
     /// Regions that stay because a program would cost more than the elements: the entry, and the maximum
     /// number of elements that packets would bypass.
-    pub dear: Vec<(Port, usize)>,
+    pub unprofitable: Vec<(Port, usize)>,
 }
 
 impl Synthesis {
@@ -156,7 +156,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             if is_worth_it {
                 synthesis.stretches.push(stretch);
             } else if limits.least.is_none() {
-                synthesis.dear.push((from, longest));
+                synthesis.unprofitable.push((from, longest));
             }
         }
     }
@@ -297,7 +297,7 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
 /// Returns the result of a walk that hands over all packets at the entry.
 fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     let mut walked = Walked::default();
-    let leaf = leaf::Leaf { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
+    let leaf = leaf::ExitState { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
     walked.start = crate::program::Next::Class(walked.leaves.add(leaf));
     walked
 }
@@ -385,7 +385,7 @@ fn stretch(
         .steps
         .into_iter()
         .map(|step| {
-            let leaf = leaf::Leaf { packet: step.packet, to: To::Port(step.port), path: Vec::new() };
+            let leaf = leaf::ExitState { packet: step.packet, to: To::Port(step.port), path: Vec::new() };
             Step {
                 element: elements.number(step.port.0),
                 input: step.port.1,
@@ -430,7 +430,7 @@ impl Names<'_> {
 }
 
 fn class_of(
-    leaf: &leaf::Leaf,
+    leaf: &leaf::ExitState,
     incoming: &Packet,
     is_certain: bool,
     outputs: &[Port],

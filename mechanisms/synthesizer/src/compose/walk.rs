@@ -10,7 +10,7 @@ use element::effects::{Access, Case, Counts, Effects, Hold, Sliced, Target};
 
 use super::diagram::Diagram;
 use super::formula::{Formula, Known};
-use super::leaf::{Leaf, Leaves};
+use super::leaf::{ExitState, ExitStates};
 use super::leased::{self, Leased};
 use super::packet::Packet;
 use super::rules;
@@ -61,7 +61,7 @@ pub struct Walked {
     /// The decision graph.
     pub diagram: Diagram,
     /// The exit states.
-    pub leaves: Leaves,
+    pub leaves: ExitStates,
     /// The rule lists.
     pub lists: Vec<List>,
     /// The elements that flows are leased from.
@@ -90,7 +90,7 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
         chain,
         limits,
         diagram: Diagram::default(),
-        leaves: Leaves::default(),
+        leaves: ExitStates::default(),
         lists: Vec::new(),
         steps: Vec::new(),
         handed: Handed::new(),
@@ -98,7 +98,7 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
         parted: BTreeMap::new(),
         seen: HashMap::new(),
     };
-    let way = Way { packet, path: Vec::new(), lists: Vec::new(), step: None };
+    let way = Path { packet, path: Vec::new(), lists: Vec::new(), step: None };
     match walk.enter(from, &way, &Known::default()) {
         Ok(start) => {
             let Walk { diagram, leaves, lists, steps, handed, gone_on, .. } = walk;
@@ -117,7 +117,7 @@ pub(super) struct Full;
 
 /// The state of a path: the symbolic packet, and the elements passed.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Way {
+pub(super) struct Path {
     pub(super) packet: Packet,
     pub(super) path: Vec<super::leaf::Passed>,
     /// The passed elements whose rules stay together.
@@ -130,20 +130,20 @@ pub(super) struct Walk<'w> {
     pub(super) chain: &'w Chain,
     pub(super) limits: &'w Limits,
     pub(super) diagram: Diagram,
-    leaves: Leaves,
+    leaves: ExitStates,
     lists: Vec<List>,
     pub(super) steps: Vec<Leased>,
     handed: Handed,
     gone_on: BTreeSet<usize>,
     parted: BTreeMap<usize, usize>,
-    seen: HashMap<(Port, Way, Known), Next>,
+    seen: HashMap<(Port, Path, Known), Next>,
 }
 
 /// The cases that may still be the first that holds, with their residual conditions.
 type Open = Vec<(usize, Formula)>;
 
 impl Walk<'_> {
-    fn enter(&mut self, port: Port, way: &Way, known: &Known) -> Result<Next, Full> {
+    fn enter(&mut self, port: Port, way: &Path, known: &Known) -> Result<Next, Full> {
         let chain = self.chain;
         let (node, input) = port;
         if let Some(why) = self.why_alone(node) {
@@ -186,22 +186,22 @@ impl Walk<'_> {
         obstacle.or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
     }
 
-    pub(super) fn hand_over(&mut self, port: Port, way: &Way, why: &str) -> Result<Next, Full> {
+    pub(super) fn hand_over(&mut self, port: Port, way: &Path, why: &str) -> Result<Next, Full> {
         self.handed.entry(port).or_insert_with(|| (why.to_string(), false));
-        self.leaf(Leaf {
+        self.leaf(ExitState {
             packet: way.packet.clone(),
             to: super::leaf::To::Port(port),
             path: way.path.clone(),
         })
     }
 
-    fn leaf(&mut self, leaf: Leaf) -> Result<Next, Full> {
+    fn leaf(&mut self, leaf: ExitState) -> Result<Next, Full> {
         let number = self.leaves.add(leaf);
         if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
     }
 
     /// Forks until the first case that holds is known.
-    fn decide(&mut self, port: Port, way: &Way, known: &Known, open: Open) -> Result<Next, Full> {
+    fn decide(&mut self, port: Port, way: &Path, known: &Known, open: Open) -> Result<Next, Full> {
         let open = under(open, known);
         let Some((number, first)) = open.first() else {
             return self.hand_over(port, way, "no case of its declaration holds");
@@ -237,7 +237,7 @@ impl Walk<'_> {
     }
 
     /// Continues after a case.
-    fn take(&mut self, port: Port, way: &Way, known: &Known, number: usize) -> Result<Next, Full> {
+    fn take(&mut self, port: Port, way: &Path, known: &Known, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
         let case = &element.effects.cases[number];
@@ -266,7 +266,7 @@ impl Walk<'_> {
                 let start = way.packet.start;
                 let cut = super::leaf::end(&way.packet).is_some();
                 path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
-                self.leave(port, way, known, (case.to, case.otherwise), Way { packet, path, ..way.clone() })
+                self.leave(port, way, known, (case.to, case.otherwise), Path { packet, path, ..way.clone() })
             }
         }
     }
@@ -275,7 +275,7 @@ impl Walk<'_> {
     pub(super) fn part(
         &mut self,
         port: Port,
-        way: &Way,
+        way: &Path,
         known: &Known,
         number: usize,
         condition: Formula,
@@ -306,10 +306,10 @@ impl Walk<'_> {
     pub(super) fn leave(
         &mut self,
         port: Port,
-        before: &Way,
+        before: &Path,
         known: &Known,
         (to, otherwise): (Target, DropReason),
-        way: Way,
+        way: Path,
     ) -> Result<Next, Full> {
         let chain = self.chain;
         let node = port.0;
@@ -330,18 +330,18 @@ impl Walk<'_> {
         self.drop(way, reason)
     }
 
-    fn drop(&mut self, way: Way, reason: DropReason) -> Result<Next, Full> {
+    fn drop(&mut self, way: Path, reason: DropReason) -> Result<Next, Full> {
         // Changes of a dropped packet do not matter, except for its start and end: elements may have
         // counted its bytes, and may have lacked room for a header.
         let mut packet = Packet::incoming([None; 3]);
         packet.start = way.packet.start;
         packet.end = way.packet.end;
-        self.leaf(Leaf { packet, to: super::leaf::To::Drop(reason), path: way.path })
+        self.leaf(ExitState { packet, to: super::leaf::To::Drop(reason), path: way.path })
     }
 
     /// Keeps many rules together, as a single question for the outcome of the list; `None` if that is not
     /// possible.
-    fn list(&mut self, port: Port, way: &Way, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
+    fn list(&mut self, port: Port, way: &Path, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
         let chain = self.chain;
         let cases = &chain.nodes[port.0].effects.cases;
         let Some(headers) = rules::headers(&way.packet) else { return Ok(None) };
@@ -381,7 +381,7 @@ impl Walk<'_> {
         Ok(Some(self.diagram.switch(&question, nexts)))
     }
 
-    fn behind_list(&mut self, port: Port, way: &Way, known: &Known, number: usize) -> Result<Next, Full> {
+    fn behind_list(&mut self, port: Port, way: &Path, known: &Known, number: usize) -> Result<Next, Full> {
         let element = &self.chain.nodes[port.0];
         let case = &element.effects.cases[number];
         if !element.effects.may_be_tallied(case, element.forward.len()) {
@@ -391,7 +391,7 @@ impl Walk<'_> {
             Ok(packet) => {
                 let mut lists = way.lists.clone();
                 lists.push(port.0);
-                let behind = Way { packet, lists, ..way.clone() };
+                let behind = Path { packet, lists, ..way.clone() };
                 self.leave(port, way, known, (case.to, case.otherwise), behind)
             }
             _ => self.hand_over(port, way, "it writes what only it knows"),

@@ -6,7 +6,7 @@ use element::Class;
 use element::effects::{EXTRA_LENGTH, Effects, Field, Target};
 use lang::Graph;
 
-use super::packet::{Side, sides_of};
+use super::packet::{Metadata, metadata_of};
 use super::step::is_exit;
 use crate::program::unfold::{self, Forward, Passed, Unfolded};
 use crate::program::{Step, text};
@@ -233,10 +233,10 @@ impl Node {
 
 impl Chain {
     /// Returns the metadata that any element looks at; `None` if that is unknown for one element.
-    pub fn looked_at(&self) -> Option<BTreeSet<Side>> {
+    pub fn observed_metadata(&self) -> Option<BTreeSet<Metadata>> {
         let is_known = self.nodes.iter().all(|node| node.effects.opaque.is_none());
         let fields = self.nodes.iter().flat_map(Node::looks_at);
-        let sides = fields.filter_map(|field| sides_of(&field));
+        let sides = fields.filter_map(|field| metadata_of(&field));
         is_known.then(|| sides.flat_map(|(first, length)| first..first.saturating_add(length)).collect())
     }
 

@@ -45,8 +45,8 @@ pub enum Symbol {
     Input(i32, u8),
     /// A bit of the length of the input packet.
     Length(u8),
-    /// A bit of a metadata byte ([`Side`](super::packet::Side)) of the input packet.
-    Side(u8, u8),
+    /// A bit of a metadata byte ([`Metadata`](super::packet::Side)) of the input packet.
+    Metadata(u8, u8),
     /// A bit of the value of an uninterpreted function.
     Term(u32, u32),
 }
@@ -77,18 +77,18 @@ pub struct Diagrams {
     /// The number of nodes at which garbage collection starts.
     collect_at: Cell<usize>,
     /// The byte regions.
-    regions: RefCell<Vec<Region>>,
+    regions: RefCell<Vec<ByteRegion>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
     /// The condition that zero has a single representation, by checksum.
-    settled: RefCell<HashMap<u32, u32>>,
+    single_zero: RefCell<HashMap<u32, u32>>,
     meter: Meter,
     /// The metadata that elements look at, if known.
-    looked_at: Option<BTreeSet<u8>>,
+    observed_metadata: Option<BTreeSet<u8>>,
 }
 
-struct Region {
+struct ByteRegion {
     start: Word,
     /// True if the region may start at any offset.
     is_anywhere: bool,
@@ -103,7 +103,7 @@ struct Symbols {
     /// The variables reserved for functions, the next one last.
     spare: Vec<u32>,
     /// The variables reserved for bits of functions that are lengths or offsets, by weight.
-    weighty: BTreeMap<u32, Vec<u32>>,
+    length_bits: BTreeMap<u32, Vec<u32>>,
     /// The variables reserved for values that functions make of a bit of the input packet, by offset of its
     /// byte and by bit.
     remade: BTreeMap<(i32, u32), Vec<u32>>,
@@ -153,22 +153,22 @@ impl Diagrams {
             exact: Cell::new(false),
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
-            settled: RefCell::default(),
+            single_zero: RefCell::default(),
             meter: Meter::default(),
-            looked_at: None,
+            observed_metadata: None,
         }
     }
 
     /// Declares the metadata that elements look at; they look at no other.
     #[must_use]
     pub fn looking_at(mut self, sides: BTreeSet<u8>) -> Diagrams {
-        self.looked_at = Some(sides);
+        self.observed_metadata = Some(sides);
         self
     }
 
     /// True if any element looks at this metadata byte.
     pub fn is_looked_at(&self, side: u8) -> bool {
-        self.looked_at.as_ref().is_none_or(|sides| sides.contains(&side))
+        self.observed_metadata.as_ref().is_none_or(|sides| sides.contains(&side))
     }
 
     /// True if an operation ran out of memory or time: all results since then are invalid.
@@ -419,12 +419,12 @@ impl Diagrams {
     /// are compared with lengths.
     pub fn keep_for_weight(&self, weight: u32, n: u32) {
         let numbers = self.new_variables(n);
-        self.symbols.borrow_mut().weighty.entry(weight).or_default().extend(numbers.rev());
+        self.symbols.borrow_mut().length_bits.entry(weight).or_default().extend(numbers.rev());
     }
 
     /// Reserves `n` variables next to each variable made from now on for a bit of the input packet. They are
     /// for bytes that functions compute from that bit: rules compare these bytes like the original bytes.
-    pub fn keep_for_remade(&self, n: u32) {
+    pub fn reserve_for_rewritten(&self, n: u32) {
         self.remakings.set(n);
     }
 
@@ -494,7 +494,7 @@ impl Diagrams {
         let number = self.term(term);
         let bit = |bit: usize| match weight(bit) {
             Some(weight) => self.symbol_from(Symbol::Term(number, bit as u32), |symbols, _| {
-                symbols.weighty.get_mut(&weight).and_then(Vec::pop)
+                symbols.length_bits.get_mut(&weight).and_then(Vec::pop)
             }),
             None => self.symbol(Symbol::Term(number, bit as u32)),
         };
@@ -507,7 +507,7 @@ impl Diagrams {
     }
 
     /// Returns the bits of a function's value that is compared with lengths.
-    pub fn weighty(&self, term: Term, width: u32) -> Vec<Bit> {
+    pub fn length_bits(&self, term: Term, width: u32) -> Vec<Bit> {
         self.value_with(term, width as usize, |bit| Some(width - 1 - bit as u32))
     }
 
@@ -519,19 +519,19 @@ impl Diagrams {
     /// Returns the offset of the byte region that starts at `start` in the frame, after an IP header. In
     /// packets that have it, the region does not start before `least`.
     pub fn region_at(&self, start: Word, least: i32) -> i32 {
-        self.region_of(Region { start, is_anywhere: false, least })
+        self.byte_region_of(ByteRegion { start, is_anywhere: false, least })
     }
 
     /// Returns the offset of a byte region that may start at any offset, even before headers and after the
     /// end of the packet.
     pub fn region_anywhere(&self, start: Word) -> i32 {
-        self.region_of(Region { start, is_anywhere: true, least: i32::MIN })
+        self.byte_region_of(ByteRegion { start, is_anywhere: true, least: i32::MIN })
     }
 
-    fn region_of(&self, region: Region) -> i32 {
+    fn byte_region_of(&self, region: ByteRegion) -> i32 {
         let mut regions = self.regions.borrow_mut();
         let is_same =
-            |other: &Region| (&other.start, other.is_anywhere) == (&region.start, region.is_anywhere);
+            |other: &ByteRegion| (&other.start, other.is_anywhere) == (&region.start, region.is_anywhere);
         let Some(number) = regions.iter().position(is_same) else {
             regions.push(region);
             return start_of(regions.len() - 1);
@@ -590,15 +590,15 @@ impl Diagrams {
 
     /// Records the condition that a checksum has a single representation of zero. Two different conditions
     /// for one checksum are treated as equal, and that is recorded too.
-    pub(super) fn note_settled(&self, checksum: u32, settled: u32) {
-        if *self.settled.borrow_mut().entry(checksum).or_insert(settled) != settled {
+    pub(super) fn note_settled(&self, checksum: u32, single_zero: u32) {
+        if *self.single_zero.borrow_mut().entry(checksum).or_insert(single_zero) != single_zero {
             self.note_one_zero();
         }
     }
 
     /// True if checksums of 0000 and ffff were treated as equal: they are equal in a sum, but are different
     /// bytes.
-    pub fn takes_zeros_for_one(&self) -> bool {
+    pub fn equates_zeros(&self) -> bool {
         self.one_zero.get()
     }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use element::effects::{Effects, Field, Header};
 use element::{Base, DropReason};
 
+use super::branches::{Branch, BranchHistory, Turned};
 use super::chain::{Chain, Order, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{Packet, headers_of};
 use super::step::{To, Unit, remembers};
 use super::streams::Streams;
-use super::turns::{Turned, Turns, Way};
 
 /// The number of visits to an element on a loop whose outcome depends on all earlier packets. Those packets
 /// are unknown while packets are on the loop, so further visits give no information.
@@ -33,7 +33,7 @@ pub struct Arrival {
     /// The packet, as a function of the input packet.
     pub packet: Packet,
     /// The branches taken where other packets from the same input packets took different branches.
-    pub turns: Turns,
+    pub turns: BranchHistory,
 }
 
 /// The end of a path: packets that an element drops.
@@ -76,7 +76,7 @@ pub struct Ends {
     /// Packets on a loop that exceeded the permitted number of visits, by the input where they stopped.
     pub round: BTreeMap<Port, Vec<Arrival>>,
     /// Packets that entered loops excluded from the exploration, by loop and element.
-    pub circles: BTreeMap<usize, BTreeMap<usize, Waiting>>,
+    pub loops: BTreeMap<usize, BTreeMap<usize, Waiting>>,
     /// Queues that were assumed never to be full.
     pub queues: Vec<usize>,
     /// The condition on the input packets for which an element receives a packet, by element and input.
@@ -99,7 +99,7 @@ pub struct Premises<'p> {
     /// The number of visits to one element; on a loop, packets arrive repeatedly.
     pub rounds: usize,
     /// The loop of each element, if packets are not to be followed on that loop.
-    pub circles: &'p [Option<usize>],
+    pub loops: &'p [Option<usize>],
     /// The order of the elements that are not on such loops.
     pub order: &'p Order,
 }
@@ -126,8 +126,8 @@ pub fn explore(
     };
     for (number, &start) in starts.iter().enumerate() {
         let turns = match starts.len() {
-            1 => Turns::default(),
-            _ => Turns::default().taken(usize::MAX, Way::Connection(number)),
+            1 => BranchHistory::default(),
+            _ => BranchHistory::default().taken(usize::MAX, Branch::Connection(number)),
         };
         arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), turns });
     }
@@ -138,8 +138,8 @@ pub fn explore(
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
         watch(node, &inputs);
-        if let Some(&Some(circle)) = premises.circles.get(node) {
-            ends.circles.entry(circle).or_default().insert(node, inputs);
+        if let Some(&Some(circle)) = premises.loops.get(node) {
+            ends.loops.entry(circle).or_default().insert(node, inputs);
             continue;
         }
         let round = rounds.entry(node).or_default();
@@ -163,7 +163,7 @@ pub fn explore(
                 for (mark, is_seen) in arrival.packet.headers.iter_mut().zip(seen_marks(&element.effects)) {
                     *mark = mark.filter(|_| is_seen);
                 }
-                arrival.turns = Turns::default();
+                arrival.turns = BranchHistory::default();
                 join(d, out, arrival);
             }
             continue;
@@ -201,7 +201,7 @@ pub fn explore(
                         for (number, &to) in ports.iter().enumerate() {
                             let mut arrival = arrival.clone();
                             if ports.len() > 1 {
-                                arrival.turns = arrival.turns.taken(node, Way::Connection(number));
+                                arrival.turns = arrival.turns.taken(node, Branch::Connection(number));
                             }
                             arrive(&mut waiting, to, arrival);
                         }
@@ -225,7 +225,7 @@ pub fn explore(
                 };
                 for output in outputs {
                     let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
-                    let turns = turns.taken(node, Way::Made(derived.number));
+                    let turns = turns.taken(node, Branch::Made(derived.number));
                     let arrival = Arrival { condition, packet, turns };
                     let (name, start) = (derived.name, made(d, derived.starts));
                     ends.made.push(Made { node, output, name, start, arrival });
@@ -343,7 +343,7 @@ mod tests {
             let one = |value: u8| {
                 let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
                 let packet = Packet::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]);
-                (to(value), Arrival { condition, packet, turns: Turns::default() })
+                (to(value), Arrival { condition, packet, turns: BranchHistory::default() })
             };
             (0..60).map(one).collect()
         };

@@ -13,6 +13,7 @@
 //! checksum is represented by the words that it accounts for ([`sums`]).
 
 mod apply;
+pub mod branches;
 pub mod chain;
 pub mod diagrams;
 pub mod explore;
@@ -23,5 +24,4 @@ pub mod places;
 pub mod step;
 pub mod streams;
 pub mod sums;
-pub mod turns;
 pub mod word;

@@ -20,7 +20,7 @@ use packet::Annotations;
 
 use super::chain::Chain;
 use super::diagrams::{Diagrams, Symbol};
-use super::packet::{KIND, LENGTH_BITS, Side};
+use super::packet::{KIND, LENGTH_BITS, Metadata};
 use super::places::{ANYWHERE_BITS, ETHERNET, behind_ipv4, start_of};
 
 /// The number of variables reserved for values of functions; further variables are last in the order.
@@ -42,8 +42,8 @@ const TTL: i32 = 8;
 const TOTAL_LENGTH: i32 = 2;
 
 /// Returns the metadata byte with this weight of a four-byte number in annotations.
-fn native(offset: usize, weight: u8) -> Side {
-    offset as Side + if cfg!(target_endian = "little") { weight } else { 3 - weight }
+fn native(offset: usize, weight: u8) -> Metadata {
+    offset as Metadata + if cfg!(target_endian = "little") { weight } else { 3 - weight }
 }
 
 /// Returns the offsets of IP headers in packets of sources and in emitted packets; the offset in an
@@ -170,8 +170,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     // The transport header is in a byte region that is made below.
     let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
     d.keep_for_functions(FUNCTIONS);
-    d.keep_for_remade(remakings(chains));
-    (0..8).rev().for_each(|bit| drop(d.symbol(Symbol::Side(KIND, bit))));
+    d.reserve_for_rewritten(remakings(chains));
+    (0..8).rev().for_each(|bit| drop(d.symbol(Symbol::Metadata(KIND, bit))));
     for &network in &networks {
         early(network + TTL);
         if d.is_exact() {
@@ -190,7 +190,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
         }
         d.symbol(Symbol::Length(bit));
         // Elements that truncate packets add up the number of removed bytes.
-        d.symbol(Symbol::Side(native(Annotations::EXTRA_LENGTH, bit / 8), bit % 8));
+        d.symbol(Symbol::Metadata(native(Annotations::EXTRA_LENGTH, bit / 8), bit % 8));
         for &length in &lengths {
             match bit {
                 8..16 => d.symbol(Symbol::Input(length, bit - 8)),
@@ -226,5 +226,5 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for &network in networks.iter().filter(|_| !d.is_exact()) {
         behind_ipv4(d, network);
     }
-    d.keep_for_remade(0);
+    d.reserve_for_rewritten(0);
 }

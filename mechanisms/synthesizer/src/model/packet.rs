@@ -14,23 +14,25 @@ use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{IPV4_HEADER, anywhere, behind_ipv4, in_region, is_anywhere, real, region_of, start_of};
+use super::places::{
+    IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real, start_of,
+};
 use super::sums::{Sum, SumKey};
 use super::word::{Word, bits_in};
 
 /// The index of a metadata byte of a packet: Click's 48 annotation bytes, then the bytes below.
-pub type Side = u8;
+pub type Metadata = u8;
 
 /// The first of the eight bytes of the time stamp.
-pub const TIME: Side = 48;
+pub const TIME: Metadata = 48;
 /// The packet type.
-pub const KIND: Side = 56;
+pub const KIND: Metadata = 56;
 /// The number of the input or device.
-pub const INPUT: Side = 57;
+pub const INPUT: Metadata = 57;
 
 /// Returns the first metadata byte of a field and the number of bytes; `None` for fields that are not
 /// metadata.
-pub fn sides_of(field: &Field) -> Option<(Side, Side)> {
+pub fn metadata_of(field: &Field) -> Option<(Metadata, Metadata)> {
     Some(match *field {
         Field::Annotation { offset, length } => (offset, length),
         Field::TimeStamp => (TIME, 8),
@@ -60,7 +62,7 @@ pub struct Packet {
     /// The bytes that were written, by offset.
     bytes: BTreeMap<i32, Byte>,
     /// The metadata bytes that were written.
-    side: BTreeMap<Side, Byte>,
+    side: BTreeMap<Metadata, Byte>,
     /// The checksums that an element has computed or maintains.
     pub(crate) sums: BTreeMap<SumKey, Sum>,
     /// The function that produces all unwritten bytes, if an element has written at unknown offsets.
@@ -101,7 +103,7 @@ impl Packet {
         Packet {
             end: Word::constant(d, bytes.len() as i64),
             bytes: bytes.iter().enumerate().map(|(place, &byte)| (place as i32, bits(byte))).collect(),
-            side: side.iter().enumerate().map(|(place, &byte)| (place as Side, bits(byte))).collect(),
+            side: side.iter().enumerate().map(|(place, &byte)| (place as Metadata, bits(byte))).collect(),
             ..Packet::incoming(d, headers)
         }
     }
@@ -110,7 +112,7 @@ impl Packet {
     #[must_use]
     pub fn with_any_annotations(mut self, d: &Diagrams) -> Packet {
         for side in 0..TIME {
-            let byte = std::array::from_fn(|bit| d.symbol(Symbol::Side(side, 7 - bit as u8)));
+            let byte = std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8)));
             self.side.insert(side, byte);
         }
         self
@@ -119,12 +121,12 @@ impl Packet {
     /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from
     /// its start. `None` if the layout is unknown.
     pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
-        let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
-        if self.lost.is_some() || in_region(self.start) || is_odd {
+        let is_odd = self.headers[..2].iter().flatten().any(|place| in_byte_region(*place));
+        if self.lost.is_some() || in_byte_region(self.start) || is_odd {
             return None;
         }
         let mut headers = self.headers.map(|place| place.map(|place| place - self.start));
-        if self.headers[2].is_some_and(in_region) {
+        if self.headers[2].is_some_and(in_byte_region) {
             headers[2] = Some(match headers[1] {
                 Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
                 // The offset differs from packet to packet.
@@ -163,7 +165,7 @@ impl Packet {
 
     /// Marks a header. A header outside of the packet's first slot counts as not marked.
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
-        let place = place.filter(|place| in_region(*place) || SLOT.contains(place));
+        let place = place.filter(|place| in_byte_region(*place) || SLOT.contains(place));
         match base {
             Base::Data => {}
             Base::Mac => self.headers[0] = place,
@@ -222,7 +224,7 @@ impl Packet {
     /// Returns a byte of a packet of a pair whose bytes are compared, or merged, under all names.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
         // An unwritten byte of a byte region must equal the frame's byte; `byte` records an overlap.
-        if in_region(place) { self.byte(d, place) } else { self.named(d, place) }
+        if in_byte_region(place) { self.byte(d, place) } else { self.named(d, place) }
     }
 
     /// Returns a byte under one of its names. If the byte has several names, the result alone is not the
@@ -236,7 +238,7 @@ impl Packet {
         }
         match self.bytes.get(&place) {
             Some(byte) => byte.clone(),
-            None if place < self.own && !in_region(self.own) => std::array::from_fn(|_| d.no()),
+            None if place < self.own && !in_byte_region(self.own) => std::array::from_fn(|_| d.no()),
             None => self.unwritten(d, place),
         }
     }
@@ -319,16 +321,16 @@ impl Packet {
     }
 
     /// Returns a metadata byte.
-    pub fn side(&self, d: &Diagrams, side: Side) -> Byte {
+    pub fn side(&self, d: &Diagrams, side: Metadata) -> Byte {
         match self.side.get(&side) {
             Some(byte) => byte.clone(),
             None if side < TIME => std::array::from_fn(|_| d.no()),
-            None => std::array::from_fn(|bit| d.symbol(Symbol::Side(side, 7 - bit as u8))),
+            None => std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8))),
         }
     }
 
-    fn sides(&self, d: &Diagrams, first: Side, length: usize) -> Vec<Bit> {
-        (0..length).flat_map(|i| self.side(d, first.saturating_add(i as Side))).collect()
+    fn sides(&self, d: &Diagrams, first: Metadata, length: usize) -> Vec<Bit> {
+        (0..length).flat_map(|i| self.side(d, first.saturating_add(i as Metadata))).collect()
     }
 
     /// Returns the value of a field.
@@ -380,8 +382,8 @@ impl Packet {
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
         let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
         // Bytes before the earliest start of a byte region are not in it.
-        let overlaps = match region_of(place) {
-            None => written.any(|other| match region_of(other) {
+        let overlaps = match byte_region_of(place) {
+            None => written.any(|other| match byte_region_of(other) {
                 Some((region, offset)) => {
                     let meets = |within| d.overlap(within, &starts_by(d, region, place));
                     offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
@@ -390,7 +392,7 @@ impl Packet {
             }),
             // Offsets before a byte region refer to the unchanged frame; after its start, only bytes that
             // may be in it count.
-            Some((region, offset)) => written.any(|other| match region_of(other) {
+            Some((region, offset)) => written.any(|other| match byte_region_of(other) {
                 Some((other, _)) => other != region,
                 None => {
                     let changed = || self.is_changed(d, other, &starts_by(d, region, other));
@@ -411,7 +413,7 @@ impl Packet {
 
     /// Returns the first offset of the frame that may be after an IP header.
     pub(super) fn frontier(&self) -> i32 {
-        self.headers[1].filter(|place| !in_region(*place)).map_or(0, |network| network + IPV4_HEADER)
+        self.headers[1].filter(|place| !in_byte_region(*place)).map_or(0, |network| network + IPV4_HEADER)
     }
 
     /// Returns a number computed from fields, and the condition that the packet has these fields.
@@ -451,7 +453,7 @@ impl Packet {
             }
             return places;
         }
-        let Some((first, length)) = sides_of(field) else { return 0..0 };
+        let Some((first, length)) = metadata_of(field) else { return 0..0 };
         // Metadata that no element looks at is not stored: packets that differ in nothing else are equal.
         let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
         for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
@@ -475,7 +477,7 @@ impl Packet {
 
     /// Moves the start to an offset. A packet that ends before that offset becomes empty.
     pub fn start_at(&mut self, d: &Diagrams, place: i32) {
-        if in_region(place) == in_region(self.start) {
+        if in_byte_region(place) == in_byte_region(self.start) {
             return self.strip(d, place - self.start);
         }
         let start = real(d, place);
@@ -491,7 +493,7 @@ impl Packet {
             let empty = real(d, start);
             self.end = Word::choose(d, &self.reaches(d, start), &self.end, &empty);
         }
-        if !in_region(start) {
+        if !in_byte_region(start) {
             for place in start..self.own {
                 let zero = std::array::from_fn(|_| d.no());
                 self.set_byte(d, place, zero);
@@ -566,7 +568,7 @@ impl Packet {
         if a.layout() != b.layout() || !same(a.end.bits(), b.end.bits()) {
             return false;
         }
-        let sides: BTreeSet<Side> = a.side.keys().chain(b.side.keys()).copied().collect();
+        let sides: BTreeSet<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
         let sums: BTreeSet<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
         // Checksums have their own comparison.
         let is_plain = |place: &i32| !sums.iter().any(|key| key.field().contains(place));
@@ -696,7 +698,7 @@ impl Packet {
                 merged.bytes.insert(place, choose(a.compared(d, place), b.compared(d, place)));
             }
         }
-        let sides: Vec<Side> = a.side.keys().chain(b.side.keys()).copied().collect();
+        let sides: Vec<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
         for side in sides {
             merged.side.insert(side, choose(a.side(d, side), b.side(d, side)));
         }
@@ -744,7 +746,7 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
                         .map(|bit| d.constant(bit))
                         .collect(),
                     _ => (*offset..offset.saturating_add(*length))
-                        .flat_map(|side| (0..8).rev().map(move |bit| Symbol::Side(side, bit)))
+                        .flat_map(|side| (0..8).rev().map(move |bit| Symbol::Metadata(side, bit)))
                         .map(|symbol| d.symbol(symbol))
                         .collect(),
                 };

@@ -24,13 +24,13 @@ const SIZE: i32 = 1 << 17;
 pub const ETHERNET: i32 = 14;
 
 /// True if an offset is in a byte region, false if it is counted from the start of the frame.
-pub fn in_region(place: i32) -> bool {
+pub fn in_byte_region(place: i32) -> bool {
     place >= REGIONS - SIZE / 2
 }
 
 /// Returns the byte region of an offset, and the offset relative to the region's start.
-pub fn region_of(place: i32) -> Option<(usize, i32)> {
-    in_region(place).then(|| {
+pub fn byte_region_of(place: i32) -> Option<(usize, i32)> {
+    in_byte_region(place).then(|| {
         let number = (place - REGIONS + SIZE / 2) / SIZE;
         (number as usize, place - start_of(number as usize))
     })
@@ -43,7 +43,7 @@ pub fn start_of(region: usize) -> i32 {
 
 /// Returns the offset in the frame, as a word that may depend on the packet.
 pub fn real(d: &Diagrams, place: i32) -> Word {
-    match region_of(place) {
+    match byte_region_of(place) {
         None => Word::constant(d, place.into()),
         Some((region, offset)) => match d.region(region) {
             Some(word) => word.plus(d, &Word::constant(d, offset.into())),
@@ -67,14 +67,14 @@ pub const ANYWHERE_BITS: u32 = 20;
 /// Returns the start of a byte region at an offset given by an uninterpreted function. The value zero of
 /// the function means the `usual` offset of the header.
 pub fn anywhere(d: &Diagrams, usual: &Word, term: Term) -> i32 {
-    let mut bits = d.weighty(term, ANYWHERE_BITS);
+    let mut bits = d.length_bits(term, ANYWHERE_BITS);
     let sign = Word::from_bits(d, &[bits.remove(0)]).times(d, -(1 << (ANYWHERE_BITS - 1)));
     d.region_anywhere(usual.plus(d, &Word::from_bits(d, &bits)).plus(d, &sign))
 }
 
 /// True if an offset is in a byte region that may start at any offset.
 pub fn is_anywhere(d: &Diagrams, place: i32) -> bool {
-    region_of(place).is_some_and(|(region, _)| d.is_anywhere(region))
+    byte_region_of(place).is_some_and(|(region, _)| d.is_anywhere(region))
 }
 
 #[cfg(test)]
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn regions_do_not_touch() {
-        assert!(!in_region(300_000) && !in_region(-300));
+        assert!(!in_byte_region(300_000) && !in_byte_region(-300));
         for region in [0, 1, 5] {
             for offset in [-300, 0, 60_000] {
-                assert_eq!(region_of(start_of(region) + offset), Some((region, offset)));
+                assert_eq!(byte_region_of(start_of(region) + offset), Some((region, offset)));
             }
         }
     }

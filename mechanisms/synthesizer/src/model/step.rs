@@ -6,14 +6,14 @@ use element::effects::{
 };
 use element::{Base, DropReason};
 
+use super::branches::{Branch, BranchHistory};
 use super::chain::Node;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::explore::Arrival;
 use super::functions::Functions;
 use super::packet::{LENGTH_BITS, Packet};
-use super::places::{anywhere, in_region, real};
+use super::places::{anywhere, in_byte_region, real};
 use super::sums::Sum;
-use super::turns::{Turns, Way};
 use super::word::{Word, bits_in};
 
 /// The maximum number of values of a header's offset that cause forks; an IP header has eleven lengths.
@@ -196,7 +196,7 @@ impl<'u> Unit<'u> {
         &self,
         d: &Diagrams,
         node: usize,
-        turns: &Turns,
+        turns: &BranchHistory,
         leaving: Vec<Leaving>,
         made: &[Derived],
     ) -> Vec<(To, Arrival)> {
@@ -207,10 +207,10 @@ impl<'u> Unit<'u> {
         let mut arrivals = Vec::with_capacity(leaving.len());
         for Leaving { to, condition, packet, copy } in leaving {
             let To::Output(output) = to else {
-                arrivals.push((to, Arrival { condition, packet, turns: Turns::default() }));
+                arrivals.push((to, Arrival { condition, packet, turns: BranchHistory::default() }));
                 continue;
             };
-            let taken = turns.taken(node, copy.map_or(Way::Output(output), Way::Made));
+            let taken = turns.taken(node, copy.map_or(Branch::Output(output), Branch::Made));
             for (part, turns) in [(part.clone(), taken), (d.not(&part), turns.clone())] {
                 let condition = d.and(&condition, &part);
                 if !d.is_never(&condition) {
@@ -395,10 +395,10 @@ impl<'u> Unit<'u> {
                     // forks, also in a header that the same case marks.
                     let frontier = packet.frontier();
                     let behind = Word::constant(d, frontier.into()).at_most(d, &place);
-                    let in_region = d.and(condition, &behind);
+                    let in_byte_region = d.and(condition, &behind);
                     told_apart = d.and_not(condition, &behind);
-                    if !d.is_never(&in_region) {
-                        go_on(in_region, d.region_at(place.clone(), frontier));
+                    if !d.is_never(&in_byte_region) {
+                        go_on(in_byte_region, d.region_at(place.clone(), frontier));
                     }
                 }
                 if d.is_never(&told_apart) {
@@ -445,7 +445,7 @@ impl<'u> Unit<'u> {
             }
             Action::Resize(reads) => {
                 let length = self.unknown(d, "length", condition, before, reads);
-                let length = d.weighty(length, LENGTH_BITS.into());
+                let length = d.length_bits(length, LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
                 // If the packet grows, its new bytes are not bytes of the input packet.
                 let contents = [Field::Payload, Field::Length];
@@ -463,7 +463,7 @@ impl<'u> Unit<'u> {
                 }
                 Value::Copy(Field::HeaderOffset(other)) => {
                     // The offset is relative to the former start.
-                    let place = before.place(*other).map(|place| match in_region(place) {
+                    let place = before.place(*other).map(|place| match in_byte_region(place) {
                         true => place,
                         false => place - before.start + packet.start,
                     });
@@ -596,7 +596,7 @@ impl<'u> Unit<'u> {
                 match place {
                     Some(place) => d.value_at(term, width, place),
                     None if *field == EXTRA_LENGTH => d.native_length(term, width),
-                    None if *field == Field::Length => d.weighty(term, width as u32),
+                    None if *field == Field::Length => d.length_bits(term, width as u32),
                     None => d.value(term, width),
                 }
             }

@@ -47,7 +47,7 @@ pub struct Sum {
     /// The condition for which zero has a single representation, because the checksum was computed or
     /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either
     /// representation.
-    settled: Bit,
+    single_zero: Bit,
 }
 
 const IPV4: u8 = 0;
@@ -203,7 +203,7 @@ impl Sum {
             || !packet.is_original();
         let origin =
             if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
-        Sum { origin, accounted: BTreeMap::new(), settled: d.no() }
+        Sum { origin, accounted: BTreeMap::new(), single_zero: d.no() }
     }
 
     /// Makes a checksum computed over the header's present content.
@@ -216,8 +216,8 @@ impl Sum {
             }
         }
         // An ICMP checksum over all-zero data is ffff; over other data with a sum of zero, it is 0000.
-        let settled = if key.kind == ICMP { d.no() } else { d.yes() };
-        Sum { origin: Origin::Computed(packet.version()), accounted, settled }
+        let single_zero = if key.kind == ICMP { d.no() } else { d.yes() };
+        Sum { origin: Origin::Computed(packet.version()), accounted, single_zero }
     }
 
     /// Makes the checksum of `before`, updated for the writes at `places` since then.
@@ -229,9 +229,9 @@ impl Sum {
         if words.iter().any(|(place, old)| !sum.accounts_for(d, before, *place, old)) {
             // The update is added to a checksum that is already wrong.
             let origin = Origin::Written(sum.bits(d, key));
-            sum = Sum { origin, accounted: BTreeMap::new(), settled: sum.settled };
+            sum = Sum { origin, accounted: BTreeMap::new(), single_zero: sum.single_zero };
         }
-        sum.settled = d.yes();
+        sum.single_zero = d.yes();
         for place in places.iter().filter_map(|&place| key.word_of(place)) {
             let value = word(d, key, now, place);
             if let Origin::Written(_) = sum.origin {
@@ -279,12 +279,14 @@ impl Sum {
         let term = Term { name: "checksum".into(), numbers, bits };
         if is_found {
             // An update turns ffff into 0000, even if nothing changes.
-            let is_other_zero = if key.kind == UDP { d.no() } else { d.and(&self.settled, &d.all(&found)) };
+            let is_other_zero =
+                if key.kind == UDP { d.no() } else { d.and(&self.single_zero, &d.all(&found)) };
             return found.iter().map(|bit| d.and_not(bit, &is_other_zero)).collect();
         }
         // Settled and unsettled representations of one checksum are treated as equal.
-        let settled = Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.settled.clone()] };
-        d.note_settled(d.term(term.clone()), d.term(settled));
+        let single_zero =
+            Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.single_zero.clone()] };
+        d.note_settled(d.term(term.clone()), d.term(single_zero));
         d.value(term, 16)
     }
 
@@ -350,7 +352,7 @@ impl Sum {
     /// equal.
     pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
-        if left.settled != right.settled && key.kind != UDP {
+        if left.single_zero != right.single_zero && key.kind != UDP {
             d.note_one_zero();
         }
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
@@ -409,7 +411,7 @@ impl Sum {
             let (x, y) = (of(&left, a), of(&right, b));
             accounted.insert(place, x.iter().zip(&y).map(|(x, y)| d.choose(condition, x, y)).collect());
         }
-        let settled = d.choose(condition, &left.settled, &right.settled);
-        Some(Sum { origin: left.origin, accounted, settled })
+        let single_zero = d.choose(condition, &left.single_zero, &right.single_zero);
+        Some(Sum { origin: left.origin, accounted, single_zero })
     }
 }

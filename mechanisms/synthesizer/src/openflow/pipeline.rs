@@ -79,7 +79,7 @@ impl Pipeline {
             ranges: Default::default(),
         };
         let questions: Vec<Question> = build.diagram.questions(start).into_iter().collect();
-        let rules: BTreeMap<u32, Vec<Ruled>> = questions
+        let rules: BTreeMap<u32, Vec<SwitchRule>> = questions
             .iter()
             .filter_map(|question| match question {
                 Question::List(list) => Some((*list, rules_of(build.program.lists.get(*list as usize)?)?)),
@@ -148,13 +148,13 @@ struct Built {
 }
 
 /// A rule in the form of a switch.
-struct Ruled {
+struct SwitchRule {
     cubes: Vec<Cube>,
     outcome: u32,
 }
 
 /// Returns the rules of a list; `None` if they apply to packets of another layout.
-fn rules_of(list: &List) -> Option<Vec<Ruled>> {
+fn rules_of(list: &List) -> Option<Vec<SwitchRule>> {
     if list.headers != [NETWORK, TRANSPORT]
         || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)
     {
@@ -163,7 +163,7 @@ fn rules_of(list: &List) -> Option<Vec<Ruled>> {
     Some(
         list.rules
             .iter()
-            .map(|rule| Ruled { cubes: cubes(&rule.condition), outcome: rule.outcome })
+            .map(|rule| SwitchRule { cubes: cubes(&rule.condition), outcome: rule.outcome })
             .collect(),
     )
 }
@@ -223,7 +223,7 @@ impl Build<'_> {
     }
 
     /// Adds the tables that set a bit for each range that contains a port.
-    fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r Ruled>) -> Result<(), Refusal> {
+    fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r SwitchRule>) -> Result<(), Refusal> {
         let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
         let mut protocols = BTreeSet::new();
         for cube in rules.flat_map(|rule| &rule.cubes) {
@@ -373,7 +373,7 @@ impl Build<'_> {
         self.reach(question, before, reached)
     }
 
-    fn ask_list(&mut self, list: u32, rules: &[Ruled]) -> Result<bool, Refusal> {
+    fn ask_list(&mut self, list: u32, rules: &[SwitchRule]) -> Result<bool, Refusal> {
         let question = Question::List(list);
         let before = self.built();
         let current = self.current.clone();

@@ -38,7 +38,7 @@ const MOST_COLOURS: u128 = 32;
 type Pattern = (Vec<Clause>, Spot);
 
 /// Patterns, of which the last matches all remaining packets.
-type Region = Rc<Vec<Pattern>>;
+type Patterns = Rc<Vec<Pattern>>;
 
 pub(super) struct Builder<'b> {
     graph: &'b mut Graph,
@@ -52,7 +52,7 @@ pub(super) struct Builder<'b> {
     /// The prefix of element names.
     prefix: String,
     spots: HashMap<(Next, State), Result<Spot, Why>>,
-    regions: HashMap<(u32, State), Result<Region, Why>>,
+    regions: HashMap<(u32, State), Result<Patterns, Why>>,
     left: BTreeSet<Next>,
     why: BTreeSet<Why>,
     /// The number of elements on the longest path from each inserted element.
@@ -232,7 +232,7 @@ impl<'b> Builder<'b> {
 
     /// Returns all patterns for a question about bytes and the questions that follow; the last one matches
     /// all remaining packets.
-    fn region(&mut self, number: u32, state: State) -> Result<Region, Why> {
+    fn region(&mut self, number: u32, state: State) -> Result<Patterns, Why> {
         if let Some(known) = self.regions.get(&(number, state)) {
             return known.clone();
         }
@@ -248,7 +248,7 @@ impl<'b> Builder<'b> {
             return Err(Why::Question);
         };
         let (nexts, sets): (Vec<Next>, Vec<IntervalSet>) = self.answers(number).into_iter().unzip();
-        let mut inner: Vec<Option<Region>> = Vec::with_capacity(nexts.len());
+        let mut inner: Vec<Option<Patterns>> = Vec::with_capacity(nexts.len());
         for next in &nexts {
             let region = match *next {
                 Next::Node(number) if is_about_bytes(&program.nodes[number as usize]) => {
@@ -258,7 +258,7 @@ impl<'b> Builder<'b> {
             };
             inner.push(region.filter(|region| region.len() <= MOST_TOGETHER));
         }
-        let weights = |inner: &[Option<Region>]| -> Vec<usize> {
+        let weights = |inner: &[Option<Patterns>]| -> Vec<usize> {
             inner.iter().map(|region| region.as_ref().map_or(1, |region| region.len())).collect()
         };
         let mut found = clauses(offset, length, &sets, &weights(&inner));

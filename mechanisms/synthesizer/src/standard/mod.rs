@@ -150,7 +150,7 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
     let layouts = Layouts::new(chain);
     let mut left = Vec::new();
     for stretch in &synthesis.stretches {
-        left.extend(put_in(&mut made, chain, stretch, &layouts, only_gains));
+        left.extend(insert_region(&mut made, chain, stretch, &layouts, only_gains));
     }
     Standard { graph: sweep::sweep(&made, graph), left }
 }
@@ -177,7 +177,7 @@ impl State {
 }
 
 /// Inserts elements for a region. Returns the packets that are left to the original elements.
-fn put_in(
+fn insert_region(
     graph: &mut Graph,
     chain: &Chain,
     stretch: &Stretch,
@@ -208,7 +208,7 @@ fn put_in(
         Byte::Constant(byte) => Some((*place, *byte)),
         _ => None,
     });
-    let beside = Beside { looked_at: chain.looked_at(), came: came.collect() };
+    let beside = Beside { observed_metadata: chain.observed_metadata(), came: came.collect() };
     let mut builder = Builder::new(graph, &program, &beside, rest, &outputs, span);
     let start = builder.start(front);
     let depth = builder.depth(start);

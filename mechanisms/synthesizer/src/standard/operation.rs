@@ -11,7 +11,7 @@ use packet::PacketKind;
 use super::facts::Known;
 use super::{State, Why};
 use crate::compose::packet::{IPV4, IPV4_SUM, Place};
-use crate::model::packet::{INPUT, KIND, Side, TIME};
+use crate::model::packet::{INPUT, KIND, Metadata, TIME};
 use crate::program::declare::{accounts_for_all, written};
 use crate::program::question::Question;
 use crate::program::{Checksum, Class, Program, Value, Write};
@@ -35,14 +35,14 @@ const DST_IP: u8 = packet::Annotations::DST_IP as u8;
 /// Facts about the metadata of packets.
 pub(super) struct Beside {
     /// The metadata that elements look at, if known.
-    pub(super) looked_at: Option<BTreeSet<Side>>,
+    pub(super) observed_metadata: Option<BTreeSet<Metadata>>,
     /// The known values of metadata of arriving packets.
-    pub(super) came: BTreeMap<Side, u8>,
+    pub(super) came: BTreeMap<Metadata, u8>,
 }
 
 impl Beside {
-    fn is_looked_at(&self, side: Side) -> bool {
-        self.looked_at.as_ref().is_none_or(|sides| sides.contains(&side))
+    fn is_looked_at(&self, side: Metadata) -> bool {
+        self.observed_metadata.as_ref().is_none_or(|sides| sides.contains(&side))
     }
 }
 

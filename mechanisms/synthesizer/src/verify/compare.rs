@@ -7,7 +7,7 @@ use element::effects::Field;
 use crate::model::diagrams::{Bit, Diagrams, Symbol};
 use crate::model::explore::Arrival;
 use crate::model::packet::Packet;
-use crate::model::places::{in_region, region_of};
+use crate::model::places::{byte_region_of, in_byte_region};
 use crate::model::sums::Sum;
 
 /// A difference between two chains, as far as the model shows one.
@@ -114,7 +114,7 @@ const SHIFTED: i32 = 8;
 
 /// Returns the readable name of an offset.
 fn name(packet: &Packet, place: i32) -> String {
-    match region_of(place) {
+    match byte_region_of(place) {
         None => format!("byte {}", place - packet.start),
         Some((_, offset)) => format!("byte {offset} behind the IP header"),
     }
@@ -154,7 +154,7 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         for &key in &sums {
             // Checksums have their own comparison.
             let offset = key.field().start - a.start;
-            if offset < 0 && !in_region(a.start) {
+            if offset < 0 && !in_byte_region(a.start) {
                 continue;
             }
             let within = within(offset + 1);
@@ -168,7 +168,7 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     if !aligned || !a.is_original() {
         // Unwritten bytes come from different functions, which differ at once, or from different offsets:
         // then some bytes are compared, and the bytes after them are left to the run of an example.
-        let last = places.iter().copied().filter(|&offset| !in_region(a.start + offset)).max();
+        let last = places.iter().copied().filter(|&offset| !in_byte_region(a.start + offset)).max();
         let last = last.unwrap_or(0).max(0) + SHIFTED;
         places.extend(0..=last);
         if a.start != b.start {
@@ -177,7 +177,8 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     }
     for offset in places {
         let (left, right) = (a.start + offset, b.start + offset);
-        if offset < 0 && !in_region(a.start) || aligned && sums.iter().any(|key| key.field().contains(&left))
+        if offset < 0 && !in_byte_region(a.start)
+            || aligned && sums.iter().any(|key| key.field().contains(&left))
         {
             continue;
         }

@@ -6,7 +6,7 @@ use wire::checksum;
 
 use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
 use crate::model::packet::{KIND, TIME};
-use crate::model::places::{ETHERNET, behind_ipv4, in_region, real, region_of, start_of};
+use crate::model::places::{ETHERNET, behind_ipv4, byte_region_of, in_byte_region, real, start_of};
 
 const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 
@@ -45,7 +45,7 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         })
     };
     let none =
-        |side: u8| (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(side, bit))));
+        |side: u8| (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Metadata(side, bit))));
     let transport = behind_ipv4(d, ETHERNET);
     let behind_ip = |wish: Bit| d.or(&d.not(&equals(14, 0x45)), &wish);
     let tcp = |at: i32| d.or(&d.not(&equals(23, 6)), &equals(at + 12, 0x50));
@@ -125,15 +125,16 @@ impl Example {
             *byte =
                 (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Input(place as i32, bit))) << bit);
         }
-        let side =
-            |side: u8| (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Side(side, bit))) << bit);
+        let side = |side: u8| {
+            (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Metadata(side, bit))) << bit)
+        };
         let annotations =
             (0..TIME).map(|place| (place, side(place))).filter(|(_, byte)| *byte != 0).collect();
         // Bytes of byte regions go to the offset that the bytes so far determine.
         let mut regional: Vec<(i32, u8, bool)> = Vec::new();
         for (symbol, &value) in choices {
             if let &Symbol::Input(place, bit) = symbol
-                && in_region(place)
+                && in_byte_region(place)
             {
                 regional.push((place, bit, value));
             }
@@ -142,7 +143,7 @@ impl Example {
         // The start of a byte region depends on the bytes before it, so it is computed once.
         let mut start: Option<(usize, Option<usize>)> = None;
         for (place, bit, value) in regional {
-            let Some((region, offset)) = region_of(place) else { continue };
+            let Some((region, offset)) = byte_region_of(place) else { continue };
             let at = match start {
                 Some((known, at)) if known == region => at,
                 _ => place_of(d, &bytes, choices, start_of(region)),

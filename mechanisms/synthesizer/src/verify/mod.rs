@@ -8,9 +8,9 @@
 //! Entries may emit any packet, whatever their arguments say. Queues are never full. Time and the order of
 //! packets are not compared.
 
-mod circles;
 pub mod compare;
 pub mod example;
+mod loops;
 mod origins;
 pub mod run;
 mod stretches;
@@ -26,9 +26,9 @@ use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use crate::model::streams::Streams;
-use circles::Circles;
 use compare::Candidate;
 use example::Example;
+use loops::Loops;
 use origins::{Came, Parent, mixed_circle, shared_state};
 
 /// The number of examples that are run for a difference. If none of them shows the difference, the result
@@ -141,8 +141,8 @@ pub fn verify(
     companion: &mut dyn Companion,
 ) -> Outcome {
     let [a, b] = chains;
-    let mut attempt = |chains: [&Chain; 2], circles: &Circles, run: &dyn Fn(&mut Verifier<'_>) -> Verdict| {
-        attempt(chains, circles, options, nodes, companion, run)
+    let mut attempt = |chains: [&Chain; 2], loops: &Loops, run: &dyn Fn(&mut Verifier<'_>) -> Verdict| {
+        attempt(chains, loops, options, nodes, companion, run)
     };
     let (mut first, mut left) = (None, None);
     let mut assumptions = Vec::new();
@@ -153,7 +153,7 @@ pub fn verify(
         stretches::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
     {
         let without = stretches::without(b, &replaced);
-        let unseen = Circles::none([&without, b]);
+        let unseen = Loops::none([&without, b]);
         let outcome = stretches::verify(&replaced, |one| {
             attempt([&without, b], &unseen, &|verifier| one.verdict(verifier))
         });
@@ -165,14 +165,14 @@ pub fn verify(
         }
     }
     let chains = [a, left.as_ref().unwrap_or(b)];
-    let mut attempt = |circles: &Circles| {
-        let mut outcome = attempt(chains, circles, &|verifier| verifier.run());
+    let mut attempt = |loops: &Loops| {
+        let mut outcome = attempt(chains, loops, &|verifier| verifier.run());
         let more = assumptions.iter().filter(|assumption| !outcome.assumptions.contains(assumption));
         let more: Vec<String> = more.cloned().collect();
         outcome.assumptions.extend(more);
         outcome
     };
-    let same = Circles::of_both(chains);
+    let same = Loops::of_both(chains);
     if !same.is_empty() {
         let outcome = attempt(&same);
         if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
@@ -180,7 +180,7 @@ pub fn verify(
         }
         first.get_or_insert(outcome);
     }
-    let last = attempt(&Circles::none(chains));
+    let last = attempt(&Loops::none(chains));
     // The reason that packets come round is less useful than another reason.
     match first {
         Some(first) if matches!(last.verdict, Verdict::Undecided { .. }) => first,
@@ -209,7 +209,7 @@ pub fn verify_programs(
     };
     let with = chains[1];
     let without = stretches::without(with, &replaced);
-    let unseen = Circles::none([&without, with]);
+    let unseen = Loops::none([&without, with]);
     stretches::verify(&replaced, |one| {
         attempt([&without, with], &unseen, options, nodes, companion, &|verifier| one.verdict(verifier))
     })
@@ -222,7 +222,7 @@ fn leases(node: &Node) -> bool {
 
 fn attempt(
     chains: [&Chain; 2],
-    circles: &Circles,
+    loops: &Loops,
     options: Options,
     nodes: Option<usize>,
     companion: &mut dyn Companion,
@@ -230,25 +230,25 @@ fn attempt(
 ) -> Outcome {
     let diagrams = || {
         let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
-        match chains.map(Chain::looked_at) {
+        match chains.map(Chain::observed_metadata) {
             [Some(one), Some(other)] => d.looking_at(&one | &other),
             _ => d,
         }
     };
     let d = diagrams();
-    let mut verdict = verdict(&d, chains, circles, options, companion, run);
+    let mut verdict = verdict(&d, chains, loops, options, companion, run);
     let mut nodes = d.nodes();
     // If a single element prevents the proof, more precision does not help.
-    let settled = match &verdict.0 {
+    let single_zero = match &verdict.0 {
         Verdict::Different(_) | Verdict::Undecided { element: Some(_), .. } => true,
         Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
     };
     let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
-    if !settled && inexact && d.regions() > 0 && !d.exhausted() {
+    if !single_zero && inexact && d.regions() > 0 && !d.exhausted() {
         // Byte regions for headers were not precise enough.
         drop(d);
         let d = diagrams().exact();
-        verdict = self::verdict(&d, chains, circles, options, companion, run);
+        verdict = self::verdict(&d, chains, loops, options, companion, run);
         nodes = d.nodes();
     }
     let (verdict, assumptions) = verdict;
@@ -258,20 +258,20 @@ fn attempt(
 fn verdict(
     d: &Diagrams,
     chains: [&Chain; 2],
-    circles: &Circles,
+    loops: &Loops,
     options: Options,
     companion: &mut dyn Companion,
     run: &dyn Fn(&mut Verifier<'_>) -> Verdict,
 ) -> (Verdict, Vec<String>) {
     order_variables(d, &chains);
-    let mut verifier = Verifier { d, chains, circles, options, companion, assumptions: Vec::new(), at: None };
+    let mut verifier = Verifier { d, chains, loops, options, companion, assumptions: Vec::new(), at: None };
     let mut verdict = run(&mut verifier);
     if d.exhausted() {
         let late = options.deadline.is_some_and(|deadline| Instant::now() > deadline);
         let reason = if late { TOO_LONG } else { NO_ROOM };
         verdict = Verdict::Undecided { element: verifier.at.take(), reason: reason.to_string() };
     }
-    if d.takes_zeros_for_one() {
+    if d.equates_zeros() {
         verifier.assume("a checksum of 0000 and one of ffff, which count the same, are one".to_string());
     }
     (verdict, verifier.assumptions)
@@ -281,7 +281,7 @@ struct Verifier<'v> {
     d: &'v Diagrams,
     chains: [&'v Chain; 2],
     /// The loops on which packets are not followed.
-    circles: &'v Circles,
+    loops: &'v Loops,
     options: Options,
     companion: &'v mut dyn Companion,
     assumptions: Vec<String>,
@@ -327,12 +327,12 @@ impl Verifier<'_> {
                 let node = &self.chains[chain].nodes[start.from[chain]];
                 let ports = node.forward.get(start.output).cloned().unwrap_or_default();
                 // Packets that leave a loop do not include packets that stay on it.
-                let circle = self.circles.in_chain(chain);
+                let circle = self.loops.in_chain(chain);
                 let stays = |to: usize| circle[to].is_some() && circle[to] == circle[start.from[chain]];
                 ports.into_iter().filter(|&(to, _)| start.origin != Origin::Circle || !stays(to)).collect()
             });
-            let (packets, circles) = (start.packets.each_ref(), self.circles);
-            let unfollowed = [0, 1].map(|chain| circles.in_chain(chain));
+            let (packets, loops) = (start.packets.each_ref(), self.loops);
+            let unfollowed = [0, 1].map(|chain| loops.in_chain(chain));
             let orders = self.chains.map(Chain::order);
             let ends = self.explore(from.each_ref().map(Vec::as_slice), packets, unfollowed, orders);
             for (chain, ends) in ends.iter().enumerate() {
@@ -362,7 +362,7 @@ impl Verifier<'_> {
                 None => {}
             }
             self.follow(&ends, next, &mut starts);
-            for &circle in ends[0].circles.keys() {
+            for &circle in ends[0].loops.keys() {
                 to_circles.entry(circle).or_default().push(next);
             }
             if let Some(element) = self.leave_circles(&ends, &mut starts) {
@@ -382,7 +382,7 @@ impl Verifier<'_> {
         if a.entries().is_empty() && !(a.nodes.is_empty() && b.nodes.is_empty()) {
             return Verdict::Undecided { element: None, reason: "no element gives packets".to_string() };
         }
-        if let Some(element) = mixed_circle(self.chains, self.circles, &to_circles, &starts) {
+        if let Some(element) = mixed_circle(self.chains, self.loops, &to_circles, &starts) {
             let reason =
                 "what has left another circle comes to the circle that it is on beside other packets"
                     .to_string();
@@ -418,9 +418,8 @@ impl Verifier<'_> {
                     *at = Some(nodes[node].name.clone());
                 }
             };
-            let (circles, order) = (unfollowed[chain], orders[chain]);
-            let premises =
-                Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS, circles, order };
+            let (loops, order) = (unfollowed[chain], orders[chain]);
+            let premises = Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS, loops, order };
             let (from, packet) = (from[chain], packets[chain]);
             explore(self.d, self.chains[chain], from, packet, premises, &mut arriving, &mut watch)
         })
@@ -611,21 +610,21 @@ impl Verifier<'_> {
     /// that different packets enter in the two chains, if there is one.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
-        let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.circles.keys().copied()).collect();
+        let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.loops.keys().copied()).collect();
         for circle in reached {
-            let entering = ends.each_ref().map(|ends| ends.circles.get(&circle).unwrap_or(&nothing));
-            if !self.circles.get_the_same(self.d, circle, entering) {
+            let entering = ends.each_ref().map(|ends| ends.loops.get(&circle).unwrap_or(&nothing));
+            if !self.loops.get_the_same(self.d, circle, entering) {
                 let [mine, theirs] = entering.map(|entering| entering.keys().next());
                 let mine = mine.map(|&element| &self.chains[0].nodes[element]);
                 let element = mine.or(theirs.map(|&element| &self.chains[1].nodes[element]));
                 return element.map(|element| element.name.clone());
             }
-            let leaving = self.circles.leaving(self.d, self.chains[0], circle, entering[0]);
+            let leaving = self.loops.leaving(self.d, self.chains[0], circle, entering[0]);
             for queue in leaving.queues {
                 self.assume(format!("the queue '{}' is never full", self.chains[0].nodes[queue].name));
             }
             for ((element, output), packet) in leaving.packets {
-                let Some(other) = self.circles.other(element) else { continue };
+                let Some(other) = self.loops.other(element) else { continue };
                 let start = Start {
                     from: [element, other],
                     output,

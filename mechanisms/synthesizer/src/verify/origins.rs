@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use element::effects::Effects;
 
-use super::circles::Circles;
+use super::loops::Loops;
 use super::{Group, Origin, Start};
+use crate::model::branches::{BranchHistory, Order, Turned};
 use crate::model::chain::Chain;
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::step::remembers;
 use crate::model::streams::come_twice;
-use crate::model::turns::{Order, Turned, Turns};
 
 /// The maximum number of derivations of packets that are distinguished.
 const MOST_WAYS: usize = 256;
@@ -63,7 +63,7 @@ impl Parent {
 }
 
 /// A derivation of packets: their starts, the last one first, each with the packets of that start.
-type Way<'w> = Vec<(usize, &'w [Turned])>;
+type Derivation<'w> = Vec<(usize, &'w [Turned])>;
 
 /// A stateful element of one chain, with the packets that arrive there.
 struct Place<'p> {
@@ -71,7 +71,7 @@ struct Place<'p> {
     number: usize,
     node: usize,
     came: &'p [Came],
-    ways: Vec<Way<'p>>,
+    ways: Vec<Derivation<'p>>,
     /// True if several packets of one derivation come from one packet, or if there are too many
     /// derivations.
     several: bool,
@@ -85,7 +85,7 @@ impl<'p> Place<'p> {
     }
 
     /// Adds the derivations of packets of a start.
-    fn add(&mut self, starts: &'p [Start], mut way: Way<'p>, start: usize, packets: &'p [Turned]) {
+    fn add(&mut self, starts: &'p [Start], mut way: Derivation<'p>, start: usize, packets: &'p [Turned]) {
         if way.iter().any(|(other, _)| *other == start) || self.ways.len() >= MOST_WAYS {
             self.several = true;
             return;
@@ -109,7 +109,7 @@ impl<'p> Place<'p> {
 
     /// True if packets of several starts arrive here, and some have been on a loop.
     fn is_behind_circle(&self, starts: &[Start]) -> bool {
-        let first = |way: &Way<'_>| way.last().map(|(start, _)| starts[*start].origin);
+        let first = |way: &Derivation<'_>| way.last().map(|(start, _)| starts[*start].origin);
         come_from_several(self.came.iter().map(|came| &starts[came.start]))
             && self.ways.iter().any(|way| first(way) == Some(Origin::Circle))
     }
@@ -120,16 +120,16 @@ impl<'p> Place<'p> {
         &self,
         d: &Diagrams,
         starts: &[Start],
-        mine: &Way<'p>,
+        mine: &Derivation<'p>,
         other: &Place<'p>,
-        theirs: &Way<'p>,
+        theirs: &Derivation<'p>,
     ) -> Vec<(Bit, Order<'p>)> {
         let common = mine.iter().rev().zip(theirs.iter().rev()).take_while(|((a, _), (b, _))| a == b).count();
         if common == 0 {
             return Vec::new();
         }
         // Returns the element at which the packets of a derivation end: the next start, or this place.
-        let at = |place: &Place<'_>, way: &Way<'_>| match (way.len() - common).checked_sub(1) {
+        let at = |place: &Place<'_>, way: &Derivation<'_>| match (way.len() - common).checked_sub(1) {
             Some(made) => starts[way[made].0].from[self.number],
             None => place.node,
         };
@@ -137,7 +137,7 @@ impl<'p> Place<'p> {
         let (packets, others) = (mine[mine.len() - common].1, theirs[theirs.len() - common].1);
         let pairs = packets.iter().flat_map(|a| others.iter().map(move |b| (a, b)));
         let orders = pairs.map(|((left, turns), (right, other))| {
-            (d.and(left, right), Turns::order(self.chain, [(turns, x), (other, y)]))
+            (d.and(left, right), BranchHistory::order(self.chain, [(turns, x), (other, y)]))
         });
         orders.filter(|(both, _)| !d.is_never(both)).collect()
     }
@@ -219,7 +219,7 @@ pub(super) fn shared_state(
 /// them, if the elements upstream are not equal in both chains: these decide the order.
 pub(super) fn mixed_circle(
     [a, b]: [&Chain; 2],
-    circles: &Circles,
+    loops: &Loops,
     to_circles: &BTreeMap<usize, Vec<usize>>,
     starts: &[Start],
 ) -> Option<String> {
@@ -228,7 +228,7 @@ pub(super) fn mixed_circle(
             && from.iter().any(|&start| starts[start].origin != Origin::Entry)
     };
     let mixed = to_circles.iter().filter(|(_, from)| is_mixed(from));
-    let elements = mixed.flat_map(|(&circle, _)| circles.elements(circle));
+    let elements = mixed.flat_map(|(&circle, _)| loops.elements(circle));
     let mut odd = elements.filter(|[x, y]| a.upstream(*x) != b.upstream(*y));
     odd.next().map(|[x, _]| a.nodes[*x].name.clone())
 }

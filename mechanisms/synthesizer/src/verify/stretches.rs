@@ -21,12 +21,12 @@ use element::Base;
 use element::effects::{Action, Case, Field, Hold, Target};
 
 use super::{Outcome, Verdict, Verifier, leases};
+use crate::model::branches::BranchHistory;
 use crate::model::chain::{Chain, Node, Port, Stretch};
 use crate::model::diagrams::Diagrams;
 use crate::model::explore::{Arrival, Ends};
 use crate::model::packet::{Packet, incoming};
 use crate::model::streams::{are_same_at, come_twice};
-use crate::model::turns::Turns;
 use crate::synthesized;
 
 /// A program and the entry of the region that it replaces.
@@ -116,7 +116,7 @@ impl Replaced {
     /// Proves that the program does what its elements do. The first chain is the second one without
     /// programs.
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Verdict {
-        let same = self.compare(verifier).and_then(|()| match verifier.d.takes_zeros_for_one() {
+        let same = self.compare(verifier).and_then(|()| match verifier.d.equates_zeros() {
             true => Err("checksums of 0000 and of ffff are taken for one".to_string()),
             false => Ok(()),
         });
@@ -224,7 +224,7 @@ enum Place<'e> {
 /// Groups packets by the place at which exploration ends.
 fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
     let mut places: BTreeMap<Place<'_>, Vec<&Arrival>> = BTreeMap::new();
-    for (&node, inputs) in ends.circles.values().flatten() {
+    for (&node, inputs) in ends.loops.values().flatten() {
         for (&input, arrivals) in inputs {
             places.entry(Place::Input(node, input)).or_default().extend(arrivals);
         }
@@ -238,7 +238,7 @@ fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
 /// True if equal packets arrive at a place. The order of packets from one input packet follows from their
 /// branch histories, so these have to be equal, too.
 fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
-    let mut turns: Vec<&Turns> = Vec::new();
+    let mut turns: Vec<&BranchHistory> = Vec::new();
     for arrival in mine.iter().chain(theirs) {
         if !turns.contains(&&arrival.turns) {
             turns.push(&arrival.turns);

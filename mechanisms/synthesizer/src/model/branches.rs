@@ -8,7 +8,7 @@ use super::diagrams::Bit;
 
 /// The way by which a packet leaves an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Branch {
     /// An output.
     Output(usize),
     /// The emitted packet with this index in the element's declaration.
@@ -20,17 +20,17 @@ pub enum Way {
 /// An entry of a history: the branch taken at an element, or a wait in an element that holds packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    Took(usize, Way),
+    Took(usize, Branch),
     Waited,
 }
 
 /// The branches that a packet has taken where other packets from the same input packet took different
 /// branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turns(Vec<Turn>);
+pub struct BranchHistory(Vec<Turn>);
 
 /// A condition on the input packets, and the branch history of the packets derived from them.
-pub type Turned = (Bit, Turns);
+pub type Turned = (Bit, BranchHistory);
 
 /// The relation that decides which of two packets from one input packet comes first.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,15 +40,15 @@ pub enum Order<'c> {
     /// The second packet: the two separate only after the second has reached its element.
     Second,
     /// The packets separate at an element with this function, by these branches.
-    Parted(&'c str, Way, Way),
+    Parted(&'c str, Branch, Branch),
     /// No order can be derived.
     Unknown,
 }
 
-impl Turns {
+impl BranchHistory {
     /// Returns the history with one more branch.
     #[must_use]
-    pub fn taken(&self, element: usize, way: Way) -> Turns {
+    pub fn taken(&self, element: usize, way: Branch) -> BranchHistory {
         let mut turns = self.clone();
         turns.0.push(Turn::Took(element, way));
         turns
@@ -57,7 +57,7 @@ impl Turns {
     /// Returns the history after an element that holds packets. Waiting does not matter before the first
     /// branch.
     #[must_use]
-    pub fn waited(mut self) -> Turns {
+    pub fn waited(mut self) -> BranchHistory {
         if self.0.last().is_some_and(|last| *last != Turn::Waited) {
             self.0.push(Turn::Waited);
         }
@@ -65,7 +65,7 @@ impl Turns {
     }
 
     /// Returns the relation that decides which of two packets reaches its element first.
-    pub fn order<'c>(chain: &'c Chain, [a, b]: [(&Turns, usize); 2]) -> Order<'c> {
+    pub fn order<'c>(chain: &'c Chain, [a, b]: [(&BranchHistory, usize); 2]) -> Order<'c> {
         let ((x, at), (y, other)) = (a, b);
         let common = x.0.iter().zip(&y.0).take_while(|(x, y)| x == y).count();
         if [at, other].iter().any(|&node| chain.nodes[node].circle.is_some()) {
@@ -79,7 +79,7 @@ impl Turns {
             (_, []) => Order::Second,
             ([Turn::Took(node, left), x @ ..], [Turn::Took(same, right), y @ ..]) if node == same => {
                 let waits = x.contains(&Turn::Waited) || y.contains(&Turn::Waited);
-                let is_connection = [left, right].iter().any(|way| matches!(way, Way::Connection(_)));
+                let is_connection = [left, right].iter().any(|way| matches!(way, Branch::Connection(_)));
                 let function = chain.nodes.get(*node).map(|node| node.function.as_str());
                 match function.filter(|function| !function.is_empty()) {
                     Some(function) if !waits && !is_connection => Order::Parted(function, *left, *right),

@@ -32,7 +32,7 @@ use crate::synthesized;
 const MOST_LAYOUTS: usize = 32;
 
 /// The loops that are equal in both of two chains.
-pub(super) struct Circles {
+pub(super) struct Loops {
     /// The number of the loop that each element is on, by chain and element.
     of: [Vec<Option<usize>>; 2],
     /// The elements of each loop in both chains.
@@ -51,15 +51,15 @@ pub(super) struct Leaving {
     pub(super) queues: Vec<usize>,
 }
 
-impl Circles {
+impl Loops {
     /// Returns no loops: packets are followed round by round.
-    pub(super) fn none(chains: [&Chain; 2]) -> Circles {
-        Circles { of: chains.map(|chain| vec![None; chain.nodes.len()]), elements: Vec::new() }
+    pub(super) fn none(chains: [&Chain; 2]) -> Loops {
+        Loops { of: chains.map(|chain| vec![None; chain.nodes.len()]), elements: Vec::new() }
     }
 
     /// Finds the equal loops of two chains.
-    pub(super) fn of_both(chains: [&Chain; 2]) -> Circles {
-        let mut circles = Circles::none(chains);
+    pub(super) fn of_both(chains: [&Chain; 2]) -> Loops {
+        let mut loops = Loops::none(chains);
         let [a, _] = chains;
         let mut all: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, node) in a.nodes.iter().enumerate() {
@@ -71,14 +71,14 @@ impl Circles {
             let pairs = counterparts(chains, &elements);
             if pairs.len() == elements.len() && are_alike(chains, &pairs) {
                 for pair in &pairs {
-                    for (of, &element) in circles.of.iter_mut().zip(pair) {
-                        of[element] = Some(circles.elements.len());
+                    for (of, &element) in loops.of.iter_mut().zip(pair) {
+                        of[element] = Some(loops.elements.len());
                     }
                 }
-                circles.elements.push(pairs);
+                loops.elements.push(pairs);
             }
         }
-        circles
+        loops
     }
 
     /// True if there are no loops.
