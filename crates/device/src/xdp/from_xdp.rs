@@ -37,7 +37,7 @@
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. If false, the second process is refused.
 //! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
-//! - `RSS_KEY`: `secret` or `own`: the interface chooses queues by a secret key of its own key's length, or
+//! - `RSS_KEY`: `secret` or `own`: the interface chooses queues by a secret key as long as its own key, or
 //!   keeps the key that it has, which is often publicly known. A secret key is set only with several
 //!   workers and queues, under the real clock, and if no other program has some of the queues. The old key
 //!   is restored at the end. If the driver does not accept the secret key, a message says so.

@@ -160,8 +160,8 @@ impl Receiver {
         None
     }
 
-    /// Gives the kernel free slots in exchange for the slots that it filled; a guest notifies the owner instead.
-    /// Returns false if there were not enough free slots.
+    /// Gives the kernel free slots in exchange for the slots that it filled; a guest notifies the owner
+    /// instead. Returns false if there were not enough free slots.
     pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
         self.received.release();
         match &mut self.role {

@@ -52,8 +52,8 @@ impl<T: Entry> Shared<T> {
     }
 
     fn word(&self, at: u64) -> &AtomicU32 {
-        // SAFETY: the kernel says that an aligned word is at this offset, inside the mapping, which lives as long
-        // as the borrow; the kernel accesses it as atomically as this code does.
+        // SAFETY: the kernel says that an aligned word is at this offset, inside the mapping, which lives
+        // as long as the borrow; the kernel accesses it as atomically as this code does.
         unsafe { &*self.map.as_ptr().add(at as usize).cast::<AtomicU32>() }
     }
 
@@ -116,7 +116,8 @@ impl<T: Entry> Producer<T> {
         if self.room(1) == 0 {
             return false;
         }
-        // SAFETY: the kernel does not touch entries that are not handed over, and there is room for this entry.
+        // SAFETY: the kernel does not touch entries that are not handed over, and there is room for this
+        // entry.
         unsafe { self.0.entry(self.0.own).write(entry) };
         self.0.own = self.0.own.wrapping_add(1);
         true
@@ -168,8 +169,8 @@ impl<T: Entry> Consumer<T> {
         if !self.is_ready() {
             return None;
         }
-        // SAFETY: the kernel has written the entry and does not touch it before it is released; any bytes are a
-        // value.
+        // SAFETY: the kernel has written the entry and does not touch it before it is released; any bytes
+        // are a value.
         let entry = unsafe { self.0.entry(self.0.own).read() };
         self.0.own = self.0.own.wrapping_add(1);
         Some(entry)
