@@ -1,4 +1,5 @@
-//! Elements on ports of DPDK: drivers write received frames into slots of the pool, and send packets from there.
+//! Elements on ports of DPDK: drivers write received frames into slots of the pool, and send packets from
+//! there.
 //!
 //! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
 //! - `ports`: the queues of a graph's elements, and a port's life: configured, started, stopped

@@ -25,10 +25,10 @@ struct Joined {
 }
 
 impl Group {
-    /// Adds a worker's socket at the interface with this index. If the index differs from that of the last
-    /// interface, which has been removed then, a new group is created. The program for the workers that
-    /// have joined chooses the worker of a packet. Packets that the machine itself sends reach the group
-    /// only with `outbound`; the group has this setting, not its sockets.
+    /// Adds a worker's socket at the interface with this index. If the index differs from the last
+    /// interface's index, the last interface has been removed, and a new group is created. The program for
+    /// the workers that have joined chooses the worker of a packet. Packets that the machine itself sends
+    /// reach the group only with `outbound`; the group has this setting, not its sockets.
     pub(crate) fn join(
         &self,
         socket: BorrowedFd<'_>,
