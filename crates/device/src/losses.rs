@@ -52,7 +52,7 @@ impl Losses {
         }
     }
 
-    /// Reports at the end the numbers of packets that have not been reported yet.
+    /// Reports the numbers of packets that have not been reported yet, at the end.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
         for loss in self.0.iter_mut().flatten().filter(|loss| loss.packets > loss.told) {
             loss.told = loss.packets;

@@ -186,7 +186,7 @@ impl ToDump {
     /// link type than the file's.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
-        // Ethernet is also the link type of packets that were made here, without a known link type.
+        // Ethernet is also the link type of packets that elements made and whose link type is unknown.
         let says = link != LinkType::Ethernet || packet.offset(Base::Mac) == Some(0);
         (says && !self.is_given && link != own).then_some(link)
     }

@@ -135,7 +135,7 @@ fn packets_whose_link_header_is_another_now_are_written() {
             LinkType::Ethernet,
             4,
         ),
-        // Packets that are made here.
+        // Packets that elements make.
         (
             "out :: ToDump($OUT); FromDump($IP) -> out;
              TimedSource(0.1, LIMIT 3) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> out",

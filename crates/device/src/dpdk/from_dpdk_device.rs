@@ -311,7 +311,7 @@ struct FromDpdkDevice {
     ports: Arc<Ports>,
     receiver: Option<Receiver>,
     gone: Gone,
-    /// True while the removed port is awaited, and what this copy still holds of the port.
+    /// True while the removed port is awaited, and the state that this copy holds of the port.
     is_gone: bool,
     away: Option<Away>,
     /// The last reported reason why the port could not be opened again.

@@ -286,7 +286,7 @@ impl Transmitter {
         }
     }
 
-    /// Reports at the end the number of packets that the machine did not take.
+    /// Reports the number of packets that the machine did not take, at the end.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>, name: &str) {
         self.losses.end(cx, name);
     }

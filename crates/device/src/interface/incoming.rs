@@ -94,7 +94,7 @@ impl Incoming {
         self.losses.count(cx, device, (DropReason::Inactive, packets), Some(text));
     }
 
-    /// Reports at the end the number of dropped packets.
+    /// Reports the number of dropped packets at the end.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
         self.losses.end(cx, device);
     }

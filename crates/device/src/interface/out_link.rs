@@ -174,7 +174,7 @@ impl OutLink {
         found
     }
 
-    /// Reports at the end the number of dropped packets.
+    /// Reports the number of dropped packets at the end.
     ///
     /// # Errors
     /// If the interface was removed and the run had to end.

@@ -381,7 +381,7 @@ mod tests {
         packet
     }
 
-    /// The workers in the order in which they join: in reverse, or in any other order.
+    /// The workers in the order in which they join: in reverse, as in the engine, or in any other order.
     fn joined() -> impl Strategy<Value = Vec<usize>> {
         (1usize..=9).prop_flat_map(|workers| {
             prop_oneof![

@@ -152,7 +152,7 @@ impl Outgoing {
         fault
     }
 
-    /// Sends at the end of a run what can be sent, as long as the line takes something from time to time.
+    /// Sends at the end of a run what can be sent, as long as the line takes bytes from time to time.
     pub(super) fn finish<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) {
         let mut in_vain = 0;
         while in_vain < 2 {
@@ -182,7 +182,7 @@ impl Outgoing {
         cx.drop_all(batch, DropReason::NotConnected);
     }
 
-    /// Reports at the end the number of dropped packets.
+    /// Reports the number of dropped packets at the end.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>) {
         self.losses.end(cx, LABEL);
     }

@@ -76,7 +76,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("pulls"),
         HandlerInfo::count("tx_invalid"),
     ],
-    // Needs an interface: what it does is tested between network namespaces.
+    // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
     ..Class::DEFAULT

@@ -15,7 +15,7 @@ pub(crate) struct Group(Mutex<Joined>);
 #[derive(Debug, Default)]
 struct Joined {
     /// The number of the group, which the kernel chooses: a number of our choice could belong to another
-    /// program, even to one in another view of the system. The upper 16 bits are the kind of the group.
+    /// program, even to a program that this process cannot see. The upper 16 bits are the kind of the group.
     group: Option<u32>,
     /// The workers whose sockets have joined, in this order; the kernel adds the sockets again in this
     /// order when the interface has been down.
