@@ -1,4 +1,4 @@
-//! Ports whose devices were removed, and ports of the same name that come back.
+//! Ports whose devices were removed, and their reopening when they come back by the same name.
 //!
 //! Each copy of an element leaves the port with all that it holds of the port; the last copy removes the
 //! port from DPDK. From then on, the first copy that looks makes DPDK probe for the device again, and all

@@ -19,8 +19,8 @@
 //! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
 //! - `BURST`: the largest number of packets per turn; without it, 1, or the value of `run --burst`.
 //! - `ETHER`: the interface's Ethernet address.
-//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; packets that the interface does not take are reported once, and at
-//!   the end with their number.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; the first packet that the interface does not take is reported, and
+//!   later their number.
 //! - `MTU`: the longest packet in bytes, without Ethernet header.
 //! - `DEVNAME`: the name of the interface; without it, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.

@@ -204,7 +204,7 @@ impl Ring {
         self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// True if there is something to read. Returns a block that was read to its end to the kernel.
+    /// True if there is something to read. Gives a block that was read to its end back to the kernel.
     pub(crate) fn is_ready(&mut self) -> bool {
         loop {
             if let Some((0, _)) = self.left {
