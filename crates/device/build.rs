@@ -1,4 +1,4 @@
-//! Compiles and links what the feature `dpdk` needs. Without it there is nothing to do.
+//! Compiles and links the C code of the feature `dpdk`. Without the feature, it does nothing.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -6,7 +6,7 @@ fn main() {
     dpdk();
 }
 
-/// DPDK's functions for packets are inline in C, so a small file of C stands between.
+/// Compiles a small C file that wraps DPDK's packet functions, which are inline functions in C.
 #[cfg(feature = "dpdk")]
 fn dpdk() {
     const SHIM: &str = "src/dpdk/sys/shim.c";
@@ -15,7 +15,7 @@ fn dpdk() {
     let library = found.unwrap_or_else(|error| {
         panic!("the feature `dpdk` needs DPDK 21.11 or later (apt-get install libdpdk-dev pkg-config gcc): {error}")
     });
-    // `-include rte_config.h` and the least processor, which the crate does not hand on.
+    // `-include rte_config.h` and the flags for the minimal processor, which the crate does not pass on.
     let flags = std::process::Command::new("pkg-config").args(["--cflags-only-other", "libdpdk"]).output();
     let flags = flags.map(|output| output.stdout).unwrap_or_default();
     let mut build = cc::Build::new();

@@ -203,7 +203,7 @@ fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> Running
         "left :: FromDPDKDevice(0) -> {chain} -> to_right :: ToDPDKDevice(1);
          right :: FromDPDKDevice(1) -> {chain} -> to_left :: ToDPDKDevice(0); Script(print \"ready\")"
     );
-    let mut running = line.between.start(TIDEGATE, &arguments(dpdk, &config, options)).unwrap();
+    let mut running = line.between.spawn(TIDEGATE, &arguments(dpdk, &config, options)).unwrap();
     // Libraries may have something to say before.
     running.wait_until_said("ready").unwrap();
     running

@@ -2,7 +2,7 @@
 
 use wire::LinkType;
 
-/// Names and link type numbers; the first name of a number is the one that handlers show.
+/// Names and link type numbers. If a number has several names, handlers show the first name.
 const NAMES: &[(&str, u16)] = &[
     ("NULL", 0),
     ("ETHER", 1),
@@ -26,7 +26,7 @@ const NAMES: &[(&str, u16)] = &[
     ("SLL2", 276),
 ];
 
-/// The link type of a name, or of `#number`.
+/// Returns the link type of a name, or of `#number`.
 pub fn parse(name: &str) -> Option<LinkType> {
     let number = match name.strip_prefix('#') {
         Some(number) => number.parse().ok(),
@@ -35,7 +35,7 @@ pub fn parse(name: &str) -> Option<LinkType> {
     number.map(LinkType::from_number)
 }
 
-/// The name of a link type.
+/// Returns the name of a link type.
 pub fn name(link: LinkType) -> String {
     let number = link.number();
     match NAMES.iter().find(|(_, n)| *n == number) {

@@ -1,20 +1,22 @@
-//! What frames say of themselves that come from a queue of an interface, where no kernel has looked at them before.
+//! Checksums of frames that come directly from a queue of an interface, without prior processing by the
+//! kernel.
 
 use wire::offload::{completed, set_checksum, start_checksum};
 use wire::{LinkType, ether_type, ip_protocol, ipv6, vlan};
 
-/// Completes a checksum that a sender has left to its interface; whether there was one. Nothing but the checksum itself
-/// says so: it is the sum of the pseudo header and nothing else. A complete one can be so by chance, and is then the same
-/// when it is completed.
+/// Completes a checksum that a sender has left to its interface. Returns true if it was completed. Only the
+/// checksum's value shows that it is partial: it is the sum of the pseudo header alone. A complete checksum
+/// can have this value by chance, and does not change when it is completed.
 #[inline]
 pub(crate) fn complete(frame: &mut [u8]) -> bool {
     may_be_partial(frame) && complete_closely(frame)
 }
 
-/// The same where it takes a look at all headers.
+/// Completes a checksum like [`complete`], by examining all headers.
 fn complete_closely(frame: &mut [u8]) -> bool {
     let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
-    // Where the field is depends on headers, which the other function reads: it is put back if it was another one.
+    // The position of the field depends on headers, which `start_checksum` parses. It writes the sum of the
+    // pseudo header into the copied head, to be compared with the frame's field.
     let mut head = [0; 128];
     let n = frame.len().min(head.len());
     head[..n].copy_from_slice(&frame[..n]);
@@ -30,17 +32,18 @@ fn complete_closely(frame: &mut [u8]) -> bool {
     was && set_checksum(frame, start, offset, checksum).is_ok()
 }
 
-/// Whether a frame may have a checksum of the pseudo header alone. That it has none is told for nearly all frames from fixed
-/// places: what is neither TCP nor UDP over IP, and whole packets of IPv4 without options whose checksum is another one.
+/// True if a frame may have a checksum of the pseudo header alone. Nearly all frames are excluded by fixed
+/// offsets: frames that are neither TCP nor UDP over IP, and whole IPv4 packets without options whose
+/// checksum has another value.
 #[inline]
 fn may_be_partial(frame: &[u8]) -> bool {
-    // Headers of Ethernet and IPv4, which the shortest of UDP is longer than.
+    // Headers of Ethernet and IPv4. The shortest UDP frame is longer.
     let Some(head) = frame.first_chunk::<34>() else { return false };
     let field = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     match field(12) {
         ether_type::IPV4 => {}
         ether_type::IPV6 => return is_transport(head[20]) || ipv6::Extension::is(head[20]),
-        // Behind these there may be IP.
+        // After these headers there may be IP.
         ether_type::MPLS | ether_type::MPLS_UPSTREAM | ether_type::PPPOE_SESSION => return true,
         other => return vlan::is_tag(other),
     }
@@ -58,7 +61,7 @@ fn may_be_partial(frame: &[u8]) -> bool {
     let sum = addresses + u32::from(protocol) + u32::from(length - 20);
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
-    // Zero has two forms, which are the same modulo this.
+    // Zero has two forms, which are equal modulo 0xffff.
     u32::from(u16::from_be_bytes(*checksum)) % 0xffff == sum % 0xffff
 }
 
@@ -93,7 +96,7 @@ mod tests {
                 prop_assert_eq!(complete(&mut frame), is_other);
                 prop_assert_eq!(&frame, &whole);
             } else {
-                // Whatever it is, it is somebody else's fault.
+                // Other checksums, right or wrong, are left alone.
                 let at = start + offset;
                 let field = [whole[at], whole[at + 1]];
                 let other = (u16::from_be_bytes(field) ^ wrong).to_be_bytes();

@@ -1,45 +1,46 @@
 //! # FromDump
 //! Reads packets from a capture.
 //!
-//! It reads pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip or zstd, and
-//! streams captures of any size. Each packet gets the time stamp of its record; the MAC header annotation points
-//! to its start (or the network header annotation, where packets start with IP); the extra length annotation
-//! says how many bytes were on the wire but not in the capture. A fault in the file ends the capture with a
-//! message; the packets before it have been delivered. Zeros behind compressed data are passed over, as tapes and
-//! disks leave them there; other bytes there are ignored, with a warning.
+//! The formats are pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip
+//! or zstd. Captures of any size are streamed. Each packet gets the time stamp of its record. The MAC
+//! header annotation points to its start (or the network header annotation, if packets start with IP). The
+//! extra length annotation is the number of bytes that were on the wire but are not in the capture. A fault
+//! in the file ends the capture with a message; the packets before it have been delivered. Zeros after
+//! compressed data, as tapes and disks leave them, are ignored; other bytes there are ignored with a
+//! warning.
 //!
-//! Pushing, it makes as many packets per turn as the run's burst; under the trace clock they all have one time
-//! stamp, and time passes with them. It can also be pulled from.
+//! When pushing, the element makes as many packets per turn as the run's burst; under the trace clock these
+//! packets all have the same time stamp, and time advances with them. The output can also be pulled.
 //!
 //! ## Usage
 //! `FromDump(FILENAME [, TIMING, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `FILENAME`: the capture; `-` for standard input.
-//! - `TIMING`: whether to send packets at the pace of their time stamps.
-//! - `STOP`: whether to stop the driver at the end.
-//! - `ACTIVE`: whether it reads.
-//! - `SAMPLE`: probability with which each packet is read rather than skipped.
-//! - `FORCE_IP`: whether to send IP packets only, with network and transport header annotations and the
-//!   destination annotation set; others go to output 1 or are dropped.
-//! - `START`, `END`: skip packets before, stop at packets at or after this time.
-//! - `START_AFTER`, `END_AFTER`: the same, counted from the first packet.
-//! - `INTERVAL`: END, counted from START.
-//! - `END_CALL`: write handler to call at the end.
-//! - `BURST`: most packets per turn.
+//! - `TIMING`: true to send packets at the pace of their time stamps.
+//! - `STOP`: true to stop the driver at the end.
+//! - `ACTIVE`: true to read.
+//! - `SAMPLE`: the probability with which each packet is read rather than skipped.
+//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and the
+//!   destination annotation set; other packets go to output 1 or are dropped.
+//! - `START`, `END`: skip packets before START, stop at packets at or after END.
+//! - `START_AFTER`, `END_AFTER`: like `START` and `END`, relative to the first packet.
+//! - `INTERVAL`: the end, relative to the start.
+//! - `END_CALL`: the write handler to call at the end.
+//! - `BURST`: the largest number of packets per turn.
 //! - `FILEPOS`, `MMAP`, `PRELOAD`, `FORCE_LEN`: accepted for the sake of Click and FastClick, without effect.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
-//! - `active`: whether it reads.
+//! - `active`: true if it reads.
 //! - `stop`: stops reading, and the driver.
-//! - `encap`: what packets start with.
+//! - `encap`: the encapsulation of packets.
 //! - `filename`: the file.
-//! - `filesize`: its length in bytes, or `-`.
+//! - `filesize`: the file's length in bytes, or `-`.
 //! - `sampling_prob`: the value of SAMPLE.
-//! - `extend_interval`: moves the end by a time, and reads on.
+//! - `extend_interval`: moves the end by a time, and continues to read.
 //! - `reset_counts`: sets the count to zero.
-//! - `reset_timing`: lets TIMING start afresh with the next packet.
+//! - `reset_timing`: restarts TIMING with the next packet.
 //!
 //! ## Example
 //! ```click
@@ -154,7 +155,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Records skipped per turn at most, so that a long gap before START does not keep others waiting.
+/// The largest number of records skipped per turn, so that a long gap before START does not keep other
+/// elements waiting.
 const MOST_SKIPPED: usize = 1024;
 
 struct FromDump {
@@ -170,27 +172,27 @@ struct FromDump {
     burst: Option<usize>,
     reader: Option<Reader>,
     link: LinkType,
-    /// Read already, and not yet due.
+    /// A packet that has been read and is not yet due.
     next: Option<Packet>,
-    /// A timer will say when the next packet is due.
+    /// True if a timer is set for the time when the next packet is due.
     waiting: bool,
-    /// The end of the file, or of the window, has been reached and acted on.
+    /// True if the end of the file, or of the window, has been reached and acted on.
     ended: bool,
     fault: Option<String>,
-    /// Records were skipped in this turn: there was work, although no packet came of it.
+    /// True if records were skipped in this turn: there was work, although no packet resulted.
     skipped: bool,
-    /// Whether the user has been told that memory is full.
+    /// True if the user has been notified that memory is full.
     warned: bool,
     count: u64,
 }
 
-/// The part of a capture that is wanted.
+/// The part of a capture that is to be read.
 struct Window {
     start: Option<Timestamp>,
     start_after: Option<Timestamp>,
-    /// END, END_AFTER, INTERVAL.
+    /// The values of END, END_AFTER, INTERVAL.
     ends: [Option<Timestamp>; 3],
-    /// The first time that is wanted and the first that is not, once the first packet is known.
+    /// The first time of the window, and the first time after it, once the first packet is known.
     fixed: Option<(Timestamp, Option<Timestamp>)>,
 }
 
@@ -199,7 +201,7 @@ impl Window {
         self.ends.iter().any(Option::is_some)
     }
 
-    /// Whether a time lies behind the end.
+    /// True if a time lies at or after the end.
     fn is_over(&self, time: Timestamp) -> bool {
         self.fixed.and_then(|(_, to)| to).is_some_and(|to| time >= to)
     }
@@ -215,12 +217,12 @@ impl Window {
     }
 }
 
-/// What reading one packet ahead led to.
+/// The result of reading a packet ahead.
 enum Ahead {
     Ready,
-    /// Not in this turn: there were too many records to skip.
+    /// No packet in this turn: there were too many records to skip.
     Skipped,
-    /// Not now: there is no memory for a packet.
+    /// No packet now: there is no memory for a packet.
     NoRoom,
     End,
 }
@@ -260,7 +262,7 @@ impl FromDump {
             let time = Timestamp(record.time);
             let (from, to) = self.window.bounds(time);
             let over = to.is_some_and(|to| time >= to);
-            // A call at the end may move the end, and then this packet is wanted.
+            // A call at the end may move the end, and then this packet is needed.
             if over && self.end_call.is_none() {
                 return Ahead::End;
             }
@@ -282,7 +284,7 @@ impl FromDump {
         Ahead::Skipped
     }
 
-    /// Whether the next packet is due; if not, a timer is set for when it will be.
+    /// True if the next packet is due. Otherwise a timer is set for the time when it will be due.
     fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(packet) = &self.next else { return false };
         let due = self.pace.is_due(cx, packet.time());
@@ -299,7 +301,7 @@ impl FromDump {
         if let Some(warning) = self.reader.as_ref().and_then(Reader::warning) {
             cx.remark(Severity::Warning, format_args!("{warning}"));
         }
-        // Without a call of the user's, the end switches the element off.
+        // Without an END_CALL, the end switches the element off.
         self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());
         if self.stop {
             cx.stop();
@@ -308,8 +310,8 @@ impl FromDump {
         }
     }
 
-    /// Takes packets that are due, at most `most`, all of one time stamp under the trace clock. The second
-    /// value says whether there may be more now.
+    /// Takes packets that are due, at most `most`, under the trace clock all with the same time stamp. The
+    /// second value is true if there may be more now.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
         let mut time = None;
@@ -322,7 +324,7 @@ impl FromDump {
                 }
                 Ahead::NoRoom => return (batch, true),
                 Ahead::End => {
-                    // The last packets go on before anybody hears of the end.
+                    // The last packets are emitted before the end is announced.
                     if batch.is_empty() {
                         self.end(cx);
                     }
@@ -348,7 +350,7 @@ impl FromDump {
         (batch, true)
     }
 
-    /// Under FORCE_IP: sets header annotations; packets that are not IP leave another way.
+    /// Sets header annotations if FORCE_IP is set; packets that are not IP leave by output 1.
     fn prepare(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         if !self.force_ip {
             return Some(packet);
@@ -370,7 +372,7 @@ impl FromDump {
 
 impl Element for FromDump {
     fn effects(&self) -> Effects {
-        // No packet comes in, but what is set in those that it makes is for others to know.
+        // No packet comes in, but other elements have to know the fields that are set in new packets.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
@@ -389,7 +391,7 @@ impl Element for FromDump {
             self.end_call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         if cx.follows_captures() && self.active {
-            // The first packet says when time starts.
+            // The first packet determines the start of time.
             let _ = self.read_ahead(cx);
         }
         self.start(cx);
@@ -405,7 +407,8 @@ impl Element for FromDump {
             cx.schedule();
         }
         if cx.follows_captures() {
-            // Tells the engine when the next packet is due; the end is dealt with in a turn of its own.
+            // The packet read ahead tells the engine when the next packet is due; the end is handled in a
+            // turn of its own.
             let _ = self.read_ahead(cx);
         }
         worked
@@ -418,7 +421,7 @@ impl Element for FromDump {
 
     fn next_time(&self) -> Option<Timestamp> {
         let time = self.next.as_ref().map(Packet::time);
-        // Without a packet in hand there is still something to do at once: read one, or find the end.
+        // Without a packet read ahead, there is still work at once: to read a packet, or to find the end.
         (self.active && !self.ended && self.reader.is_some()).then(|| time.unwrap_or(Timestamp(i64::MIN)))
     }
 

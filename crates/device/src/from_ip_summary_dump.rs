@@ -1,11 +1,11 @@
 //! # FromIPSummaryDump
 //! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
 //!
-//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these; what the dump does
-//! not say is zero, but for the time to live (100) and lengths. Packets are usually shorter than their headers
-//! say: the extra length annotation has the difference. The network and transport header, destination address,
-//! time stamp, paint, aggregate, extra packets and first time stamp annotations are set. Files may be compressed
-//! with gzip or zstd.
+//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. Fields that
+//! the dump does not contain are zero, except for the time to live (100) and lengths. Packets are usually
+//! shorter than their headers say: the extra length annotation is the difference. The network and transport
+//! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp
+//! annotations are set. Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -13,29 +13,30 @@
 //! ## Arguments
 //! - `FILENAME`: the file; `-` for standard input.
 //! - `DATA`: the dump itself, instead of a file.
-//! - `STOP`: whether to stop the driver at the end.
-//! - `ACTIVE`: whether packets are made.
-//! - `ZERO`: accepted; what the dump does not say is always zero.
-//! - `TIMING`: whether packets leave in the rhythm of their time stamps.
-//! - `CHECKSUM`: whether packets have their whole length, and right checksums.
-//! - `PROTO`: the protocol of packets whose line says none.
-//! - `MULTIPACKET`: whether to make as many packets of a line as its `count` says.
+//! - `STOP`: true to stop the driver at the end.
+//! - `ACTIVE`: true to make packets.
+//! - `ZERO`: accepted; fields that the dump does not contain are always zero.
+//! - `TIMING`: true to send packets at the pace of their time stamps.
+//! - `CHECKSUM`: true to make packets with their whole length and right checksums.
+//! - `PROTO`: the protocol of packets whose line has none.
+//! - `MULTIPACKET`: true to make as many packets of a line as its `count` says.
 //! - `SAMPLE`: the probability with which a packet is made.
-//! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: the fields, until a line `!data` says them.
-//! - `FLOWID`, `DEFAULT_FLOWID`: source address and port, destination address and port, and maybe protocol of
-//!   packets whose line says none, until a line `!flowid` does.
-//! - `ALLOW_NONEXISTENT`: whether a missing file is as good as an empty one.
+//! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: the fields, until a line `!data` sets
+//!   them.
+//! - `FLOWID`, `DEFAULT_FLOWID`: source address and port, destination address and port, and optionally
+//!   protocol of packets whose line has none, until a line `!flowid` sets them.
+//! - `ALLOW_NONEXISTENT`: true to treat a missing file as an empty file.
 //! - `BURST`: packets per turn.
 //! - `MIGRATE`: accepted for FastClick's sake, without effect.
 //!
 //! ## Handlers
-//! - `active`: whether packets are made.
+//! - `active`: true if packets are made.
 //! - `sampling_prob`: the value of SAMPLE.
 //! - `encap`: `IP`.
 //! - `filename`: the file.
-//! - `filesize`: its size in bytes, or `-`.
+//! - `filesize`: the file's size in bytes, or `-`.
 //! - `filepos`: bytes read so far, after decompression.
-//! - `stop`: no more packets, and the driver is stopped.
+//! - `stop`: stops making packets, and the driver.
 //!
 //! ## Example
 //! ```click
@@ -152,10 +153,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Lines that say nothing of a packet, read per turn at most.
+/// The largest number of lines without a packet that are read per turn.
 const MOST_SKIPPED: usize = 1024;
 
-/// Most bytes of a line or record: with more, a damaged file would fill the memory.
+/// The largest length of a line or record in bytes: without a limit, a damaged file could fill the memory.
 const MOST_BYTES: usize = 1 << 20;
 
 struct FromIpSummaryDump {
@@ -170,9 +171,9 @@ struct FromIpSummaryDump {
     burst: Option<usize>,
     parser: Parser,
     dump: Option<Dump>,
-    /// From here on there are binary records.
+    /// True if binary records follow.
     binary: bool,
-    /// Number of the line or record.
+    /// The number of the line or record.
     place: u64,
     position: u64,
     line: Vec<u8>,
@@ -187,17 +188,17 @@ struct FromIpSummaryDump {
 #[derive(Default)]
 struct Copies {
     left: u32,
-    /// Length of all but the last, and what is left for the last.
+    /// The length in bytes of all packets but the last, and the length of the last packet.
     length: u32,
     last: u32,
     step: i64,
     end: i64,
 }
 
-/// What reading the next record led to.
+/// The result of reading the next record.
 enum Next {
     Ready,
-    /// There were too many other lines for one turn.
+    /// There were too many other lines for a turn.
     Later,
     End,
 }
@@ -220,7 +221,7 @@ impl FromIpSummaryDump {
         Ok(())
     }
 
-    /// Reads a line or record into `line`; false at the end.
+    /// Reads a line or record into `line`. Returns false at the end.
     fn read_piece(&mut self) -> io::Result<bool> {
         let Some(dump) = &mut self.dump else { return Ok(false) };
         self.line.clear();
@@ -253,7 +254,7 @@ impl FromIpSummaryDump {
         Ok(read == rest as usize && (rest > 0 || is_text))
     }
 
-    /// Makes sure that a record is there of which packets are to be made.
+    /// Makes sure that there is a record from which packets are to be made.
     fn read_record(&mut self, cx: &mut Cx<'_>) -> Next {
         if self.copies.left > 0 {
             return Next::Ready;
@@ -268,7 +269,7 @@ impl FromIpSummaryDump {
                         Some(format!("{}: only the packets before the fault were read", self.filename));
                     return Next::End;
                 }
-                // The last byte of a record says whether it is text.
+                // The last byte of a record shows if it is text.
                 Ok(true) if self.binary && self.line.pop() == Some(0) => {
                     self.parser.binary(&self.line, &mut self.record, &mut self.issues)
                 }
@@ -327,7 +328,7 @@ impl FromIpSummaryDump {
         Some(packet)
     }
 
-    /// Packets that are due, at most `most`, and whether there may be more now.
+    /// Takes packets that are due, at most `most`. The second value is true if there may be more now.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
         let mut stamp = None;
@@ -337,7 +338,7 @@ impl FromIpSummaryDump {
                 Next::Ready => {}
                 Next::Later => break,
                 Next::End => {
-                    // The last packets go on before anybody hears of the end.
+                    // The last packets are emitted before the end is announced.
                     if batch.is_empty() {
                         self.end(cx);
                     }
@@ -349,12 +350,12 @@ impl FromIpSummaryDump {
                 cx.set_signal(Signal::Packets, false);
                 return (batch, false);
             }
-            // Under the trace clock a batch has one time stamp.
+            // Under the trace clock, all packets of a batch have the same time stamp.
             if cx.follows_captures() && *stamp.get_or_insert(time) != time {
                 break;
             }
             if let Some(packet) = self.make(cx) {
-                // As large as a batch may be at most.
+                // A batch has room for the largest value of `most`.
                 let _ = batch.push(packet).map_err(|packet| cx.drop(packet, element::DropReason::NoBuffer));
             }
         }
@@ -381,7 +382,8 @@ impl FromIpSummaryDump {
 }
 
 impl Copies {
-    /// One packet for a record, or as many as it stands for.
+    /// Returns a single packet for a record, or with `multipacket` the number of packets that the record
+    /// describes.
     fn of(record: &mut Record, multipacket: bool) -> Copies {
         let beside = &mut record.beside;
         if !multipacket || beside.extra_packets == 0 {
@@ -402,7 +404,7 @@ impl Copies {
         Copies { left: count, length, last: last as u32, step, end }
     }
 
-    /// The time stamp of the next packet.
+    /// Returns the time stamp of the next packet.
     fn time(&self, record: &Record) -> Timestamp {
         match (self.length, self.left) {
             (0, _) => Timestamp(record.beside.time),
@@ -424,7 +426,7 @@ impl Copies {
     }
 }
 
-/// Where the first time stamp annotation stands.
+/// The position of the first time stamp annotation.
 pub(crate) const FIRST: std::ops::Range<usize> =
     Annotations::FIRST_TIMESTAMP..Annotations::FIRST_TIMESTAMP + 8;
 
@@ -435,7 +437,7 @@ fn looks_like_a_dump(line: &str) -> bool {
 
 impl Element for FromIpSummaryDump {
     fn effects(&self) -> Effects {
-        // No packet comes in, but what is set in those that it makes is for others to know.
+        // No packet comes in, but other elements have to know the fields that are set in new packets.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
         let case = [
@@ -458,7 +460,7 @@ impl Element for FromIpSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.open()?;
         if cx.follows_captures() && self.active {
-            // The first packet says when time starts.
+            // The first packet determines the start of time.
             let _ = self.read_record(cx);
         }
         self.start(cx);
@@ -466,7 +468,7 @@ impl Element for FromIpSummaryDump {
     }
 
     fn next_time(&self) -> Option<Timestamp> {
-        // Without a record in hand there is still something to do at once: read one, or find the end.
+        // Without a record read ahead, there is still work at once: to read a record, or to find the end.
         let time = if self.copies.left > 0 { self.copies.time(&self.record) } else { Timestamp(i64::MIN) };
         (self.active && !self.ended && self.dump.is_some()).then_some(time)
     }
@@ -480,7 +482,8 @@ impl Element for FromIpSummaryDump {
             cx.schedule();
         }
         if cx.follows_captures() && self.active && !self.ended {
-            // Tells the engine when the next packet is due; the end is dealt with in a turn of its own.
+            // The record read ahead tells the engine when the next packet is due; the end is handled in a
+            // turn of its own.
             let _ = self.read_record(cx);
         }
         worked

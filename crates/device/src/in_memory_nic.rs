@@ -1,31 +1,34 @@
 //! # InMemoryNic
-//! Gives the packets of a capture from memory, as an interface with one receive queue per worker does.
+//! Emits the packets of a capture from memory, as an interface with one receive queue per worker does.
 //!
-//! The capture is read once, before the run, and each packet is put into the queue of a worker. Every worker then takes
-//! its packets as fast as it can, or at a rate, so that what several workers bring is measured without a generator in the
-//! way. Packets are lent, not copied: what elements behind it changed is put back before the next round.
+//! The capture is read once, before the run, and each packet is put into the queue of a worker. Every
+//! worker then takes its packets as fast as it can, or at a rate, so that the speed of several workers is
+//! measured without a packet generator as a bottleneck. Packets are lent, not copied: bytes that downstream
+//! elements changed are restored before the next round.
 //!
-//! With RATE, packets arrive whether somebody takes them or not: RING of them wait in each queue, further ones are
-//! missed.
+//! With RATE, packets arrive even if they are not taken: RING packets wait in each queue, further packets
+//! are missed.
 //!
 //! ## Usage
 //! `InMemoryNic(FILENAME [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `FILENAME`: the capture.
-//! - `LOOPS`: times that its packets are given; -1 for no end.
-//! - `STEERING`: which queue a packet comes to: `rss`, that of the worker that its flow belongs to; `spray`, one that the
-//!   last bits of its TCP checksum say, but for what opens and closes connections; `turn`, each one in turn; `next`, the one behind that of its worker, so that all packets have to be handed over.
+//! - `LOOPS`: the number of times that the packets are emitted; -1 for no end.
+//! - `STEERING`: the queue of a packet: `rss`, the queue of the worker that its flow belongs to; `spray`,
+//!   the queue given by the last bits of its TCP checksum, except for segments that open and close
+//!   connections; `turn`, all queues in turn; `next`, the queue after its worker's queue, so that all
+//!   packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
 //! - `RING`: packets that wait in each queue, with RATE.
-//! - `QUEUES`: receive queues of each worker, over which flows are spread; they are polled in turn, so that with many of
-//!   them packets of one flow come closer together.
-//! - `BURST`: most packets per turn.
+//! - `QUEUES`: receive queues of each worker, over which flows are spread. The queues are polled in turn,
+//!   so that with many queues packets of a flow come closer together.
+//! - `BURST`: the largest number of packets per turn.
 //!
 //! ## Handlers
-//! - `count`: packets given.
+//! - `count`: packets emitted.
 //! - `missed`: packets that arrived when a queue was full.
-//! - `packets`: packets in the queues, of one round.
+//! - `packets`: packets in the queues, of a single round.
 //! - `rate`: the rate.
 //!
 //! ## Example
@@ -118,40 +121,40 @@ enum Steering {
 
 struct InMemoryNic {
     filename: String,
-    /// Rounds left; negative for no end.
+    /// The number of rounds left; negative for no end.
     loops: i64,
     steering: Steering,
-    /// Per second, at all queues.
+    /// The packets per second, at all queues.
     rate: u64,
     ring: u64,
     burst: Option<usize>,
     queues: usize,
-    /// The packets of this worker's queues, those of one queue in a row.
+    /// The packets of this worker's queues, one queue after the other.
     store: Option<Box<Store>>,
-    /// By queue: where its packets end.
+    /// For each queue, the index after its last packet.
     ends: Vec<usize>,
-    /// By queue: those of this round that are still to come.
+    /// For each queue, the packets of this round that have not been emitted.
     left: Vec<Range<usize>>,
-    /// The queue to poll.
+    /// The index of the queue to poll.
     polled: usize,
     count: u64,
     missed: u64,
-    /// Until when packets have arrived, how many of them wait, and the part of the next one that has come: nanoseconds
-    /// times packets per second.
+    /// The time until which packets have arrived, the number of packets that wait, and the fraction of the
+    /// next packet that has arrived, in nanoseconds times packets per second.
     filled: Timestamp,
     waiting: u64,
     part: u128,
 }
 
-/// Which of so many queues of its worker a packet comes to, by its flow.
+/// Returns the index of the queue, of the worker's `queues` queues, that a packet's flow belongs to.
 fn queue_of(packet: &Packet, queues: usize) -> usize {
-    // Another part of the hash than the one that chooses the worker.
+    // A different part of the hash than the part that chooses the worker.
     let hash = steering::hash(packet).unwrap_or(0).wrapping_mul(0x9e37_79b1);
     ((u64::from(hash) * queues as u64) >> 32) as usize
 }
 
-/// The checksum of a TCP segment that neither opens nor closes a connection, and is no fragment: what interfaces can
-/// spread packets by.
+/// Returns the checksum of a TCP segment that neither opens nor closes a connection and is not a fragment.
+/// Interfaces can spread packets by it.
 fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     let layers = Layers::locate(frame, link);
     let is_segment = layers.fragment.is_none() && layers.protocol == Some(ip_protocol::TCP);
@@ -161,10 +164,10 @@ fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     is_regular.then(|| header.checksum.get())
 }
 
-/// Queues of a worker at most, which is more than any interface has.
+/// The largest number of queues of a worker, which is more than any interface has.
 const MOST_QUEUES: usize = 4096;
 
-/// How long a queue with a rate sleeps when nothing has come.
+/// The time for which a queue with a rate sleeps when no packet has arrived.
 const PAUSE: Timestamp = Timestamp(20_000);
 
 impl InMemoryNic {
@@ -212,7 +215,7 @@ impl InMemoryNic {
         Ok(store)
     }
 
-    /// A new round.
+    /// Begins a new round.
     fn begin(&mut self) {
         let mut start = 0;
         self.left.clear();
@@ -220,7 +223,7 @@ impl InMemoryNic {
         self.polled = 0;
     }
 
-    /// How many packets can be taken now.
+    /// Returns the number of packets that can be taken now.
     fn arrived(&mut self, now: Timestamp, workers: usize, most: usize) -> usize {
         if self.rate == 0 {
             return most;
@@ -266,7 +269,7 @@ impl Element for InMemoryNic {
         let queues = self.left.len();
         let left = &mut self.left[self.polled];
         let end = left.end.min(left.start + most);
-        // Fewer where packets are still on their way: they are back soon.
+        // Fewer packets are lent if some have not come back yet, which they do soon.
         let lent = cx.lend_into(store, left.start..end, &mut batch);
         left.start += lent;
         self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };

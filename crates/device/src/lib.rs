@@ -44,7 +44,7 @@ pub static CLASSES: &[&Class] = &[
     &xdp::to_xdp::CLASS,
 ];
 
-/// The probability with which packets are taken.
+/// Reads the probability with which packets are taken.
 fn probability(args: &mut element::Args<'_>) -> f64 {
     let sample = args.or("SAMPLE", 1.0);
     if sample > 1.0 {
@@ -55,7 +55,7 @@ fn probability(args: &mut element::Args<'_>) -> f64 {
     sample
 }
 
-/// The system's words, without the number that Rust adds.
+/// Returns the system's text for an error, without the number that Rust adds.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()

@@ -1,32 +1,32 @@
-//! What the user is told of packets that a device element drops.
+//! The messages to the user about packets that a device element drops.
 
 use std::fmt::Arguments;
 
 use element::{Cx, DropReason, Timestamp};
 
-/// The least time between two messages about the same reason.
+/// The shortest time between two messages about the same reason.
 const PAUSE: Timestamp = Timestamp(10_000_000_000);
-/// More reasons than any element has.
+/// The number of reasons, larger than any element has.
 const MOST_REASONS: usize = 8;
 
-/// The packets that an element has dropped, by reason. The first one of each reason is told, and the number of the
-/// later ones after ten seconds and more, and at the end.
+/// The packets that an element has dropped, by reason. The first packet of each reason is reported; the
+/// number of later packets is reported at intervals of at least ten seconds, and at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 
-/// Packets that were dropped for one reason.
+/// The packets that were dropped for a reason.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     why: DropReason,
     packets: u64,
-    /// The number of packets that the user knows of, and since when.
+    /// The number of packets that has been reported, and the time of the report.
     told: u64,
     at: Timestamp,
 }
 
 impl Losses {
-    /// Counts packets that are dropped. The text says what is wrong with the first one and what to do; `None` where a
-    /// message of another kind has said it, as it does of an interface that is down.
+    /// Counts dropped packets. The text says what is wrong with the first packet and what to do; it is
+    /// `None` if another message has reported the reason, for example of an interface that is down.
     #[cold]
     pub(crate) fn count(
         &mut self,
@@ -52,7 +52,7 @@ impl Losses {
         }
     }
 
-    /// Says at the end how many packets were dropped of which the user does not know.
+    /// Reports the numbers of packets that have not been reported yet, at the end.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
         for loss in self.0.iter_mut().flatten().filter(|loss| loss.packets > loss.told) {
             loss.told = loss.packets;
@@ -70,7 +70,7 @@ mod tests {
 
     const SECOND: Timestamp = Timestamp(1_000_000_000);
 
-    /// Loses three packets a second for one reason, and one in all for another one.
+    /// Loses three packets a second for a reason, and a single packet for another reason.
     #[derive(Default)]
     struct Loser {
         losses: Losses,

@@ -1,12 +1,12 @@
-//! When packets of a capture or a summary are sent.
+//! The times at which packets of a capture or a summary are sent.
 
 use element::{Cx, Signal, Timestamp};
 
-/// Holds packets back until their time.
+/// The pace of a source, which holds packets back until their time.
 pub(crate) struct Pace {
-    /// Whether packets are as far apart as their time stamps say.
+    /// True if packets are sent at the distances of their time stamps.
     timing: bool,
-    /// What has to be added to time stamps then, from the first packet on.
+    /// The time to add to time stamps, known from the first packet on.
     shift: Option<Timestamp>,
 }
 
@@ -15,12 +15,13 @@ impl Pace {
         Pace { timing, shift: None }
     }
 
-    /// Takes the next packet for the first one.
+    /// Takes the next packet as the first.
     pub(crate) fn restart(&mut self) {
         self.shift = None;
     }
 
-    /// Whether a packet with this time stamp is due; if not, timer 0 is set for when it will be.
+    /// True if a packet with this time stamp is due. Otherwise timer 0 is set for the time when it will be
+    /// due.
     pub(crate) fn is_due(&mut self, cx: &mut Cx<'_>, time: Timestamp) -> bool {
         let now = cx.now();
         let due = match (cx.follows_captures(), self.timing) {
@@ -35,7 +36,7 @@ impl Pace {
     }
 }
 
-/// Lets a source that has packets begin: by its task, or by telling whoever pulls.
+/// Starts a source that has packets: schedules its task, or signals packets to elements that pull.
 pub(crate) fn begin(cx: &mut Cx<'_>) {
     if cx.output_is_push(0) {
         cx.schedule();

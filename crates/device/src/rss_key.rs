@@ -1,7 +1,7 @@
-//! The argument RSS_KEY: by which key an interface spreads packets over its queues.
+//! The argument RSS_KEY: the key by which an interface spreads packets over its queues.
 //!
-//! Keys that interfaces come with are known, so that anybody can send all flows to one queue. A secret one prevents that as far
-//! as the hash does, which is linear (`flow::rss`).
+//! The default keys of interfaces are publicly known, so that an attacker can send all flows to one queue.
+//! A secret key prevents that as far as the hash does, which is linear (`flow::rss`).
 
 use element::Args;
 
@@ -19,12 +19,12 @@ pub(crate) fn is_kept(args: &mut Args<'_>) -> bool {
     }
 }
 
-/// The word for a key.
+/// Returns the argument's word for a secret key or the interface's own key.
 pub(crate) fn word(is_secret: bool) -> &'static str {
     WORDS[usize::from(is_secret)]
 }
 
-/// Tells that an interface does not take a secret key.
+/// Returns the message that an interface does not accept a secret key.
 pub(crate) fn refusal(interface: &str, reason: &str) -> String {
     format!(
         "{interface}: spreads packets over its queues by a key of its own, which others may know: it takes no secret one \

@@ -1,13 +1,13 @@
-//! What elements share that write packets to a file, at the end of a path or in the middle of it.
+//! The common parts of elements that write packets to a file, at the end of a path or in the middle of it.
 
 use element::{Batch, Cx};
 
 /// An element that writes packets.
 pub(crate) trait Sink {
-    /// Writes what it can of a batch, and drops the rest.
+    /// Writes the packets of a batch, and drops packets that cannot be written.
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch);
 
-    /// Writes packets that were pushed; they go on, or end here.
+    /// Writes pushed packets. Returns them if `passes_on`, and ends them otherwise.
     fn take(&mut self, cx: &mut Cx<'_>, mut batch: Batch, passes_on: bool) -> Option<Batch> {
         self.write_batch(cx, &mut batch);
         if passes_on {
@@ -17,14 +17,14 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Starts the task of an element that pulls packets to end them here.
+    /// Starts the task of an element that pulls packets and ends them.
     fn start(&self, cx: &mut Cx<'_>, passes_on: bool) {
         if !cx.input_is_push(0) && !passes_on {
             cx.schedule();
         }
     }
 
-    /// A turn of that task, which goes on until writing fails or there is nothing to pull.
+    /// Executes a turn of that task, which continues until writing fails or there is nothing to pull.
     fn turn(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
         let worked = self.fetch(cx, most);
         if !self.has_failed() && (worked || cx.may_pull(0)) {
@@ -33,10 +33,10 @@ pub(crate) trait Sink {
         worked
     }
 
-    /// Whether writing has failed, so that nothing more can be written.
+    /// True if writing has failed, so that nothing more can be written.
     fn has_failed(&self) -> bool;
 
-    /// Pulls packets and writes them. True if there were any.
+    /// Pulls packets and writes them. Returns true if there were any.
     fn fetch(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
         let batch = cx.pull(0, most);
         let worked = !batch.is_empty();

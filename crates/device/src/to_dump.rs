@@ -1,20 +1,23 @@
 //! # ToDump
 //! Writes packets to a capture.
 //!
-//! The file is a pcap file in little-endian order, so the same packets give the same bytes on any machine.
-//! Packets without a time stamp get the current time. With an output, packets go on after they were written;
-//! with a pull input and no output, it pulls by itself.
+//! The file is a pcap file in little-endian order, so that the same packets give the same bytes on any
+//! machine. Packets without a time stamp get the current time. With an output, packets are passed on after
+//! they were written; with a pull input and no output, the element pulls by itself.
 //!
-//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, a packet from a capture or interface
-//! of another link type than the first one is left out: without an output it is dropped (`another link type`), with one it goes on.
-//! Either way the run ends with an error that says how many there were. Packets of interfaces or captures of several
-//! types go to several files.
+//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, a packet from a
+//! capture or interface of another link type than the first packet's is left out: without an output it is
+//! dropped (`another link type`), with an output it is passed on. In both cases the run ends with an error
+//! that says how many packets were left out. Packets of interfaces or captures of several types need
+//! several files.
 //!
-//! On a live run, the file's header is there with the first packet, or from the start if ENCAP or USE_ENCAP_FROM is
-//! given; packets are in the file within a second. When the run ends, also by SIGINT or SIGTERM, all of them are.
+//! On a live run, the file's header is written with the first packet, or at the start if ENCAP or
+//! USE_ENCAP_FROM is given; packets are in the file within a second. When the run ends, also by SIGINT or
+//! SIGTERM, all packets are in the file.
 //!
-//! Where the disk is full, the run goes on, and what comes from then on is dropped (`write error`). A message says how
-//! many packets of those that had been taken before are not in the file; `count` is the number of those that are.
+//! If the disk is full, the run continues, and further packets are dropped (`write error`). A message says
+//! how many of the packets that had been taken before are not in the file; `count` is the number of packets
+//! that are in the file.
 //!
 //! ## Usage
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`
@@ -22,22 +25,22 @@
 //! ## Arguments
 //! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
-//! - `ENCAP`: what all packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
-//!   packet says of itself, or Ethernet; those that do not say what they start with, because they were made here, are
-//!   taken for such.
-//! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it.
-//! - `EXTRA_LENGTH`: whether the extra length annotation counts to the length on the wire.
-//! - `NANO`: whether time stamps have nanoseconds.
-//! - `UNBUFFERED`: whether every batch is written at once, which makes compressed files large.
+//! - `ENCAP`: the header that all packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given,
+//!   the link type of the first packet, or Ethernet; packets that have no link type, because they were made
+//!   here, are taken for packets of this type.
+//! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the value of ENCAP.
+//! - `EXTRA_LENGTH`: true to add the extra length annotation to the length on the wire.
+//! - `NANO`: true for time stamps in nanoseconds.
+//! - `UNBUFFERED`: true to write every batch at once, which makes compressed files large.
 //! - `BURST`: packets to pull per turn.
-//! - `FORCE_TS`: whether a time stamp of zero is written as it is.
+//! - `FORCE_TS`: true to write a time stamp of zero as it is.
 //! - `PER_NODE`: accepted for FastClick's sake, without effect.
 //!
 //! ## Handlers
 //! - `count`: packets written; all of them are in the file.
 //! - `filename`: the file.
 //! - `reset_counts`: sets the count to zero.
-//! - `flush`: writes what is still in memory.
+//! - `flush`: writes the packets that are still in memory.
 //!
 //! ## Example
 //! ```click
@@ -136,9 +139,10 @@ struct ToDump {
     filename: String,
     snap_length: u32,
     link: Option<LinkType>,
-    /// The number of the link type that the first packet has said. Packets of that one start with what the file says.
+    /// The number of the link type of the first packet. Packets of this type start with the file's kind of
+    /// header.
     number: u16,
-    /// True if the user has said what packets start with.
+    /// True if the user has given the link type.
     is_given: bool,
     link_from: Vec<String>,
     extra_length: bool,
@@ -147,13 +151,14 @@ struct ToDump {
     burst: usize,
     force_time: bool,
     passes_on: bool,
-    /// Opened at the start; becomes the writer's with the first packet, which may say what packets start with.
+    /// The file, opened at the start. It moves to the writer with the first packet, which may determine the
+    /// link type.
     file: Option<Stream>,
-    /// The writer's from then on.
+    /// The buffer, which moves to the writer as well.
     buffer: Vec<u8>,
     writer: Option<Writer<Stream>>,
     timer: WriteTimer,
-    /// The number of packets that start with another link header than those of the file.
+    /// The number of packets whose link header is of another kind than the file's.
     left_out: u64,
     fault: Option<String>,
     /// The number of packets that are in the file, as of the last flush.
@@ -163,7 +168,7 @@ struct ToDump {
 }
 
 impl ToDump {
-    /// Starts the file.
+    /// Starts the file: writes its header.
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
         (self.link, self.number) = (Some(link), link.number());
@@ -171,16 +176,17 @@ impl ToDump {
         self.writer = self.file.take().map(|file| Writer::with_buffer(file, options, buffer));
     }
 
-    /// The link type of a packet, if it is not that of the file.
+    /// Returns the link type of a packet, if it differs from the file's.
     #[inline]
     fn other_link(&self, packet: &Packet) -> Option<LinkType> {
         if packet.link() == self.number { None } else { self.judge(packet) }
     }
 
-    /// The link type of a packet that comes from a source of another link type than the file's, if it is to be left out.
+    /// Returns the link type of a packet that is to be left out, because it comes from a source of another
+    /// link type than the file's.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
-        // Ethernet is also what packets say that nobody has described: those that were made here.
+        // Ethernet is also the link type of packets that elements made and whose link type is unknown.
         let says = link != LinkType::Ethernet || packet.offset(Base::Mac) == Some(0);
         (says && !self.is_given && link != own).then_some(link)
     }
@@ -198,7 +204,7 @@ impl ToDump {
         }
     }
 
-    /// Writes what is in memory, and counts.
+    /// Writes packets that are in memory, and updates the count.
     fn flush(&mut self) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let result = writer.flush();
@@ -206,7 +212,7 @@ impl ToDump {
         result
     }
 
-    /// Writes what is buffered while the run goes on. The user hears of an error at once.
+    /// Writes buffered packets while the run continues. Reports an error to the user at once.
     fn write_out(&mut self, cx: &mut Cx<'_>) {
         if let Err(error) = self.flush()
             && self.fault.is_none()
@@ -225,7 +231,7 @@ impl ToDump {
         }
     }
 
-    /// What is said of an error.
+    /// Returns the message for an error.
     fn text_of(&self, error: &io::Error) -> String {
         let text = format!("ToDump({}): {}", self.filename, reason(error));
         match self.writer.as_ref().map_or(0, Writer::lost) {
@@ -252,7 +258,7 @@ impl Sink for ToDump {
             && self.writer.is_none()
         {
             self.begin(self.link.unwrap_or(LinkType::from_number(first.link())));
-            // Whoever reads the file meanwhile finds its header.
+            // Programs that read the file meanwhile find its header.
             if !cx.follows_captures() {
                 self.write_out(cx);
             }
@@ -272,7 +278,7 @@ impl Sink for ToDump {
                 }
                 Err(DropReason::WriteError)
             },
-            // As large as the batch that they come from.
+            // Each batch is as large as the batch that the packets come from.
             |packet, reason| match reason {
                 DropReason::WriteError => drop(failed.push(packet)),
                 _ => drop(others.push(packet)),
@@ -362,7 +368,8 @@ impl Element for ToDump {
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
             "count" => {
-                // Whoever hears of packets finds them in the file, whatever comes.
+                // A user who reads the count finds as many packets in the file, even if the program is
+                // killed afterwards.
                 self.write_out(cx);
                 self.written.saturating_sub(self.reset_at).to_string()
             }

@@ -2,15 +2,17 @@
 //! Writes a line of chosen fields for each packet.
 //!
 //! Fields are `timestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`, `count`, `link`, `paint`,
-//! `direction`, `aggregate`, `wire_len`, `thread`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`, `ip_frag`,
-//! `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`, `ip_ttl`, `ip_sum`, `ip_opt`,
-//! `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`, `tcp_opt`, `tcp_ntopt`,
-//! `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`,
-//! `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`, `payload_len`. Instead of underscores there may be spaces,
-//! with quotes around the name, and `ip_` can be left out. A packet that does not have a field gets `-`.
+//! `direction`, `aggregate`, `wire_len`, `thread`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`,
+//! `ip_frag`, `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`,
+//! `ip_ttl`, `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`,
+//! `tcp_flags`, `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`,
+//! `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`,
+//! `payload_len`. Instead of underscores there may be spaces, with quotes around the name, and `ip_` can be
+//! left out. A packet that does not have a field gets `-`.
 //!
-//! With an output, packets go on after they were described; with a pull input and no output, it pulls by itself. On a
-//! live run, lines are in the file within a second; when the run ends, also by SIGINT or SIGTERM, all of them are.
+//! With an output, packets are passed on after they were described; with a pull input and no output, the
+//! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
+//! by SIGINT or SIGTERM, all lines are in the file.
 //!
 //! ## Usage
 //! `ToIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -18,18 +20,18 @@
 //! ## Arguments
 //! - `FILENAME`: the file; `-` for standard output.
 //! - `FIELDS`, `CONTENTS`, `DATA`: names of fields, separated by spaces.
-//! - `HEADER`: whether lines with `!` at the start say what the file is.
-//! - `VERBOSE`: whether these also say the host and the time.
+//! - `HEADER`: true to begin the file with lines that start with `!` and describe the file.
+//! - `VERBOSE`: true to add the host and the time to these lines.
 //! - `BANNER`: a text for a line `!creator`.
-//! - `BINARY`: whether to write binary records.
-//! - `MULTIPACKET`: whether a packet that stands for several is described that many times, unless `count` is one of
-//!   the fields.
-//! - `BAD_PACKETS`: whether a line `!bad` goes before packets with bad headers.
-//! - `CAREFUL_TRUNC`: whether packets shorter than their IP header says are bad, too.
-//! - `EXTRA_LENGTH`: whether the extra length annotation counts.
+//! - `BINARY`: true to write binary records.
+//! - `MULTIPACKET`: true to describe a packet that represents several packets that many times, unless
+//!   `count` is one of the fields.
+//! - `BAD_PACKETS`: true to write a line `!bad` before packets with bad headers.
+//! - `CAREFUL_TRUNC`: true to treat packets that are shorter than their IP header says as bad, too.
+//! - `EXTRA_LENGTH`: true to add the extra length annotation to lengths.
 //!
 //! ## Handlers
-//! - `flush`: writes what is still in memory.
+//! - `flush`: writes the lines that are still in memory.
 //!
 //! ## Example
 //! ```click
@@ -140,7 +142,7 @@ struct ToIpSummaryDump {
     extra_length: bool,
     passes_on: bool,
     file: Option<BufWriter<Box<dyn Write + Send>>>,
-    /// The line or record of one packet; kept for its memory.
+    /// The line or record of a packet; kept to reuse its memory.
     text: String,
     record: Vec<u8>,
     timer: WriteTimer,
@@ -148,7 +150,7 @@ struct ToIpSummaryDump {
 }
 
 impl ToIpSummaryDump {
-    /// What comes before the first packet.
+    /// Returns the lines before the first packet.
     fn head(&self, cx: &Cx<'_>) -> String {
         let (major, minor) = summary::VERSION;
         let mut head = format!("!IPSummaryDump {major}.{minor}\n");
@@ -169,7 +171,7 @@ impl ToIpSummaryDump {
         head
     }
 
-    /// In text, time stamps have as many digits as they need.
+    /// Returns the shown name of a field. In text, time stamps have as many digits as they need.
     fn shown(&self, field: Summary) -> &'static str {
         if field == Summary::NanoTimestamp && !self.binary { "timestamp" } else { field.name() }
     }
@@ -229,7 +231,7 @@ impl ToIpSummaryDump {
         };
         if let Some(bad) = bad.filter(|_| self.bad_packets) {
             if self.binary {
-                // There is no line yet, so that its memory is free.
+                // No line has been written to `text` yet, so that its memory can be used.
                 self.text.push_str("!bad ");
                 // Writing to a string cannot fail.
                 let _ = std::fmt::Write::write_fmt(&mut self.text, format_args!("{bad}\n"));
@@ -271,7 +273,7 @@ impl Sink for ToIpSummaryDump {
                 }
                 None => Err(()),
             },
-            // As large as the batch that they come from.
+            // The batch is as large as the batch that the packets come from.
             |packet, ()| drop(failed.push(packet)),
         );
         cx.drop_all(failed, DropReason::WriteError);

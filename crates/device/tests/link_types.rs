@@ -1,4 +1,4 @@
-//! ToDump where packets start with headers of several kinds.
+//! Tests of ToDump with packets that start with several kinds of headers.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ const IP: [u8; 28] = [
     0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcf, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 8, 0, 0, //
 ];
 
-/// A packet of this kind around the same IP packet.
+/// Returns a packet of this link type around the same IP packet.
 fn frame(link: LinkType) -> Vec<u8> {
     let header: &[u8] = match link {
         LinkType::Ethernet => &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0],
@@ -19,7 +19,7 @@ fn frame(link: LinkType) -> Vec<u8> {
     [header, &IP].concat()
 }
 
-/// Writes a capture of two packets of this kind.
+/// Writes a capture of two packets of this link type.
 fn capture(folder: &Path, name: &str, link: LinkType) -> String {
     let path = folder.join(name).display().to_string();
     let file = capture::create(&path).unwrap();
@@ -31,7 +31,8 @@ fn capture(folder: &Path, name: &str, link: LinkType) -> String {
     path
 }
 
-/// Runs a text in which `ETHER`, `IP` and `SLL` stand for captures and `OUT` for the output; with what is in the output.
+/// Runs a text in which `$ETHER`, `$IP`, `$SLL` and `$MIXED` are replaced by captures and `$OUT` by the
+/// output. Returns the outcome, and the link type and packets of the output.
 fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let mut text = text.to_string();
@@ -51,7 +52,7 @@ fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
     (outcome, link, packets)
 }
 
-/// A pcapng file with two interfaces, Ethernet and raw IP, and a packet of each.
+/// Returns a pcapng file with two interfaces, Ethernet and raw IP, and a packet of each.
 fn pcapng() -> Vec<u8> {
     let mut file = Vec::new();
     let mut block = |kind: u32, body: &[u8]| {
@@ -74,7 +75,7 @@ fn pcapng() -> Vec<u8> {
     file
 }
 
-/// The number of packets that were dropped for their link type.
+/// Returns the number of packets that were dropped for their link type.
 fn dropped(outcome: &Outcome) -> u64 {
     outcome.report.totals.drops.get("another link type").copied().unwrap_or(0)
 }
@@ -121,7 +122,7 @@ fn packets_whose_link_header_is_another_now_are_written() {
             LinkType::Ethernet,
             2,
         ),
-        // ENCAP is about all of them.
+        // ENCAP applies to all packets.
         (
             "out :: ToDump($OUT, ENCAP IP); FromDump($ETHER) -> Strip(14) -> out; FromDump($IP) -> out;
              FromDump($SLL) -> Strip(16) -> out",
@@ -134,7 +135,7 @@ fn packets_whose_link_header_is_another_now_are_written() {
             LinkType::Ethernet,
             4,
         ),
-        // What is made here.
+        // Packets that elements make.
         (
             "out :: ToDump($OUT); FromDump($IP) -> out;
              TimedSource(0.1, LIMIT 3) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> out",

@@ -1,4 +1,5 @@
-//! Sockets that talk to the standard library's: on loopback addresses, and on Unix sockets in a temporary folder.
+//! Tests of sockets that exchange data with sockets of the standard library: on loopback addresses, and on
+//! Unix sockets in a temporary folder.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -11,10 +12,10 @@ use std::time::Duration;
 use engine::ClockKind;
 use testkit::{Outcome, Run, worker};
 
-/// Longer than any of this takes on the slowest machine.
+/// A time longer than any of these tests takes on the slowest machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Runs a configuration in real time beside a peer. When the peer is done, the run is stopped.
+/// Runs a configuration in real time in parallel with a peer. When the peer is done, the run is stopped.
 fn beside<T: Send>(folder: &Path, config: &str, peer: impl FnOnce() -> T + Send) -> (Outcome, T) {
     let stop = folder.join("stop");
     let text = format!(
@@ -46,8 +47,8 @@ fn eventually<T>(mut what: impl FnMut() -> Option<T>) -> T {
     found.expect("it comes about within 30 seconds")
 }
 
-/// An address of this machine that other programs do not use, and a port of it that other tests do not use: nobody takes it
-/// before it is bound.
+/// Returns an address of this machine that other programs do not use, with a port that other tests do not
+/// use, so that it is free until it is bound.
 fn own_address() -> SocketAddrV4 {
     static NEXT: AtomicU16 = AtomicU16::new(7000);
     let [_, b, c, d] = std::process::id().to_be_bytes();
@@ -58,7 +59,7 @@ fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
 
-/// Sends bytes and reads as many back.
+/// Sends bytes and reads as many bytes back.
 fn echo(mut stream: impl Read + Write + Send, mut writer: impl Write + Send, bytes: &[u8]) -> Vec<u8> {
     thread::scope(|scope| {
         scope.spawn(move || writer.write_all(bytes).unwrap());
@@ -77,7 +78,7 @@ fn a_unix_server_serves_one_client_after_the_other() {
     let (outcome, ()) = beside(folder.path(), &config, || {
         let first = eventually(|| UnixStream::connect(&path).ok());
         first.set_read_timeout(Some(LONG)).unwrap();
-        // The second one is taken when the first has gone.
+        // The second client is accepted when the first has disconnected.
         let second = UnixStream::connect(&path).unwrap();
         second.set_read_timeout(Some(LONG)).unwrap();
         for stream in [first, second] {
@@ -134,7 +135,7 @@ fn a_tcp_server_cuts_the_stream_at_its_length() {
     says(" from 127.0.0.1:");
 }
 
-/// More than the system's buffers hold, and a reader that takes its time: packets go in parts.
+/// More bytes than the system's buffers hold, and a slow reader: packets are sent in parts.
 #[test]
 fn a_client_sends_everything_to_a_slow_reader() {
     const PACKETS: usize = 20_000;
@@ -191,7 +192,7 @@ fn a_peer_that_goes_away_costs_packets_but_no_balance() {
 fn a_udp_server_answers_whoever_came_last() {
     let folder = tempfile::tempdir().unwrap();
     let ([address, unknown], capture) = ([(); 2].map(|()| own_address()), folder.path().join("out.pcap"));
-    // Nobody speaks to the second server, so it has nobody to answer.
+    // No client sends to the second server, so that it has no address to answer to.
     let config = format!(
         "s :: Socket(UDP, {}, {}, SNAPLEN 60) -> c :: Counter -> t :: Tee -> s;
          t [1] -> ToDump({}, ENCAP IP);
@@ -210,8 +211,8 @@ fn a_udp_server_answers_whoever_came_last() {
             peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             let sent = pattern(50 + 10 * round);
             let answer = &sent[..sent.len().min(60)];
-            // An empty datagram says nothing; what comes before there is a server is lost. Answers may take longer than
-            // they are waited for, and come when the next one is wanted.
+            // An empty datagram is ignored; datagrams before the server has started are lost. Answers may
+            // arrive after the timeout, and then arrive while the next answer is awaited.
             eventually(|| {
                 peer.send_to(&[], address).unwrap();
                 peer.send_to(&sent, address).unwrap();
@@ -324,7 +325,7 @@ fn a_group_hears_others_but_not_itself() {
         socket2::SockRef::from(&sender).set_multicast_if_v4(&[127, 0, 0, 1].into()).unwrap();
         sender.send_to(b"other", address).unwrap();
         let heard = buffer[..n].to_vec();
-        // What has come to one of the two has come to both.
+        // Packets that have arrived at one of the two have arrived at both.
         while hears.recv(&mut buffer).unwrap() != 5 || buffer[..5] != *b"other" {}
         heard
     });

@@ -1,5 +1,5 @@
-//! The kernel takes the packet pool as an AF_XDP UMEM: slots an odd number of cache lines apart, as unaligned
-//! chunks. Needs root; skipped otherwise.
+//! Tests that the kernel takes the packet pool as an AF_XDP UMEM: slots an odd number of cache lines apart,
+//! as unaligned chunks. Needs root; skipped otherwise.
 #![allow(unsafe_code)]
 
 use std::io::Error;

@@ -112,7 +112,10 @@ impl Line {
 /// Runs a configuration, from when its elements are at work.
 pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
     let config = format!("{config}; Script(print \"ready\")");
-    space.start(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap()
+    let mut running = space.spawn(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap();
+    // With `--json -`, standard output is the report's.
+    running.wait_until_said("ready").unwrap();
+    running
 }
 
 /// The same; it says `enough` when a handler's value is at least so high.

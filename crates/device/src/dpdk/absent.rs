@@ -1,4 +1,5 @@
-//! What stands for DPDK in a program that has been built without it: nothing can be opened, so nothing else can happen.
+//! Replacements of DPDK's modules in a program that has been built without DPDK. Nothing can be opened, so
+//! that no other operation can happen.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use super::{Refused, Running, Wanted};
 const REASON: &str = "this program has been built without DPDK; `cargo build --release --features dpdk` builds it with it \
                       (Debian: apt-get install libdpdk-dev pkg-config gcc)";
 
-/// Refuses.
+/// Returns the error that DPDK is missing.
 ///
 /// # Errors
-/// Always: how to build a program that can.
+/// Always: tells how to build a program with DPDK.
 pub fn start(_arguments: &[String]) -> Result<Running, String> {
     Err(REASON.into())
 }
@@ -48,7 +49,7 @@ impl Ports {
 /// A port that was removed.
 pub(super) struct Away(Infallible);
 
-/// What has come of a look for it.
+/// The result of a look for a port.
 #[expect(dead_code, reason = "there are no ports")]
 pub(super) enum Look<T> {
     Back(T),

@@ -1,8 +1,8 @@
 //! # DPDKInfo
-//! Sets DPDK's global parameters, as far as there are any here.
+//! Sets DPDK's global parameters, as far as they exist here.
 //!
-//! Packets lie in the packet pool (`--memory`), so that most parameters of FastClick's have no meaning here and are only
-//! accepted. NB_MBUF counts for ports that cannot use the pool.
+//! Packets lie in the packet pool (`--memory`), so that most of FastClick's parameters have no effect here
+//! and are only accepted. NB_MBUF applies to ports that cannot use the pool.
 //!
 //! ## Usage
 //! `DPDKInfo([NB_MBUF, KEYWORDS])`
@@ -25,7 +25,7 @@
 //! - `RING_PRIV_DATA_SIZE`: accepted.
 //!
 //! ## Handlers
-//! - `pool_count`: a line for each pool of the worker: 0 and how many slots wait in it for drivers.
+//! - `pool_count`: a line for each pool of the worker: 0 and the number of free slots in it for drivers.
 //! - `pools`: the names of the pools.
 //!
 //! ## Example
@@ -91,7 +91,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Whether a graph has one already.
+/// True if a graph has a DPDKInfo already.
 #[derive(Default)]
 struct One(AtomicBool);
 

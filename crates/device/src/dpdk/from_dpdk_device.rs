@@ -1,100 +1,105 @@
 //! # FromDPDKDevice
 //! Receives packets from a port of DPDK, without a copy.
 //!
-//! The port's driver writes frames into the packet pool; only drivers that cannot have their frames copied (that for AF_XDP,
-//! and cards that may not reach the pool). Frames that lie in several buffers, and those that a ring brings over from another
-//! worker, are copied too. The kernel sees nothing of them. A ToDPDKDevice with the same port shares it.
+//! The port's driver writes frames into the packet pool. Frames are copied if the driver cannot write there
+//! (the driver for AF_XDP, and cards that may not reach the pool), if they lie in several buffers, or if a
+//! ring brings them over from another worker. The kernel does not see the frames. A ToDPDKDevice with the
+//! same port shares it.
 //!
-//! With several workers each has a queue of its own if the port has as many; the port spreads packets over its queues by
-//! addresses and ports where it can. An idle port is looked at again after at most 50 microseconds (`--busy-poll`: at once).
+//! With several workers, each worker has a queue of its own if the port has enough queues. The port spreads
+//! packets over its queues by addresses and ports if it can. An idle port is polled again after at most 50
+//! microseconds (`--busy-poll`: at once).
 //!
-//! Packets get the time of the turn in which they were read, and the MAC header annotation points to their start. Checksums
-//! that a sender on the same machine has left to its interface are completed; others are not looked at.
+//! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
+//! start. Checksums that a sender on the same machine has left to its interface are completed; other
+//! checksums are not checked.
 //!
-//! Ports come with DPDK's own arguments: `tidegate run --dpdk --no-huge --vdev=net_tap0 -- FILE`. The program has to be built
-//! with the feature `dpdk`.
+//! Ports are configured with DPDK's own arguments: `tidegate run --dpdk --no-huge --vdev=net_tap0 -- FILE`.
+//! The program has to be built with the feature `dpdk`.
 //!
 //! ## Usage
 //! `FromDPDKDevice(PORT [, QUEUE, PROMISC, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
-//! - `QUEUE`: the first queue; with it, one queue only, unless N_QUEUES says more. Without, those that no other element has.
-//! - `PROMISC`: whether to receive what is for other hosts too.
+//! - `QUEUE`: the first queue; with it, the element has one queue unless N_QUEUES is greater. Without it,
+//!   queues that no other element has.
+//! - `PROMISC`: true to receive frames for other hosts as well.
 //! - `VLAN_FILTER`: accepted, must be false; a Classifier does it.
 //! - `VLAN_STRIP`: accepted, must be false; StripEtherVLANHeader does it.
 //! - `VLAN_EXTEND`: accepted, must be false.
 //! - `LRO`: accepted, must be false.
 //! - `JUMBO`: accepted, must be false: frames have at most 2112 bytes.
-//! - `N_QUEUES`: how many queues; -1 for one per worker.
-//! - `MINQUEUES`: the least number of queues, unless N_QUEUES says it.
-//! - `MAXQUEUES`: the greatest number.
-//! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched say which workers there are.
+//! - `N_QUEUES`: the number of queues; -1 for one per worker.
+//! - `MINQUEUES`: the smallest number of queues, unless N_QUEUES is given.
+//! - `MAXQUEUES`: the largest number of queues, unless N_QUEUES is given.
+//! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched determine the workers.
 //! - `THREADOFFSET`: accepted, as MAXTHREADS.
 //! - `SCALE`: accepted, as MAXTHREADS.
 //! - `NUMA`: accepted.
 //! - `NUMA_NODE`: accepted.
 //! - `VERBOSE`: accepted.
-//! - `BURST`: most packets per turn.
-//! - `NDESC`: descriptors of each queue; 0 for what is usual.
+//! - `BURST`: the largest number of packets per turn.
+//! - `NDESC`: descriptors of each queue; 0 for the usual number.
 //! - `MAC`: an Ethernet address for the port.
-//! - `MTU`: the longest packet of the port, without link header.
-//! - `MODE`: `rss` or `none`; `flow` and `vmdq` are not there.
-//! - `MAX_RSS`: spreads packets over so many queues only.
-//! - `RSS_KEY`: `secret`, or `own`: whether the port spreads packets by a secret key, of its own length, or by the one that
-//!   it has, which is often known. Only with several workers and queues, and under the real clock. One that the driver does not
-//!   take is said.
-//! - `RSS_AGGREGATE`: whether the port's hash becomes the aggregate annotation.
-//! - `PAINT_QUEUE`: whether the number of the queue becomes the paint annotation.
+//! - `MTU`: the longest packet of the port in bytes, without link header.
+//! - `MODE`: `rss` or `none`; `flow` and `vmdq` do not exist.
+//! - `MAX_RSS`: the number of queues that packets are spread over.
+//! - `RSS_KEY`: `secret` or `own`: the port spreads packets by a secret key as long as its own key, or by
+//!   its own key, which is often publicly known. A secret key is set only with several workers and queues,
+//!   and under the real clock. If the driver does not accept the secret key, a message says so.
+//! - `RSS_AGGREGATE`: true to set the aggregate annotation to the port's hash.
+//! - `PAINT_QUEUE`: true to set the paint annotation to the number of the queue.
 //! - `TIMESTAMP`: accepted; packets have the time of their turn.
 //! - `CLEAR`: accepted; annotations are always clear.
 //! - `PAUSE`: accepted, must be `unset` or `none`.
-//! - `IPCO`: accepted: the port's word on checksums is not taken.
-//! - `TCO`: the same.
-//! - `UCO`: the same.
-//! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
-//! - `ALLOW_NONEXISTENT`: whether to do nothing, instead of refusing, where there is no such port.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are then opened
-//!   with all these arguments, or `stop`: the run ends with an error.
-//! - `ACTIVE`: whether it receives. Otherwise packets stay in the port's queues.
+//! - `IPCO`: accepted; checksum results of the port are not used.
+//! - `TCO`: accepted, as IPCO.
+//! - `UCO`: accepted, as IPCO.
+//! - `CHECKSUM`: true to complete partial checksums of TCP and UDP.
+//! - `ALLOW_NONEXISTENT`: true to do nothing if there is no such port; otherwise a missing port is an
+//!   error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are
+//!   then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `ACTIVE`: true to receive. If false, packets stay in the port's queues.
 //!
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
 //! - `completed`: packets whose checksum was completed.
-//! - `active`: whether it receives.
-//! - `safe_active`: the same, to be written.
+//! - `active`: true if it receives.
+//! - `safe_active`: sets `active`.
 //! - `burst`: the value of BURST.
 //! - `device`: the port's number.
-//! - `driver`: the name of its driver.
-//! - `vendor`: who made it; `Unknown`.
-//! - `mac`: its Ethernet address.
-//! - `add_mac`: another address that it is to receive for.
-//! - `remove_mac`: removes one.
-//! - `mtu`: its MTU.
-//! - `carrier`: whether there is a link, 1 or 0.
-//! - `duplex`: whether that works in both directions at once, 1 or 0; -1 without a link.
-//! - `autoneg`: whether its speed was negotiated, 1 or 0.
-//! - `speed`: its speed, in Mb/s.
+//! - `driver`: the name of the port's driver.
+//! - `vendor`: the manufacturer of the port; always `Unknown`.
+//! - `mac`: the port's Ethernet address.
+//! - `add_mac`: adds an Ethernet address that the port receives for.
+//! - `remove_mac`: removes an address that `add_mac` has added.
+//! - `mtu`: the port's MTU.
+//! - `carrier`: 1 if the port has a link, otherwise 0.
+//! - `duplex`: 1 if the link works in both directions at once, otherwise 0; -1 without a link.
+//! - `autoneg`: 1 if the speed was negotiated, otherwise 0.
+//! - `speed`: the speed of the link, in Mb/s.
 //! - `type`: always `fiber`, as in FastClick.
 //! - `nb_rx_queues`: receive queues of the port.
-//! - `nb_tx_queues`: its send queues.
+//! - `nb_tx_queues`: send queues of the port.
 //! - `nb_rx_desc`: descriptors of each receive queue.
 //! - `hw_count`: packets that the port has received.
-//! - `hw_bytes`: their bytes.
+//! - `hw_bytes`: bytes that the port has received.
 //! - `hw_dropped`: packets that the port had no room for.
 //! - `hw_errors`: frames with errors.
-//! - `nombufs`: how often there was no slot for a packet.
+//! - `nombufs`: the number of times that there was no slot for a packet.
 //! - `tx_count`: packets that the port has sent.
-//! - `tx_bytes`: their bytes.
-//! - `tx_errors`: packets that it could not send.
-//! - `xstats`: what the driver counts besides: all, or the one whose name is given.
-//! - `queue_count`: packets that wait in each queue, or in the one that is given.
-//! - `queue_packets`: packets that have come to the queue that is given.
-//! - `queue_bytes`: their bytes.
-//! - `max_rss`: spreads packets over so many queues.
+//! - `tx_bytes`: bytes that the port has sent.
+//! - `tx_errors`: packets that the port could not send.
+//! - `xstats`: the driver's additional counters: all, or the counter whose name is given.
+//! - `queue_count`: packets that wait in each queue, or in the queue that is given.
+//! - `queue_packets`: packets that have arrived at the queue that is given.
+//! - `queue_bytes`: bytes that have arrived at the queue that is given.
+//! - `max_rss`: sets the number of queues that packets are spread over.
 //! - `rss_reta`: the queue of each value of the hash.
-//! - `rss_reta_size`: how many values those are.
+//! - `rss_reta_size`: the number of values of the hash that `rss_reta` distinguishes.
 //! - `rss_key`: `secret` if the port spreads packets by a secret key, else `own`.
 //!
 //! ## Example
@@ -209,7 +214,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("rss_reta_size"),
         HandlerInfo::read("rss_key"),
     ],
-    // Needs a port: what it does is tested on virtual ones.
+    // Needs a port: its behaviour is tested on virtual ports.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -291,7 +296,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// Empty turns before one sleeps, and for how long then: at first, and at most.
+/// The number of empty turns before the element sleeps, and the first and longest time that it sleeps.
 const LOOKS: u32 = 64;
 const LEAST_PAUSE: Timestamp = Timestamp(2_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(50_000);
@@ -306,14 +311,14 @@ struct FromDpdkDevice {
     ports: Arc<Ports>,
     receiver: Option<Receiver>,
     gone: Gone,
-    /// True from when the port was removed until it is there again, and what this copy has of it.
+    /// True while the removed port is awaited, and the state that this copy holds of the port.
     is_gone: bool,
     away: Option<Away>,
-    /// Why it could not be opened again, as it was told last.
+    /// The last reported reason why the port could not be opened again.
     told: Option<String>,
-    /// When it was last looked whether the port is there.
+    /// The time of the last check of the port.
     looked: Timestamp,
-    /// The next pause of an idle port, and turns without a packet.
+    /// The next pause of an idle port, and the number of successive turns without a packet.
     pause: Timestamp,
     idle: u32,
     count: u64,
@@ -343,7 +348,7 @@ impl FromDpdkDevice {
         }
     }
 
-    /// Looks whether the port is there again, and goes on with it.
+    /// Looks for the port again, and continues with it if it is found.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>, away: Away) {
         match away.receive_again(cx, &self.wanted) {
@@ -440,7 +445,7 @@ impl Element for FromDpdkDevice {
             self.pause = LEAST_PAUSE;
             cx.schedule();
         } else {
-            // Nobody tells when something comes.
+            // No event reports the arrival of packets.
             cx.set_coarse_timer(0, cx.now() + self.pause);
             self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
         }
@@ -481,7 +486,7 @@ impl Element for FromDpdkDevice {
             ("type", Some(_)) => "fiber".into(),
             ("vendor", Some(_)) => "Unknown".into(),
             (_, Some(receiver)) => return receiver.port().read(name, param),
-            // As FastClick answers where the port is allowed to be missing.
+            // FastClick's answers if the port may be missing.
             ("device", None) => "undefined".into(),
             ("mac" | "driver" | "vendor", None) => String::new(),
             ("rss_key", None) => crate::rss_key::word(false).into(),

@@ -1,4 +1,4 @@
-//! What can be asked of a port while it runs, by the names that handlers have in FastClick.
+//! Handlers of a port while it runs, by FastClick's names.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use super::ports::Port;
 use super::sys::{port, start};
 
 impl Port {
-    /// The value of a read handler that is the port's.
+    /// Returns the value of a read handler of the port.
     pub(super) fn read(&self, name: &str, param: &str) -> Result<String, String> {
         let number = self.number;
         let link = || port::link(number).unwrap_or_default();
@@ -74,7 +74,7 @@ impl Port {
         Ok(text)
     }
 
-    /// Writes a handler that is the port's.
+    /// Writes a handler of the port.
     pub(super) fn write(&self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let done = match name {
             "add_mac" => port::set_mac(self.number, read_mac(&cx.place(), value)?.0, port::Mac::Add),
@@ -93,7 +93,7 @@ fn index(text: &str) -> Option<usize> {
     parse_integer(text.trim()).ok().and_then(|n| usize::try_from(n).ok())
 }
 
-/// What the driver counts besides: all, or the one with this name.
+/// Returns the driver's additional counters: all, or the counter with this name.
 fn extended(number: u16, name: &str) -> Result<String, String> {
     let all = port::extended(number).map_err(start::reason)?;
     if name.is_empty() {
@@ -105,7 +105,7 @@ fn extended(number: u16, name: &str) -> Result<String, String> {
     found.map(|(_, value)| value.to_string()).ok_or_else(|| format!("no count is called '{name}'"))
 }
 
-/// An Ethernet address that a handler gets.
+/// Parses the Ethernet address that is written to a handler.
 fn read_mac(place: &Place<'_>, text: &str) -> Result<MacAddr, String> {
     MacAddr::parse(text.trim(), place).map_err(|_| format!("Invalid MAC address {text}"))
 }

@@ -1,13 +1,14 @@
-//! Elements on ports of DPDK: drivers write received frames into slots of the pool, and send packets from there.
+//! Elements on ports of DPDK: drivers write received frames into slots of the pool, and send packets from
+//! there.
 //!
 //! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
-//! - `ports`: which queues the elements of a graph have, and a port's life: configured, started, stopped
+//! - `ports`: the queues of a graph's elements, and a port's life: configured, started, stopped
 //! - `away`: ports that were removed, and come back
-//! - `handlers`: what can be asked of a port
-//! - `sys`: DPDK itself
+//! - `handlers`: handlers of a port
+//! - `sys`: the interface to DPDK itself
 //!
-//! Without the feature `dpdk` the elements are known, and say when they start that this program has been built without;
-//! `absent` stands in for the other modules then.
+//! Without the feature `dpdk` the elements are known, and fail at the start with the message that this
+//! program has been built without DPDK; `absent` replaces the other modules then.
 
 #[cfg(not(feature = "dpdk"))]
 mod absent;
@@ -37,46 +38,46 @@ pub use start::start;
 use element::Args;
 use wire::ethernet::MacAddr;
 
-/// Whether ports can be used.
+/// True if the program has been built with DPDK.
 pub const IS_BUILT: bool = cfg!(feature = "dpdk");
 
-/// DPDK runs for as long as this lives: nothing of it is left behind.
+/// A guard of the running DPDK, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Running(());
 
-/// What an element wants of a port.
+/// The requirements of an element on a port.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]
 struct Wanted {
     element: usize,
-    /// A number, a name or a PCI address.
+    /// The port's number, name or PCI address.
     port: String,
     sends: bool,
-    /// The first of its queues, where it was said.
+    /// The first queue, if it is given.
     queue: Option<u16>,
-    /// How many queues, where it was said, and within which limits otherwise.
+    /// The number of queues if it is given, and its limits otherwise.
     queues: Option<u16>,
     least: u16,
     most: u16,
-    /// For each queue; 0 for the port's own choice.
+    /// The number of descriptors of each queue; 0 for the port's own choice.
     descriptors: u16,
     promiscuous: bool,
     mac: Option<MacAddr>,
     mtu: Option<u16>,
-    /// Queues that hashes are spread over.
+    /// The number of queues that hashes are spread over.
     spread: Option<u16>,
     /// True if the port is to keep the key by which it spreads packets over queues.
     keeps_key: bool,
-    /// Packets that may wait in the element.
+    /// The number of packets that may wait in the element.
     room: usize,
     may_be_missing: bool,
 }
 
-/// Why an element has no port.
+/// The reason why an element has no port.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]
 enum Refused {
-    /// There is no such port, which the element may be content with.
+    /// There is no such port, which the element may accept.
     Missing(String),
     Failed(String),
 }
@@ -88,7 +89,7 @@ fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let queues: Option<i64> = args.get("N_QUEUES");
     let number = |args: &mut Args<'_>, name: &str, value: Option<i64>| match value {
         Some(value @ 0..1024) => Some(value as u16),
-        // As if it had not been given.
+        // -1 means the same as no value.
         Some(-1) | None => None,
         Some(_) => {
             args.error(format!("{name} out of range"));
@@ -99,7 +100,7 @@ fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let queues = number(args, "N_QUEUES", queues);
     let descriptors = args.or("NDESC", 0u16);
     for name in ["MAXTHREADS", "VERBOSE"] {
-        // Threads are the workers' business.
+        // The workers determine the threads.
         args.get::<i64>(name);
     }
     if port.is_empty() {

@@ -1,6 +1,6 @@
-//! The ports that a graph uses. Its elements say what they want while they are built, so that a port is configured once,
-//! with as many queues as all copies of them need; each copy then sets up its own queues when it starts, and the last one
-//! starts the port.
+//! The ports that a graph uses. Elements register their requirements while they are built, so that a port
+//! is configured once, with as many queues as all copies of its elements need. Each copy sets up its own
+//! queues when it starts, and the last copy starts the port.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,11 +17,11 @@ use super::{Refused, Wanted};
 use crate::interface::sys::link;
 use crate::interface::sys::tun::Attached;
 
-/// An Ethernet header with a VLAN tag.
+/// The length in bytes of an Ethernet header with a VLAN tag.
 const LINK_HEADER: usize = 18;
-/// Buffers of DPDK's own for each queue of a port that cannot use the pool.
+/// The number of DPDK's own buffers for each queue of a port that cannot use the pool.
 const OWN_BUFFERS: u32 = 8192;
-/// Descriptors of a queue where neither element nor driver says.
+/// The number of descriptors of a queue if neither the element nor the driver gives one.
 const DESCRIPTORS: u16 = 1024;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,14 +37,14 @@ impl Refused {
     }
 }
 
-/// All ports of a graph, of all its workers.
+/// All ports of a graph, for all its workers.
 #[derive(Default)]
 pub(super) struct Ports {
     wanted: Mutex<Vec<Wanted>>,
     open: Mutex<Vec<Arc<Port>>>,
-    /// Held by whoever looks for a port that was removed.
+    /// Held by the copy that looks for a port that was removed.
     search: Mutex<()>,
-    /// NB_MBUF of DPDKInfo.
+    /// The NB_MBUF of DPDKInfo.
     buffers: AtomicU32,
 }
 
@@ -52,39 +52,41 @@ pub(super) struct Ports {
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) info: port::Info,
-    /// What its elements want, and the queues that each of them has.
+    /// The requirements of its elements, and the queues that each element has.
     shares: Vec<Share>,
     pub(super) rx: u16,
     pub(super) tx: u16,
-    /// Copies of elements that have not set up their queues yet, those that have left the port, and all of them.
+    /// The number of copies of elements that have not set up their queues yet, of copies that have left the
+    /// port, and of all copies.
     missing: AtomicUsize,
     left: AtomicUsize,
     copies: usize,
-    /// True if its device was removed.
+    /// True if the port's device was removed.
     pub(super) is_lost: AtomicBool,
-    /// True if the user knows that it is there again, and that it is gone.
+    /// True if the user has been notified that the port is there again, and that it is gone.
     told: [AtomicBool; 2],
-    /// The interface of the machine that it stands for.
+    /// The machine's interface that the port uses.
     pub(super) end: End,
-    /// Those of elements that have to hear of it.
+    /// The bells of elements to be notified of the removal.
     bells: Mutex<Vec<Arc<EventFd>>>,
     runs: AtomicBool,
-    /// True if packets are spread over its queues by a secret key.
+    /// True if packets are spread over the port's queues by a secret key.
     pub(super) has_secret_key: AtomicBool,
-    /// A pool of DPDK's for packets that have to be copied, and how many buffers it has.
+    /// DPDK's own pool for packets that have to be copied, and its number of buffers.
     own: Mutex<Option<Arc<OwnPool>>>,
     buffers: u32,
     pub(super) rx_descriptors: u16,
     tx_descriptors: u16,
 }
 
-/// The interface of the machine that a port stands for.
+/// The machine's interface that a port uses.
 pub(super) enum End {
-    /// None: the port has no other end that could be removed, or its driver says so.
+    /// No interface: the port has no other end that could be removed, or its driver reports the removal.
     None,
-    /// One that is there by itself, with this number.
+    /// An interface that exists independently of the driver, by its index.
     Interface(i32),
-    /// One that the driver has made, and the files that it has of it: it may be in another namespace.
+    /// An interface that the driver has created, and the driver's files of it: it may be in another
+    /// namespace.
     Tap(OnceLock<Attached>),
 }
 
@@ -97,7 +99,7 @@ impl End {
         }
     }
 
-    /// Looks which files there are, once the port has been started.
+    /// Looks up the driver's files, once the port has been started.
     fn settle(&self, info: &port::Info) {
         if let (End::Tap(files), Some(index)) = (self, info.interface)
             && let Ok(name) = link::name_of(index)
@@ -106,7 +108,7 @@ impl End {
         }
     }
 
-    /// True if it was removed.
+    /// True if the interface was removed.
     pub(super) fn is_gone(&self) -> bool {
         match self {
             End::None => false,
@@ -120,16 +122,16 @@ impl End {
 
 struct Share {
     wanted: Wanted,
-    /// Workers that have a copy.
+    /// The number of workers that have a copy.
     copies: usize,
     first: u16,
     queues: u16,
-    /// Locks of those queues that several copies send to.
+    /// The locks of queues to which several copies send.
     locks: Vec<Option<Arc<Mutex<()>>>>,
 }
 
 impl Share {
-    /// The queues of one of the copies.
+    /// Returns the queues of a copy.
     fn queues_of(&self, copy: usize) -> impl Iterator<Item = u16> + use<> {
         let first = self.first;
         (0..self.queues).skip(copy).step_by(self.copies).map(move |queue| first + queue)
@@ -137,24 +139,24 @@ impl Share {
 }
 
 impl Ports {
-    /// Those of the graph that is being built.
+    /// Returns the ports of the graph that is being built.
     pub(super) fn of(setup: &Setup) -> Arc<Ports> {
         setup.common.get_or_make(0, Ports::default)
     }
 
-    /// Remembers what an element wants. The copies of an element want the same.
+    /// Registers an element's requirements. All copies of an element have the same requirements.
     pub(super) fn expect(&self, setup: &Setup, wanted: &Wanted) {
         if setup.worker == 0 {
             lock(&self.wanted).push(wanted.clone());
         }
     }
 
-    /// How many buffers pools of DPDK's own are to have.
+    /// Sets the number of buffers of DPDK's own pools.
     pub(super) fn set_buffers(&self, buffers: u32) {
         self.buffers.store(buffers, Ordering::Relaxed);
     }
 
-    /// The queues that an element's copy at this worker receives from.
+    /// Opens the queues from which an element's copy at this worker receives.
     pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
         let (receiver, joined) = self.open_receiver(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -166,7 +168,8 @@ impl Ports {
         }
     }
 
-    /// The same, and whether the port could be started if this was the last copy.
+    /// Opens the queues, like [`receive`](Self::receive). The second result is an error if this was the
+    /// last copy and the port could not be started.
     pub(super) fn open_receiver(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -183,7 +186,7 @@ impl Ports {
         Ok((Receiver { ports: Arc::clone(self), port, memory, queues, first: 0 }, joined))
     }
 
-    /// The queue that an element's copy at this worker sends to.
+    /// Opens the queue to which an element's copy at this worker sends.
     pub(super) fn send(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
         let (transmitter, joined) = self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -195,7 +198,8 @@ impl Ports {
         }
     }
 
-    /// The same, and whether the port could be started if this was the last copy.
+    /// Opens the queue, like [`send`](Self::send). The second result is an error if this was the last copy
+    /// and the port could not be started.
     pub(super) fn open_transmitter(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -219,7 +223,8 @@ impl Ports {
         Ok((transmitter, joined))
     }
 
-    /// A copy of an element has left a port whose device was removed; the last one removes it from DPDK.
+    /// Makes a copy of an element leave a port whose device was removed. The last copy removes the port
+    /// from DPDK.
     pub(super) fn leave(&self, pool: &mut Pool, memory: &Arc<Memory>, port: &Arc<Port>) {
         if port.left.fetch_add(1, Ordering::AcqRel) + 1 == port.copies {
             port.runs.store(false, Ordering::Release);
@@ -228,17 +233,18 @@ impl Ports {
         }
     }
 
-    /// True if nobody has a port any more.
+    /// True if all copies have left a port.
     pub(super) fn is_removed(&self, port: &Arc<Port>) -> bool {
         !lock(&self.open).iter().any(|other| Arc::ptr_eq(other, port))
     }
 
-    /// For whoever looks for a port that was removed and opens it: one at a time.
+    /// Locks the search: one copy at a time looks for a port that was removed and opens it.
     pub(super) fn search(&self) -> MutexGuard<'_, ()> {
         lock(&self.search)
     }
 
-    /// Lets DPDK look for the device of a port that was removed, unless another copy has done so. True if it is there.
+    /// Makes DPDK probe for the device of a port that was removed, unless another copy has done so. Returns
+    /// true if the port is there.
     pub(super) fn find_again(&self, port: &Port) -> bool {
         let info = &port.info;
         port::find(&info.name).is_some()
@@ -247,12 +253,13 @@ impl Ports {
                 && port::find(&info.name).is_some())
     }
 
-    /// A port that is open, by its name.
+    /// Returns an open port by its name.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Port>> {
         lock(&self.open).iter().find(|port| port.info.name == name).cloned()
     }
 
-    /// The port that an element wants, configured, with the memory of this worker, and which share of it is the element's.
+    /// Opens the port that an element requires. Returns the configured port, the memory of this worker, and
+    /// the index of the element's share.
     fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Port>, Arc<Memory>, usize), Refused> {
         if !start::is_running() {
             return Err(Refused::Failed(
@@ -274,7 +281,7 @@ impl Ports {
             Some(port) => port,
             None => {
                 let mut all = lock(&self.wanted);
-                // Where the port comes back, its number may be another one.
+                // If the port comes back, its number may be another one.
                 let name = port::info(number).map_or(wanted.port.clone(), |info| info.name);
                 let is_same = |other: &Wanted| port::find(&other.port) == Some(number);
                 all.iter_mut().filter(|other| is_same(other)).for_each(|other| other.port.clone_from(&name));
@@ -293,7 +300,8 @@ impl Ports {
         Ok((port, memory, share))
     }
 
-    /// The pools that drivers take buffers from here, and how many are free in each.
+    /// Returns the names of the pools from which drivers take buffers here, and the number of free buffers
+    /// of each.
     pub(super) fn pools(&self, pool: &mut Pool) -> Vec<(String, usize)> {
         let open = lock(&self.open);
         let own = open.iter().filter_map(|port| Some((port, lock(&port.own).clone()?)));
@@ -302,15 +310,15 @@ impl Ports {
         slots.into_iter().chain(own).collect()
     }
 
-    /// Stops all ports, when the run is over: none of them may have packets of a worker any more when that gives its memory
-    /// up. Rings between ports are emptied.
+    /// Stops all ports when the run is over: no port may have packets of a worker when the worker releases
+    /// its memory. Rings between ports are emptied.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let running: Vec<_> =
             lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
         for port in &running {
             for queue in 0..port.rx {
                 let mut queue = RxQueue::new(Arc::clone(memory), port.number, queue);
-                // Some give without end.
+                // Some ports return packets without end.
                 for _ in 0..64 {
                     let n = queue.receive(
                         pool,
@@ -334,7 +342,7 @@ impl Ports {
     }
 }
 
-/// Which of so many copies is here.
+/// Returns the index of this worker's copy.
 fn copy_of(cx: &Cx<'_>, copies: usize) -> usize {
     if copies > 1 { cx.worker().0 } else { 0 }
 }
@@ -352,7 +360,7 @@ fn there_are() -> String {
 }
 
 impl Port {
-    /// Gives queues to the elements that want the port, and configures it with as many.
+    /// Assigns queues to the elements that require the port, and configures the port with all these queues.
     fn configure(
         cx: &Cx<'_>,
         number: u16,
@@ -370,13 +378,13 @@ impl Port {
             }
             missing += copies;
             let side = usize::from(wanted.sends);
-            // A queue by its number is one.
+            // A QUEUE means one queue, unless N_QUEUES is given.
             let usual = if wanted.queue.is_some() { 1 } else { copies as u16 };
             let queues =
                 wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
             let mut first = wanted.queue.unwrap_or(next[side]);
             if first >= most[side] && wanted.sends && wanted.queue.is_none() {
-                // One that others send to.
+                // A queue to which other elements send as well.
                 first = 0;
             }
             let there = most[side].saturating_sub(first);
@@ -453,8 +461,9 @@ impl Port {
         format!("{}: cannot {what}: {}{hint}", self.info.name, start::reason(error))
     }
 
-    /// The pool of DPDK's own for one direction, where packets have to be copied: a device may not reach our pool, and the
-    /// driver for AF_XDP takes for granted that buffers lie behind their headers. What it sends, it copies itself.
+    /// Returns DPDK's own pool for one direction if packets have to be copied: if the device may not reach
+    /// the packet pool, or if the driver for AF_XDP receives, which assumes that buffers directly follow
+    /// their headers. This driver copies the packets that it sends itself.
     fn own(&self, memory: &Memory, sends: bool) -> Result<Option<Arc<OwnPool>>, String> {
         let is_xdp = self.info.driver == "net_af_xdp" && !sends;
         if !is_xdp && (self.info.is_virtual || memory.reaches(self.number)) {
@@ -483,7 +492,7 @@ impl Port {
         if result < 0 { Err(self.cannot("set up a receive queue", result)) } else { Ok(()) }
     }
 
-    /// A copy of an element has set up its queues; the last one starts the port.
+    /// Registers that a copy of an element has set up its queues. The last copy starts the port.
     fn joined(&self, cx: &mut Cx<'_>, memory: &Memory) -> Result<(), String> {
         if self.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
@@ -492,7 +501,7 @@ impl Port {
             let of_side = self.shares.iter().filter(|share| share.wanted.sends == sends);
             of_side.into_iter().any(|share| (share.first..share.first + share.queues).contains(&queue))
         };
-        // Those that nobody has asked for: a port may have to have them.
+        // Queues that no element has requested: the port may be required to have them.
         for queue in (0..self.rx).filter(|&queue| !taken(false, queue)) {
             self.set_up(cx, memory, queue)?;
         }
@@ -517,7 +526,7 @@ impl Port {
             port::set_mtu(self.number, mtu)
                 .map_err(|error| self.cannot(&format!("set an MTU of {mtu}"), error))?;
         }
-        // Many virtual ones get everything anyway, and cannot be asked for it.
+        // Many virtual ports receive everything anyway, and do not support the setting.
         let promiscuous = wanted().any(|wanted| wanted.promiscuous);
         if let Err(error) = port::set_promiscuous(self.number, promiscuous)
             && promiscuous
@@ -534,7 +543,8 @@ impl Port {
         Ok(())
     }
 
-    /// Lets the port spread packets over its queues by a secret key, unless an element wants it to keep its own.
+    /// Makes the port spread packets over its queues by a secret key, unless an element wants the port to
+    /// keep its own.
     fn hide_key(&self, cx: &mut Cx<'_>) {
         let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
         let (mut queues, mut keeps) = (0, false);
@@ -549,17 +559,18 @@ impl Port {
         }
     }
 
-    /// True for the copy that tells the user, of all those that find that the port is gone.
+    /// Returns true for the copy that notifies the user: the first copy that finds that the port is gone.
     pub(super) fn says_gone(&self) -> bool {
         !self.told[1].swap(true, Ordering::Relaxed)
     }
 
-    /// True for the copy that tells the user that the port is there again: the last one that opens it.
+    /// Returns true for the copy that notifies the user that the port is there again: the last copy to open
+    /// it.
     pub(super) fn says_back(&self) -> bool {
         self.runs.load(Ordering::Acquire) && !self.told[0].swap(true, Ordering::Relaxed)
     }
 
-    /// Rings a bell when the port is found to be removed.
+    /// Registers a bell that rings when the port is found to be removed.
     pub(super) fn ring(&self, bell: &Arc<EventFd>) {
         lock(&self.bells).push(Arc::clone(bell));
     }
@@ -568,20 +579,20 @@ impl Port {
         lock(&self.bells).clone()
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the length of the longest frame in bytes.
     fn longest(&self) -> usize {
         let mtu = port::mtu(self.number).unwrap_or(SLOT_CAPACITY);
         (mtu + LINK_HEADER).min(SLOT_CAPACITY)
     }
 }
 
-/// The queues that a copy of an element receives from.
+/// The queues from which a copy of an element receives.
 pub(super) struct Receiver {
     ports: Arc<Ports>,
     port: Arc<Port>,
     memory: Arc<Memory>,
     queues: Vec<RxQueue>,
-    /// The one to begin with, so that none has to wait for the others for ever.
+    /// The index of the queue to begin with; it rotates so that no queue starves.
     first: usize,
 }
 
@@ -590,15 +601,15 @@ impl Receiver {
         &self.port
     }
 
-    /// What the user should know before it starts.
+    /// Returns a warning for the user before the element starts.
     pub(super) fn remark(&self) -> Option<String> {
         let mtu = port::mtu(self.port.number).unwrap_or(0);
         let is_long = mtu + LINK_HEADER > SLOT_CAPACITY;
         is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
     }
 
-    /// Receives at most so many packets, and shows each with the port's hash and its queue. `None` while the port has not
-    /// been started.
+    /// Receives at most `most` packets, and calls `show` for each with the port's hash and the number of
+    /// the queue. Returns `None` while the port has not been started.
     pub(super) fn receive(
         &mut self,
         cx: &mut Cx<'_>,
@@ -652,7 +663,7 @@ impl Receiver {
     }
 }
 
-/// The queue that a copy of an element sends to.
+/// The queue to which a copy of an element sends.
 pub(super) struct Transmitter {
     ports: Arc<Ports>,
     port: Arc<Port>,
@@ -665,17 +676,17 @@ impl Transmitter {
         &self.port
     }
 
-    /// Bytes of the longest frame that the port carries.
+    /// Returns the length in bytes of the longest frame that the port carries.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Packets that wait for the port.
+    /// Returns the number of packets that wait for the port.
     pub(super) fn waiting(&self) -> usize {
         self.queue.waiting()
     }
 
-    /// Packets that were copied.
+    /// Returns the number of packets that were copied.
     pub(super) fn copied(&self) -> u64 {
         self.queue.copied
     }
@@ -684,7 +695,7 @@ impl Transmitter {
         self.queue.put(pool, packet)
     }
 
-    /// Sends what waits, as far as the port takes it; says how many.
+    /// Sends waiting packets, as many as the port takes. Returns their number.
     pub(super) fn flush(&mut self, pool: &mut Pool) -> usize {
         if !self.port.runs.load(Ordering::Acquire) {
             return 0;
@@ -692,12 +703,12 @@ impl Transmitter {
         self.queue.flush(pool)
     }
 
-    /// Takes a packet back that waits.
+    /// Takes a waiting packet back.
     pub(super) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         self.queue.take_back(pool)
     }
 
-    /// Leaves a port whose device was removed. Nothing waits for it any more.
+    /// Leaves a port whose device was removed. No packet waits for it any more.
     pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
         let Transmitter { ports, port, queue, .. } = self;
         Away::new(cx, ports, port, queue.into_memory())
@@ -717,7 +728,8 @@ pub(super) mod tests {
 
     use super::port;
 
-    /// Runs on a port, and returns what it says of its key and which one the port has afterwards.
+    /// Runs on a port. Returns the handler's value of the port's key and the key that the port has
+    /// afterwards.
     fn key_after(number: u16, how: Run, keyword: &str) -> (String, Vec<u8>) {
         let text = format!("in :: FromDPDKDevice({number}{keyword}) -> Discard; Script(wait 1ms, stop)");
         let outcome = how.with(crate::CLASSES).text(&text, &["in.rss_key"]).unwrap();
@@ -725,11 +737,11 @@ pub(super) mod tests {
         (outcome.values[0].clone().unwrap(), port::key(number, length).unwrap())
     }
 
-    /// Several workers have packets spread by a secret key. A part of the test that starts DPDK, which can be done once in a
-    /// process, with a port for this part.
+    /// Several workers have packets spread by a secret key. Part of the test that starts DPDK, which is
+    /// possible once in a process, with a port for this part.
     pub(in crate::dpdk) fn keys_are_secret(number: u16) {
         let own = port::key(number, 40).unwrap();
-        // Nobody else asks: with one worker, by the captures' time, and where it is not wanted.
+        // No secret key: with one worker, with the captures' time, and if it is not wanted.
         for (how, keyword) in
             [(Run::real(), ""), (Run::trace().on(2), ""), (Run::real().on(2), ", RSS_KEY own")]
         {
@@ -739,7 +751,7 @@ pub(super) mod tests {
             (key_after(number, Run::real().on(2), ""), key_after(number, Run::real().on(2), ""));
         assert_eq!((&*first.0, &*second.0), ("secret", "secret"));
         assert!(first.1.len() == 40 && first.1 != own && first.1 != second.1, "{first:?} {second:?} {own:?}");
-        // A driver has a key of one length.
+        // A driver accepts keys of one length only.
         assert!(port::set_key(number, &[1; 300]).is_err());
         port::set_key(number, &own).unwrap();
     }

@@ -1,9 +1,10 @@
-//! Starting DPDK with the user's arguments, and with what keeps it quiet and leaves nothing behind.
+//! Starts DPDK with the user's arguments, and with options that keep it quiet and avoid files that would be
+//! left over.
 
 use super::Running;
 use super::sys::start as system;
 
-/// Options of DPDK's with which a user says how it shares memory with other programs.
+/// DPDK's options by which a user says how it shares memory with other programs.
 const SHARING: [&str; 8] = [
     "--in-memory",
     "--no-shconf",
@@ -15,7 +16,8 @@ const SHARING: [&str; 8] = [
     "--base-virtaddr",
 ];
 
-/// The arguments that DPDK gets: the program's name, what we add, and the user's, which count where both say something.
+/// Returns the arguments for DPDK: the program's name, options of Tidegate, and the user's arguments, which
+/// take precedence.
 fn complete(given: &[String]) -> Vec<String> {
     let says = |name: &str| {
         given
@@ -31,7 +33,8 @@ fn complete(given: &[String]) -> Vec<String> {
         add("--no-telemetry");
     }
     if !SHARING.iter().any(|name| says(name)) {
-        // No files at all, also where the process is killed. Without huge pages there are none of those anyway.
+        // No files at all, even if the process is killed. Without huge pages there are no files of huge
+        // pages anyway.
         add(if says("--no-huge") || says("--legacy-mem") { "--no-shconf" } else { "--in-memory" });
     } else if says("--huge-dir") && !says("--huge-unlink") && !says("--in-memory") && !says("--no-huge") {
         add("--huge-unlink");
@@ -40,10 +43,10 @@ fn complete(given: &[String]) -> Vec<String> {
     words
 }
 
-/// Starts DPDK with these arguments: before the graph, and once in a process.
+/// Starts DPDK with the given arguments: before the graph, and once in a process.
 ///
 /// # Errors
-/// What DPDK says, and what to do.
+/// If DPDK cannot be started: the reason, DPDK's output, and advice.
 pub fn start(arguments: &[String]) -> Result<Running, String> {
     let given = |name: &str| arguments.iter().any(|word| word.starts_with(name));
     let quiet = !["--log-level", "--syslog", "-h", "--help"].iter().any(|name| given(name));
@@ -57,7 +60,7 @@ pub fn start(arguments: &[String]) -> Result<Running, String> {
     Ok(Running(()))
 }
 
-/// A message, and what DPDK has said on the way.
+/// Returns a message, followed by DPDK's output since the last look.
 pub(super) fn with_its_words(text: String) -> String {
     match system::said() {
         said if said.is_empty() => text,

@@ -1,44 +1,49 @@
 //! # ToDPDKDevice
-//! Sends packets to a port of DPDK, from where they lie.
+//! Sends packets to a port of DPDK, directly from the packet pool.
 //!
-//! Packets have a link header already. The port reads them from the packet pool, which gets them back when they have left.
-//! Packets that do not lie in one slot of the pool of this element's worker are copied first, as are those for cards that may
-//! not reach the pool; the driver for AF_XDP copies by itself.
+//! Packets have a link header already. The port reads them from the packet pool, and their slots return to
+//! the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
+//! worker are copied first, as are packets for cards that may not reach the pool; the driver for AF_XDP
+//! makes its own copies.
 //!
-//! Packets are sent when BURST of them have come, and otherwise as soon as nothing else is to be done, or after TIMEOUT. While
-//! the port takes nothing, up to IQUEUE packets wait in the element; with a pull input, the others wait where they are pulled
-//! from, otherwise they are dropped.
+//! Packets are sent when BURST of them have arrived, and otherwise as soon as the worker has nothing else
+//! to do, or after TIMEOUT. While the port takes nothing, up to IQUEUE packets wait in the element. With a
+//! pull input, further packets wait upstream; with a push input, they are dropped.
 //!
-//! Each worker sends to a queue of its own if the port has as many. A packet counts as sent when the port has taken it.
+//! Each worker sends to a queue of its own if the port has enough queues. A packet counts as sent when the
+//! port has taken it.
 //!
 //! ## Usage
 //! `ToDPDKDevice(PORT [, QUEUE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
-//! - `QUEUE`: the first queue; with it, one queue only, unless N_QUEUES says more. Without, those that no other element has.
-//! - `N_QUEUES`: how many queues; -1 for one per worker.
+//! - `QUEUE`: the first queue; with it, the element has one queue unless N_QUEUES is greater. Without it,
+//!   queues that no other element has.
+//! - `N_QUEUES`: the number of queues; -1 for one per worker.
 //! - `IQUEUE`: packets that wait in the element, a power of two.
-//! - `BLOCKING`: whether to try again for a while, where otherwise packets would be dropped.
+//! - `BLOCKING`: true to retry for a while before packets are dropped.
 //! - `BURST`: packets to wait for before they are sent, and to pull per turn.
-//! - `TIMEOUT`: milliseconds that packets may wait for others; 0 for no longer than needed, negative for ever.
-//! - `NDESC`: descriptors of each queue; 0 for what is usual.
+//! - `TIMEOUT`: the time in milliseconds that packets may wait for others; 0 for no longer than needed,
+//!   negative for no limit.
+//! - `NDESC`: descriptors of each queue; 0 for the usual number.
 //! - `SET_VLAN`: accepted; tags are in the frames.
-//! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched say which workers there are.
+//! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched determine the workers.
 //! - `VERBOSE`: accepted.
 //! - `ACTIVE`: accepted.
-//! - `ALLOW_NONEXISTENT`: whether to drop what comes, instead of refusing, where there is no such port.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are dropped, or
-//!   `stop`: the run ends with an error.
+//! - `ALLOW_NONEXISTENT`: true to drop all packets if there is no such port; otherwise a missing port is an
+//!   error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are
+//!   dropped, or `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
 //! - `dropped`: packets that could not be sent.
-//! - `reset_counts`: sets both to zero.
+//! - `reset_counts`: sets both counts to zero.
 //! - `copied`: packets that were copied.
 //! - `hw_count`: packets that the port has sent.
-//! - `hw_bytes`: their bytes.
-//! - `hw_errors`: packets that it could not send.
+//! - `hw_bytes`: bytes that the port has sent.
+//! - `hw_errors`: packets that the port could not send.
 //!
 //! ## Example
 //! ```click
@@ -97,7 +102,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("hw_bytes"),
         HandlerInfo::read("hw_errors"),
     ],
-    // Needs a port: what it does is tested on virtual ones.
+    // Needs a port: its behaviour is tested on virtual ports.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -143,42 +148,43 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// How long to wait for a port that takes nothing.
+/// The time to wait for a port that takes nothing.
 const PAUSE: Timestamp = Timestamp(20_000);
-/// How often BLOCKING tries: about a second of a port that takes nothing.
+/// The number of attempts with BLOCKING: about a second for a port that takes nothing.
 const TRIES: u32 = 1 << 20;
-/// Timers: trying to send, and looking for a port that was removed.
+/// Timers: `SEND` tries to send, `AGAIN` looks for a port that was removed.
 const SEND: u32 = 0;
 const AGAIN: u32 = 1;
-/// An Ethernet header.
+/// The length of an Ethernet header in bytes.
 const HEADER: usize = 14;
 
 struct ToDpdkDevice {
     wanted: Wanted,
     ports: Arc<Ports>,
     blocking: bool,
-    /// In milliseconds.
+    /// The timeout in milliseconds.
     timeout: i64,
     burst: usize,
     room: usize,
     pulls_input: bool,
     transmitter: Option<Transmitter>,
-    /// Whether the port has taken nothing since it was tried for long: it is not waited for again until it has.
+    /// True if the port has taken nothing since BLOCKING's attempts were used up. The element does not
+    /// block again until the port takes a packet.
     is_stuck: bool,
     losses: Losses,
     gone: Gone,
-    /// True from when the port was removed until it is there again, and what this copy has of it.
+    /// True while the removed port is awaited, and the state that this copy holds of the port.
     is_gone: bool,
     away: Option<Away>,
-    /// Why it could not be opened again, as it was told last.
+    /// The last reported reason why the port could not be opened again.
     told: Option<String>,
-    /// When it was last looked whether the port is there.
+    /// The time of the last check of the port.
     looked: Timestamp,
-    /// Rings when another element has found that the port was removed.
+    /// A bell that rings when another element has found that the port was removed.
     bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
-    /// Of queues that are closed.
+    /// The number of packets that closed queues have copied.
     copied: u64,
 }
 
@@ -197,12 +203,12 @@ impl ToDpdkDevice {
             }
             _ => format_args!("there is no such port"),
         };
-        // That it is gone is told already.
+        // The removal of the port has been reported already.
         self.losses.count(cx, port, (why, 1), Some(text).filter(|_| !self.is_gone));
         cx.drop(packet, why);
     }
 
-    /// Lets the port take what waits.
+    /// Sends waiting packets, as many as the port takes.
     fn flush(&mut self, cx: &mut Cx<'_>) {
         let Some(transmitter) = &mut self.transmitter else { return };
         let sent = transmitter.flush(cx.pool());
@@ -240,7 +246,7 @@ impl ToDpdkDevice {
         cx.set_coarse_timer(AGAIN, cx.now() + LOOK_AGAIN);
     }
 
-    /// Looks whether the port is there again, and goes on with it.
+    /// Looks for the port again, and continues with it if it is found.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>, away: Away) {
         match away.send_again(cx, &self.wanted) {
@@ -267,7 +273,7 @@ impl ToDpdkDevice {
         }
     }
 
-    /// Lets the bell ring for the port.
+    /// Registers the bell with the port.
     fn hear(&self, transmitter: &Transmitter) {
         if let Some(bell) = &self.bell {
             transmitter.port().ring(bell);
@@ -278,7 +284,7 @@ impl ToDpdkDevice {
         self.transmitter.as_ref().map_or(0, Transmitter::waiting)
     }
 
-    /// Makes room for one more packet if there can be any.
+    /// Makes room for another packet. Returns false if the port takes nothing.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         for _ in 0..if self.blocking && !self.is_stuck { TRIES } else { 1 } {
             self.flush(cx);
@@ -315,7 +321,7 @@ impl ToDpdkDevice {
         cx.recycle(batch);
     }
 
-    /// Sends if there is enough, or sees to it that it is sent in time.
+    /// Sends if enough packets are waiting. Otherwise sets a timer to send them in time.
     fn send(&mut self, cx: &mut Cx<'_>) {
         if self.waiting() >= self.burst {
             self.flush(cx);
@@ -323,7 +329,7 @@ impl ToDpdkDevice {
         let is_left = self.waiting() > 0;
         match self.timeout {
             _ if !is_left => {}
-            // What the port did not take is tried again anyway.
+            // Packets that the port did not take are tried again without regard to the timeout.
             _ if self.waiting() >= self.burst => cx.set_coarse_timer(0, cx.now() + PAUSE),
             0 => cx.set_timer(0, cx.now()),
             1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),
@@ -379,7 +385,7 @@ impl Element for ToDpdkDevice {
         if cx.now() - self.looked > LOOK_AGAIN {
             self.look(cx);
         }
-        // There is nothing to wait for: what can be pulled has been.
+        // No reason to wait: all packets that can be pulled have been pulled.
         self.flush(cx);
         if self.waiting() > 0 {
             cx.set_coarse_timer(0, cx.now() + PAUSE);

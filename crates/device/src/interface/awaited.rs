@@ -1,16 +1,16 @@
-//! The interfaces that elements of this process wait for, because they were removed: a configuration that takes the
-//! place of another one goes on waiting for them, where otherwise it would be refused.
+//! The removed interfaces that elements of this process wait for. A configuration that replaces another
+//! configuration continues to wait for them, where otherwise it would be refused.
 
 use std::sync::{Mutex, PoisonError};
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// As long as this lives, an element waits for an interface.
+/// The registration of an element that waits for an interface, for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Awaited(String);
 
 impl Awaited {
-    /// The element waits for the interface with this name.
+    /// Registers that an element waits for the interface with this name.
     pub(crate) fn new(name: &str) -> Awaited {
         NAMES.lock().unwrap_or_else(PoisonError::into_inner).push(name.into());
         Awaited(name.into())

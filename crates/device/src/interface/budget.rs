@@ -1,18 +1,21 @@
-//! The limit of a source per turn, counted in the packets that it makes of the frames that it takes.
+//! The limit of a source per turn, counted in the packets that the source makes of the frames that it
+//! takes.
 
-/// The packets that a source may still make in this turn.
+/// The number of packets that a source may still make in this turn.
 ///
-/// A large segment that is cut becomes some 45 packets at once. If it counted for one, a source would push so many times
-/// what the sender of its device pulls per turn, and a queue between them would overflow however fast both are. What a
-/// segment makes beyond the limit of a turn counts for the next turns.
+/// A large segment that is cut becomes about 45 packets at once. If a segment counted as a single packet, a
+/// source would push 45 times the number of packets that the sender of its device pulls per turn, and a
+/// queue between both would overflow even if both are fast. Packets of a segment beyond the limit of a turn
+/// count for the next turns.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
-    /// The packets that may still be made: less than nothing where the last segment made more than was left.
+    /// The number of packets that may still be made: negative if the last segment made more packets than
+    /// were left.
     left: i64,
 }
 
 impl Budget {
-    /// Begins a turn of so many packets, less what earlier turns made too many.
+    /// Begins a turn of `most` packets, minus the excess of earlier turns.
     pub(super) fn begin(&mut self, most: usize) {
         self.left = self.left.min(0).saturating_add(i64::try_from(most).unwrap_or(i64::MAX));
     }
@@ -22,7 +25,8 @@ impl Budget {
         self.left > 0
     }
 
-    /// Counts a frame that became so many packets. One of which nothing becomes has been looked at, which counts for one.
+    /// Counts a frame that became this number of packets. A frame that becomes no packet counts as one,
+    /// because it has been examined.
     pub(super) fn spend(&mut self, packets: u64) {
         self.left = self.left.saturating_sub(i64::try_from(packets.max(1)).unwrap_or(i64::MAX));
     }
@@ -45,7 +49,7 @@ mod tests {
             assert!(made <= turn * 32 + 43, "{made} in {turn} turns");
         }
         assert_eq!((made, frames), (32_032, 728));
-        // What is left of a turn is not saved for another one.
+        // The rest of a turn is not saved for another turn.
         let mut budget = Budget::default();
         budget.begin(32);
         budget.begin(32);

@@ -1,5 +1,6 @@
-//! Classic BPF (packet(7), bpf(4)): programs that the kernel runs on packets for any process that may open the socket.
-//! Jumps go forwards only. [`ebpf`](super::ebpf) has the same steps in the kernel's newer language.
+//! Classic BPF (packet(7), bpf(4)): programs that the kernel runs on packets for any process that may open
+//! the socket. Jumps go forwards only. [`ebpf`](super::ebpf) has the same steps in the kernel's newer
+//! language.
 
 use libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE,
@@ -7,47 +8,49 @@ use libc::{
     BPF_RET, BPF_RSH, BPF_ST, BPF_STX, BPF_TAX, BPF_TXA, BPF_W, BPF_X, BPF_XOR, sock_filter,
 };
 
-/// Where the kernel has what is not in the packet, from which place on it is a random number (`linux/filter.h`).
+/// The offset of a random number in the kernel's ancillary data, which is addressed like the packet
+/// (`linux/filter.h`).
 const RANDOM: u32 = (-0x1000i32 + 56) as u32;
 
-/// An instruction. It works on an accumulator `A`, an index `X` and sixteen places of memory; a load from behind the end of
-/// the packet ends the program with 0.
+/// An instruction. It works on an accumulator `A`, an index `X` and sixteen places of memory. A load beyond
+/// the end of the packet ends the program with 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A: a byte, two or four bytes of the packet.
+    /// Loads a byte, two bytes or four bytes of the packet into A, at an offset.
     Byte(u32),
     Half(u32),
     Word(u32),
-    /// A: the same, X behind the place.
+    /// Loads a byte or two bytes of the packet into A, at an offset plus X.
     ByteAt(u32),
     HalfAt(u32),
-    /// A: a random number.
+    /// Loads a random number into A.
     Random,
-    /// A or X: a place of memory.
+    /// Loads a place of memory into A or X.
     Load(u32),
     LoadX(u32),
-    /// A place of memory: A or X.
+    /// Stores A or X to a place of memory.
     Store(u32),
     StoreX(u32),
-    /// X: the length of the IPv4 header at a place, or a number.
+    /// Sets X to the length of the IPv4 header at an offset, or to a number.
     HeaderLengthX(u32),
     SetX(u32),
-    /// X: A; A: X.
+    /// Copies A to X, or X to A.
     ToX,
     FromX,
-    /// A: A and a number.
+    /// Combines A and a number, into A.
     And(u32),
     Left(u32),
     Right(u32),
     Modulo(u32),
-    /// A: A and X.
+    /// Combines A and X, into A.
     XorX,
     OrX,
     AddX,
-    /// The end, with A or a number as the result.
+    /// Ends the program, with A or a number as the result.
     Return,
     ReturnThis(u32),
-    /// To a label; if A has this value; if any of these bits is set in A; if A is larger than X, or at least as large.
+    /// Jumps to a label: always; if A has this value; if any of these bits is set in A; if A is larger than
+    /// X; if A is at least as large as X.
     Jump(Label),
     JumpIf(u32, Label),
     JumpIfAny(u32, Label),
@@ -55,7 +58,7 @@ pub(crate) enum Step {
     JumpIfAtLeast(Label),
 }
 
-/// A place in a program.
+/// A position in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(pub(super) usize);
 
@@ -63,18 +66,18 @@ pub(crate) struct Label(pub(super) usize);
 #[derive(Default)]
 pub(crate) struct Program {
     pub(super) steps: Vec<Step>,
-    /// Which step each label is in front of.
+    /// The index of the step that follows each label.
     pub(super) labels: Vec<usize>,
 }
 
 impl Program {
-    /// A label, which has to be placed.
+    /// Creates a label, which has to be placed.
     pub(crate) fn label(&mut self) -> Label {
         self.labels.push(0);
         Label(self.labels.len() - 1)
     }
 
-    /// Says that a label is here.
+    /// Places a label at the present end of the program.
     pub(crate) fn place(&mut self, label: Label) {
         self.labels[label.0] = self.steps.len();
     }
@@ -84,9 +87,9 @@ impl Program {
         self.steps.extend(steps);
     }
 
-    /// As the kernel takes it.
+    /// Returns the program as the kernel takes it.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
-        // A conditional jump reaches 255 instructions far; an unconditional one behind it reaches everywhere.
+        // A conditional jump reaches 255 instructions; an unconditional jump after it reaches everywhere.
         let mut starts = Vec::with_capacity(self.steps.len() + 1);
         let mut next = 0;
         for step in &self.steps {
@@ -146,7 +149,7 @@ impl Step {
             Step::OrX => filter(BPF_ALU | BPF_OR | BPF_X, 0),
             Step::AddX => filter(BPF_ALU | BPF_ADD | BPF_X, 0),
             Step::ReturnThis(value) => filter(BPF_RET | BPF_K, value),
-            // What jumps is assembled elsewhere.
+            // Jumps are assembled elsewhere.
             _ => filter(BPF_RET | BPF_A, 0),
         }
     }

@@ -1,10 +1,10 @@
-//! Keeps a second program from receiving from an interface: both would forward each packet, and TCP would suffer from the
-//! duplicates.
+//! Prevents a second process from receiving from an interface: both would forward each packet, and TCP
+//! would suffer from the duplicates.
 //!
-//! A claim is a Unix socket with a name in the abstract namespace, which is that of the network namespace. It ends with the
-//! process, however that ends. Any user may make such names, so the kernel is asked whose a claim is (`SO_PEERCRED`):
-//! only those of root and of this process's own user count. For that, names end with a number of chance, so that nobody
-//! can take all of them.
+//! A claim is a Unix socket with a name in the abstract namespace, which belongs to the network namespace.
+//! It ends with the process, even if the process is killed. Any user may create such names, so the kernel
+//! is asked for the owner of a claim (`SO_PEERCRED`): only claims of root and of this process's own user
+//! count. Names end with a random number, so that other users cannot occupy all of them.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -27,16 +27,16 @@ pub(crate) struct Claim {
     _socket: UnixListener,
 }
 
-/// Claims of this process: a configuration may receive from an interface several times, and so may the one that takes its
-/// place.
+/// The claims of this process: a configuration may receive from an interface several times, and so may the
+/// configuration that replaces it.
 static CLAIMS: Mutex<Vec<Weak<Claim>>> = Mutex::new(Vec::new());
 
 impl Claim {
-    /// Claims an interface for an element that does not share it. `None` where the kernel does not let us: packets
-    /// matter more than claims.
+    /// Claims an interface for an element that does not share it. Returns `None` if the kernel does not
+    /// allow it: packets matter more than claims.
     ///
     /// # Errors
-    /// Another process receives from it.
+    /// If another process receives from the interface.
     pub(crate) fn of(device: &str, index: c_int) -> Result<Option<Arc<Claim>>, String> {
         match Claim::new(index) {
             Ok(claim) => Ok(Some(claim)),
@@ -51,7 +51,7 @@ impl Claim {
         }
     }
 
-    /// Claims the interface with this number.
+    /// Claims the interface with this index.
     fn new(index: c_int) -> Result<Arc<Claim>, Refused> {
         let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|claim| claim.strong_count() > 0);
@@ -63,7 +63,8 @@ impl Claim {
         let socket =
             SocketAddr::from_abstract_name(&own).and_then(|address| UnixListener::bind_addr(&address));
         let claim = Arc::new(Claim { index, _socket: socket.map_err(|_| Refused::System)? });
-        // Ours is there before we look, so that of two programs that begin at once one sees the other at least.
+        // Our claim exists before the look for others, so that if two programs start at once, at least
+        // one sees the other.
         if let Some(other) = others(index).into_iter().filter(|other| other.name != own).find(Other::counts) {
             return Err(Refused::Other(other.process()));
         }
@@ -72,10 +73,10 @@ impl Claim {
     }
 }
 
-/// Why there is no claim.
+/// The reason why there is no claim.
 #[derive(Debug)]
 enum Refused {
-    /// Another process has one: its number, if this one may see it.
+    /// The claim of another process, with its number if this process may see it.
     Other(Option<u32>),
     System,
 }
@@ -84,18 +85,18 @@ fn prefix(index: c_int) -> String {
     format!("tidegate/receiver/{index}/")
 }
 
-/// A claim that somebody has: its name, and the number of its socket.
+/// A claim that another process may have: its name, and the inode of its socket.
 struct Other {
     name: String,
     inode: String,
 }
 
-/// All claims of an interface.
+/// Returns all claims of an interface.
 fn others(index: c_int) -> Vec<Other> {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let prefix = format!("@{}", prefix(index));
     let claim = |line: &str| {
-        // Number, references, protocol, flags, type, state, inode, path.
+        // Fields: number, references, protocol, flags, type, state, inode, path.
         let [inode, path] = [6, 7].map(|field| line.split_whitespace().nth(field));
         let name = path?.strip_prefix('@').filter(|_| path.is_some_and(|path| path.starts_with(&prefix)))?;
         Some(Other { name: name.into(), inode: inode?.into() })
@@ -104,14 +105,16 @@ fn others(index: c_int) -> Vec<Other> {
 }
 
 impl Other {
-    /// True if it is root's or of our own user. What cannot be found out does not keep us from work.
+    /// True if the claim belongs to root or to the user of this process. A claim whose owner cannot be
+    /// found out is ignored.
     fn counts(&self) -> bool {
         let own = peer::own_user();
         let of_process = || Some(std::fs::metadata(format!("/proc/{}", self.process()?)).ok()?.uid());
         self.owner().or_else(of_process).is_some_and(|user| user == 0 || user == own)
     }
 
-    /// The user who has made it, as the kernel says to whoever connects. Its queue is full if many have asked.
+    /// Returns the user who has created the claim, whom the kernel reports to a process that connects.
+    /// Fails if the queue of the claim's socket is full of connections.
     fn owner(&self) -> Option<u32> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).ok()?;
@@ -120,7 +123,7 @@ impl Other {
         peer::user(socket.as_fd()).ok()
     }
 
-    /// The process that has it, if this one may see it.
+    /// Returns the process that has the claim, if this process may see it.
     fn process(&self) -> Option<u32> {
         let target = format!("socket:[{}]", self.inode);
         let has_it = |process: &Path| {
@@ -141,13 +144,13 @@ mod tests {
 
     #[test]
     fn a_process_shares_a_claim_and_others_are_refused() {
-        // No interface has this number.
+        // No interface has this index.
         let index = c_int::MAX - 7;
         let [first, second] = [(); 2].map(|()| Claim::new(index).unwrap());
         assert!(Arc::ptr_eq(&first, &second));
         drop((first, second));
         assert!(others(index).is_empty());
-        // As another process would.
+        // A claim as another process would make it.
         let address = SocketAddr::from_abstract_name(format!("{}other", prefix(index))).unwrap();
         let other = UnixListener::bind_addr(&address).unwrap();
         match Claim::new(index) {
@@ -156,7 +159,7 @@ mod tests {
         }
         let text = Claim::of("eth0", index).unwrap_err();
         assert!(text.contains("SHARED true"), "{text}");
-        // Nobody can keep it from being asked: its queue is full of those who have.
+        // A process cannot hide its claim by a full queue of connections.
         let ask = || others(index).iter().find(|other| other.name.ends_with("other")).unwrap().owner();
         while ask().is_some() {}
         assert!(Claim::new(index).is_err());

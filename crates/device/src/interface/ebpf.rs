@@ -1,7 +1,8 @@
-//! Programs for packets in the kernel's newer language (bpf(2), RFC 9669), for frames that have just come to an interface:
-//! the steps of [`cbpf`](super::cbpf), written so that the kernel can prove them to be safe.
+//! Programs for packets in the kernel's newer language (bpf(2), RFC 9669), for frames that an interface has
+//! just received: the steps of [`cbpf`](super::cbpf), written so that the kernel can prove them to be safe.
 //!
-//! Such a program chooses a worker, and the frame goes to the socket that this one has at the queue by which it came.
+//! Such a program chooses a worker, and the frame goes to this worker's socket at the queue by which the
+//! frame was received.
 
 use libc::{
     BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_JSET, BPF_K,
@@ -12,11 +13,11 @@ use wire::ether_type::{IPV4, IPV6, QINQ, QINQ_OLD, VLAN};
 use super::cbpf::{Program, Step};
 use super::sys::bpf::{CALL, EXIT, LOAD_MAP, MOVE, step};
 
-/// What only the newer language has (`linux/bpf.h`).
+/// Codes that only the newer language has (`linux/bpf.h`).
 const ALU64: u32 = 0x07;
 const JMP32: u32 = 0x06;
 const MOV: u32 = 0xb0;
-/// From the network's order.
+/// Converts from network byte order.
 const SWAP: u32 = BPF_ALU | 0xd8;
 /// Functions of the kernel.
 const RANDOM: i32 = 7;
@@ -24,7 +25,7 @@ const REDIRECT_MAP: i32 = 51;
 /// `XDP_PASS`: to the kernel's own network stack.
 const PASS: i32 = 2;
 
-/// Registers. Calls leave those from 6 on; the last one is where the stack ends.
+/// Registers. Calls preserve registers 6 to 9; register 10 is the end of the stack.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const SCRATCH: u8 = 1;
@@ -34,7 +35,7 @@ const PACKET_END: u8 = 7;
 const A: u8 = 8;
 const X: u8 = 9;
 const STACK: u8 = 10;
-/// The queue's place on the stack, behind the sixteen of memory.
+/// The offset of the queue's number on the stack, after the sixteen places of memory.
 const QUEUE: i16 = place(16);
 
 /// Members of `struct xdp_md`.
@@ -42,17 +43,17 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Bytes of a link header, and of a VLAN tag in it.
+/// The lengths in bytes of a link header, and of a VLAN tag in it.
 const LINK: i32 = 14;
 const TAG: i32 = 4;
-/// VLAN tags that are looked behind.
+/// The number of VLAN tags that are skipped.
 const TAGS: usize = 2;
-/// The furthest that an index may reach, which the kernel wants to know: more than a frame is long.
+/// The largest value of an index, which the kernel has to know: more than the length of a frame.
 const FURTHEST: i32 = 0x7fff;
 
-/// A program that hands frames to sockets: that of the worker that `program` chooses by the packet behind the link header.
-/// The map has the socket of each worker at each queue, those of a queue one after the other. What is not IP is the first
-/// worker's.
+/// Returns a program that redirects frames to sockets: to the socket of the worker that `program` chooses
+/// by the packet after the link header. The map has the socket of each worker at each queue; the sockets of
+/// a queue follow each other. Frames that are not IP go to the first worker.
 pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u64> {
     let workers = workers.max(1) as i32;
     choosing(
@@ -62,7 +63,8 @@ pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u6
             step((BPF_LDX | BPF_MEM | BPF_W) as u8, 2, STACK, QUEUE, 0),
             step((ALU64 | BPF_MUL | BPF_K) as u8, 2, 0, 0, workers),
             step((ALU64 | BPF_ADD | BPF_X) as u8, 2, A, 0, 0),
-            // A constant of two instructions' size; source 1 says that it stands for a map.
+            // A constant that takes two instructions; source register 1 says that its value is the
+            // descriptor of a map.
             step(LOAD_MAP, 1, 1, 0, map),
             0,
             step(MOVE, 3, 0, 0, PASS),
@@ -72,7 +74,7 @@ pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u6
     )
 }
 
-/// The program up to where the worker is in `A`, and `ending`.
+/// Returns the program up to the choice of the worker, which is in `A`, followed by `ending`.
 pub(super) fn choosing(program: &Program, workers: i32, ending: &[u64]) -> Vec<u64> {
     let mut code = Code::default();
     code.find_packet();
@@ -90,41 +92,42 @@ pub(super) fn choosing(program: &Program, workers: i32, ending: &[u64]) -> Vec<u
     assembled
 }
 
-/// Where a place of memory is on the stack.
+/// Returns the offset of a place of memory on the stack.
 const fn place(number: u32) -> i16 {
     -4 * (number as i16 + 1)
 }
 
-/// Where a jump goes.
+/// The target of a jump.
 #[derive(Clone, Copy)]
 enum Target {
     /// To an instruction.
     At(usize),
     /// To a label of the program.
     Label(usize),
-    /// Out: the packet ends before what was asked for.
+    /// The end: the packet is shorter than a load requires.
     Short,
-    /// Out: the worker is in `A`.
+    /// The end: the worker is in `A`.
     End,
 }
 
-/// Instructions, some of which jump.
+/// Instructions, some of which are jumps.
 #[derive(Default)]
 struct Code(Vec<(u64, Option<Target>)>);
 
 impl Code {
-    /// Adds an instruction; says where it is.
+    /// Adds an instruction. Returns its index.
     fn add(&mut self, code: u32, to: u8, from: u8, offset: i16, constant: i32) -> usize {
         self.0.push((step(code as u8, to, from, offset, constant), None));
         self.0.len() - 1
     }
 
-    /// Adds a jump; `from` is the register to compare with, where it is no constant.
+    /// Adds a jump; `from` is the register to compare with, if it is not compared with a constant.
     fn jump(&mut self, code: u32, to: u8, from: u8, constant: i32, target: Target) {
         self.0.push((step(code as u8, to, from, 0, constant), Some(target)));
     }
 
-    /// Jumps go forwards only, and not further than their offsets reach: programs have some thousand instructions.
+    /// Returns the instructions with resolved jumps. Jumps only go forwards, and their distances fit into
+    /// their offsets: programs have some thousand instructions.
     fn assemble(&self, place: impl Fn(Target) -> usize) -> Vec<u64> {
         let instructions = self.0.iter().enumerate();
         instructions
@@ -135,7 +138,7 @@ impl Code {
             .collect()
     }
 
-    /// Notes the queue, and finds the packet behind the link header and VLAN tags.
+    /// Stores the queue, and finds the packet after the link header and VLAN tags.
     fn find_packet(&mut self) {
         let word = BPF_LDX | BPF_MEM | BPF_W;
         self.add(word, PACKET, CONTEXT, DATA, 0);
@@ -163,12 +166,13 @@ impl Code {
         for jump in found {
             self.0[jump].1 = Some(Target::At(here));
         }
-        // The kernel does not let anybody read registers that nobody has written.
+        // The kernel does not allow reads of registers that have not been written.
         self.add(BPF_ALU | MOV | BPF_K, A, 0, 0, 0);
         self.add(BPF_ALU | MOV | BPF_K, X, 0, 0, 0);
     }
 
-    /// Loads a part of the packet into `A`, at a place or, with `X`, so far behind it.
+    /// Loads a part of the packet into `A`, at the offset `at`, to which the register `index` is added if
+    /// it is given.
     fn load(&mut self, size: u32, at: i32, index: Option<u8>) {
         let bytes = match size {
             BPF_B => 1,
@@ -193,7 +197,7 @@ impl Code {
         }
     }
 
-    /// Adds a step; says where it starts.
+    /// Adds a step. Returns the index of its first instruction.
     fn add_step(&mut self, step: Step) -> usize {
         let start = self.0.len();
         let (with_constant, with_x) = (BPF_ALU | BPF_K, BPF_ALU | BPF_X);
@@ -254,7 +258,7 @@ impl Code {
     }
 }
 
-/// Ends with the worker as the result.
+/// The ending that returns the worker as the result.
 #[cfg(test)]
 pub(super) const RETURN: [u64; 2] =
     [step((ALU64 | MOV | BPF_X) as u8, RESULT, A, 0, 0), step(EXIT, 0, 0, 0, 0)];

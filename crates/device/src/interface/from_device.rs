@@ -1,60 +1,64 @@
 //! # FromDevice
 //! Receives packets from a network interface.
 //!
-//! The kernel's own network stack still sees them too, unless SNIFFER is false; without addresses on the interface it does
-//! nothing with them.
-//! Packets get the time stamp of their reception and the packet type annotation that the kernel gives them, the MAC
-//! header annotation points to their start, and a VLAN tag that the device took out is put back. What ToDevice sends to the same
-//! interface does not come in here.
+//! The kernel's own network stack still sees the packets as well, unless SNIFFER is false; without
+//! addresses on the interface it does nothing with them. Packets get the time stamp of their reception and
+//! the packet type annotation that the kernel gives them. The MAC header annotation points to their start,
+//! and a VLAN tag that the device took out is put back. Packets that ToDevice sends to the same interface
+//! are not received here.
 //!
-//! Large segments and partial checksums, as they come from local senders and devices with offloads, go on as they are
-//! if nobody behind this element minds and each path ends at an element that can send them. Else they become ordinary
-//! frames here.
+//! Large segments and partial checksums, which come from local senders and devices with offloads, are
+//! forwarded unchanged if no downstream element depends on them and each path ends at an element that can
+//! send them. Otherwise they become ordinary frames here.
 //!
-//! With several workers each one has a ring of its own, and the kernel chooses between them: a program of ours says to whom
-//! a packet belongs, or gives segments of TCP to any of them.
+//! With several workers, each worker has a ring of its own, and the kernel chooses the ring of a packet by
+//! a program of Tidegate. The program finds the worker that a packet belongs to, or gives TCP segments to
+//! any worker.
 //!
 //! ## Usage
 //! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `DEVNAME`: the interface.
-//! - `PROMISC`: whether to receive what is for other hosts too.
-//! - `SNAPLEN`: most bytes of a frame; longer ones are cut, and the extra length annotation says by how much. Without,
-//!   frames are whole, however long they are; Click cuts them at 2046 bytes.
-//! - `SNIFFER`: whether the kernel's network stack sees what comes in too. If false, it gets nothing from the interface, ARP
-//!   included, until the process ends, also by `kill -9`; needs Linux 6.6 or later.
-//! - `FORCE_IP`: whether to send IP packets only, with network and transport header annotations and the destination
-//!   annotation set; others go to output 1 or are dropped.
-//! - `METHOD`: `LINUX`; others that Click knows are accepted and mean the same.
+//! - `PROMISC`: true to receive frames for other hosts as well.
+//! - `SNAPLEN`: the largest number of bytes of a frame; longer frames are cut, and the extra length
+//!   annotation is the number of bytes that were cut. Without it, frames are never cut; Click cuts them at
+//!   2046 bytes.
+//! - `SNIFFER`: true if the kernel's network stack sees incoming packets as well. If false, the stack gets
+//!   nothing from the interface, including ARP, until the process ends, even by `kill -9`; needs Linux 6.6
+//!   or later.
+//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and the
+//!   destination annotation set; other packets go to output 1 or are dropped.
+//! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
 //! - `CAPTURE`: an older name for METHOD.
-//! - `BPF_FILTER`: not supported; a Classifier or IPClassifier behind this element does the same.
+//! - `BPF_FILTER`: not supported; a Classifier or IPClassifier downstream does the same.
 //! - `PROTOCOL`: the only protocol (Ethernet type) to receive; 0 for all.
-//! - `OUTBOUND`: whether packets that the machine sends by the interface come in too.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `ENCAP`: accepted; the interface says it itself.
-//! - `BURST`: most packets per turn. A large segment that is cut here counts for the packets that it becomes, beyond BURST in
-//!   the turns that follow, so that a Queue behind does not get more per turn than ToDevice takes out of it.
-//! - `TIMESTAMP`: whether packets get a time stamp.
-//! - `ACTIVE`: whether it receives. What comes in meanwhile is dropped (`inactive`).
-//! - `STEERING`: how packets come to workers: `hash`, so that a flow, in both directions, stays on one, or `spray`, which
-//!   spreads even a single connection: its segments go to any worker, by a random number, but for those that open and close
-//!   it. Without, what the engine has been told (`--steering`).
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which is then opened with all
-//!   these arguments, or `stop`: the run ends with an error.
-//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too. Each
-//!   FromDevice gets every packet, so that two that forward send each packet twice; without, the second program is
-//!   refused. Programs of other users than root and one's own do not count.
-//! - `OFFLOAD`: whether large segments and partial checksums may come in as they are. Without, the kernel's statement
-//!   about them is not asked for, and they come in as broken packets.
-//!
+//! - `OUTBOUND`: true to receive the packets that the machine sends by the interface as well.
+//! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
+//! - `ENCAP`: accepted; the encapsulation is taken from the interface.
+//! - `BURST`: the largest number of packets per turn. A large segment that is cut here counts as the
+//!   packets that it becomes. Packets beyond BURST count for the following turns, so that a Queue
+//!   downstream does not get more per turn than ToDevice takes out of it.
+//! - `TIMESTAMP`: true to set time stamps.
+//! - `ACTIVE`: true to receive. If false, incoming packets are dropped (`inactive`).
+//! - `STEERING`: the distribution of packets to workers: `hash` keeps a flow, in both directions, on one
+//!   worker; `spray` spreads even a single connection: its segments go to random workers, except for
+//!   segments that open and close it. Without it, the engine's setting (`--steering`).
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which
+//!   is then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
+//!   well. Each FromDevice gets every packet, so that two processes that forward send each packet twice. If
+//!   false, the second process is refused. Processes of users other than root and the own user do not
+//!   count.
+//! - `OFFLOAD`: true if large segments and partial checksums may come in as they are. If false, the
+//!   kernel's information about them is not requested, and they come in as broken packets.
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
-//! - `kernel_drops`: packets that the kernel had no room for, or that had waited in a full ring for more than a quarter of a
-//!   second.
-//! - `encap`: what packets start with.
-//! - `active`: whether it receives.
+//! - `kernel_drops`: packets that the kernel had no room for, or that had waited in a full ring for more
+//!   than a quarter of a second.
+//! - `encap`: the encapsulation of packets.
+//! - `active`: true if it receives.
 //!
 //! ## Example
 //! ```click
@@ -123,7 +127,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("encap"),
         HandlerInfo::both("active"),
     ],
-    // Needs an interface: what it does is tested between network namespaces.
+    // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -195,7 +199,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         awaited: None,
         earlier_drops: 0,
         joint: args.setup.common.get_or_make(args.id(), Joint::default),
-        // The first worker is the last one to begin; an element that has been given to a worker is there only.
+        // The first worker starts last; an element that is assigned to a worker has only the copy at this
+        // worker.
         begins: args.setup.worker == 0 || args.setup.threads.contains_key(&args.id()),
         is_open: false,
         is_drained: false,
@@ -207,58 +212,58 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// Tokens of files and timers.
 const RECEIVE: u32 = 0;
 const LOOK: u32 = 1;
-/// Milliseconds that the kernel may take to give over what it has received.
+/// The time in milliseconds that the kernel may take to hand over the packets that it has received.
 const PATIENCE: usize = 20;
-/// How often to look whether an interface that is down is up again, or gone.
+/// The interval between checks of an interface that is down.
 const PAUSE: Timestamp = Timestamp(100_000_000);
 
 struct FromDevice {
-    /// The name that was asked for, and the present one.
+    /// The name in the configuration, and the present name.
     wanted: String,
     device: String,
     gone: Gone,
     is_shared: bool,
-    /// Keeps other programs from receiving.
+    /// Prevents other processes from receiving.
     claim: Option<Arc<Claim>>,
-    /// Why another interface of the name could not be opened, as it was told last.
+    /// The last reported reason why another interface of the name could not be opened.
     told: Option<String>,
     promiscuous: bool,
-    /// The only one to receive, or 0.
+    /// The only protocol (Ethernet type) to receive, or 0.
     protocol: u16,
     outbound: bool,
     burst: Option<usize>,
     time_stamps: bool,
     active: bool,
     offloads: bool,
-    /// Whether the kernel sees packets too.
+    /// True if the kernel's network stack sees packets as well.
     sniffer: bool,
     outputs: usize,
     steering: Steering,
     incoming: Incoming,
     budget: Budget,
     ring: Option<Ring>,
-    /// Number of the interface; another one of the same name has another.
+    /// The index of the interface; another interface of the same name has another index.
     index: c_int,
     state: Presence,
-    /// As long as another interface of the name is waited for.
+    /// Set while another interface of the name is awaited.
     awaited: Option<Awaited>,
-    /// Packets for which earlier rings had no room.
+    /// The number of packets for which earlier rings had no room.
     earlier_drops: u64,
     joint: Arc<Joint>,
-    /// Whether all of them begin to receive when this copy begins to work.
+    /// True if all copies begin to receive when this copy begins to work.
     begins: bool,
     is_open: bool,
     is_drained: bool,
 }
 
-/// What the workers' copies of an element share.
+/// The state that the workers' copies of an element share.
 #[derive(Default)]
 struct Joint {
     group: Group,
-    /// Sockets that let nothing in, until all workers are at work: before, nobody would empty their rings, and before a
-    /// socket is in the group it would get everything. Each with the number of its interface.
+    /// Sockets that are blocked until all workers run, each with the index of its interface. Before that,
+    /// no worker would empty their rings, and a socket that is not yet in the group would get all packets.
     shut: Mutex<Vec<(c_int, OwnedFd)>>,
-    /// Keeps packets of the interface with this number from the kernel.
+    /// The barrier that keeps packets from the kernel's network stack, with the index of its interface.
     barrier: Mutex<Option<(c_int, Barrier)>>,
 }
 
@@ -272,11 +277,11 @@ impl Joint {
     }
 }
 
-/// What an element in the place of another one of its name goes on with.
+/// The state that is passed to an element of the same name that replaces this element.
 struct Legacy {
     device: String,
     index: c_int,
-    /// How the socket was opened.
+    /// The settings with which the socket was opened.
     opened: Opened,
     ring: Ring,
     count: u64,
@@ -284,7 +289,8 @@ struct Legacy {
     state: Presence,
 }
 
-/// What cannot be changed once a socket is there: offloads, promiscuous, outbound, how packets come to it.
+/// The settings that cannot be changed once a socket exists: offloads, promiscuous, outbound, and the
+/// steering.
 type Opened = (bool, bool, bool, Steering);
 
 impl FromDevice {
@@ -308,7 +314,7 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Keeps the kernel from what comes in, unless another copy has done so.
+    /// Keeps incoming packets from the kernel's network stack, unless another copy has done so.
     fn seclude(&self) -> Result<(), String> {
         let mut barrier = self.joint.barrier();
         if barrier.as_ref().is_none_or(|(index, _)| *index != self.index) {
@@ -329,7 +335,7 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Makes a ring, into which nothing comes yet.
+    /// Creates a ring whose socket is blocked at first.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         let (worker, workers) = cx.worker();
@@ -361,7 +367,7 @@ impl FromDevice {
         self.serve(cx, ring)
     }
 
-    /// Waits for what comes into a ring.
+    /// Watches a ring for packets.
     fn serve(&mut self, cx: &mut Cx<'_>, ring: Ring) -> Result<(), String> {
         cx.watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
             .map_err(|error| cannot(&self.device, "poll", &error))?;
@@ -369,11 +375,11 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Lets packets come in, at all workers.
+    /// Begins to receive, at all workers.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
-        // Nobody has left it a ring.
+        // No earlier element has passed on its ring.
         if self.ring.is_none()
             && self.state != Presence::Gone
             && let Err(error) = self.open(cx)
@@ -383,7 +389,7 @@ impl FromDevice {
         self.unshut(cx);
     }
 
-    /// Lets packets into the sockets of all workers.
+    /// Unblocks the sockets of all workers.
     #[cold]
     fn unshut(&self, cx: &mut Cx<'_>) {
         for (_, socket) in self.joint.shut().drain(..) {
@@ -393,7 +399,7 @@ impl FromDevice {
         }
     }
 
-    /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
+    /// Looks for an interface that replaces the removed interface, and opens it.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
         let names = [self.wanted.clone(), self.device.clone()];
@@ -419,7 +425,7 @@ impl FromDevice {
 
     fn open_again(&mut self, cx: &mut Cx<'_>, name: String) -> Result<(), String> {
         if let Some(mut ring) = self.ring.take() {
-            // What nobody has had room for since the interface was removed is lost with the ring.
+            // Packets that have waited for room since the removal of the interface are lost with the ring.
             while ring.next().is_some() {
                 self.earlier_drops += 1;
             }
@@ -431,14 +437,15 @@ impl FromDevice {
             self.seclude()?;
         }
         self.open(cx)?;
-        // Flows belong to workers: nobody receives before everybody can.
+        // Flows belong to workers: no worker receives before all can.
         if self.joint.shut().len() >= cx.copies(cx.id()) {
             self.unshut(cx);
         }
         Ok(())
     }
 
-    /// Emits what has come: at most so many packets ([`Budget`]). Returns the number of frames that were looked at.
+    /// Emits received packets, at most `most` ([`Budget`]). Returns the number of frames that were
+    /// examined.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let mut batch = cx.batch();
         let (mut looked, mut inactive) = (0, 0);
@@ -477,19 +484,20 @@ impl FromDevice {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Finds out what has become of the interface.
+    /// Checks the interface, and reacts to changes.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.state == Presence::Gone {
             return self.find_again(cx);
         }
-        // It may have got another name.
+        // The interface may have been renamed.
         if let Ok(name) = link::name_of(self.index)
             && name != self.device
         {
             cx.note(format_args!("{}: is called {name} now", self.device));
             self.device = name;
         }
-        // A socket whose interface was removed is bound to none, whatever has its name and number now.
+        // A socket whose interface was removed is not bound, even if another interface has its name and
+        // index now.
         let is_bound = self.ring.as_ref().is_none_or(|ring| ring.bound() == self.index);
         let state = if is_bound { Presence::of(&self.device, self.index) } else { Presence::Gone };
         if state == Presence::Gone {
@@ -505,7 +513,7 @@ impl FromDevice {
             Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + PAUSE),
             Presence::Gone => {
                 cx.unwatch(RECEIVE);
-                // What has come before is in the ring.
+                // Packets that arrived before are in the ring.
                 cx.schedule();
                 match self.gone {
                     Gone::Wait => self.wait(cx),
@@ -549,7 +557,8 @@ impl Element for FromDevice {
             if !(is_away && cx.is_heir() && self.gone == Gone::Wait) {
                 return Err(error);
             }
-            // The element at work waits, and this one goes on waiting.
+            // The element in the running configuration waits for the interface, and this element continues
+            // to wait.
             self.state = Presence::Gone;
             self.wait(cx);
             return Ok(());
@@ -557,7 +566,8 @@ impl Element for FromDevice {
         if !self.sniffer {
             self.seclude()?;
         }
-        // To open a ring takes a tenth of a second, for which nobody would empty the one of the element at work.
+        // Opening a ring takes a tenth of a second, in which the ring of the running element would not be
+        // emptied.
         if !cx.is_heir() {
             self.open(cx)?;
         }
@@ -600,7 +610,8 @@ impl Element for FromDevice {
             return;
         }
         let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
-        // What has come before is in the ring, but the kernel may have to give the last block over.
+        // Packets that arrived before are in the ring, but the kernel may still have to hand over the last
+        // block.
         for _ in 0..PATIENCE {
             while self.receive(cx, usize::MAX) > 0 {}
             if !self.ring.as_mut().is_some_and(Ring::has_rest) {
@@ -639,13 +650,13 @@ impl Element for FromDevice {
             self.incoming.count += count;
             self.earlier_drops += earlier_drops;
             if opened == self.opened() {
-                // It has received all the time, and goes on.
+                // The socket has received all the time, and continues.
                 (self.is_open, self.state) = (true, state);
                 return self.serve(cx, ring);
             }
             self.earlier_drops += ring.lost();
         }
-        // Packets of the old ring are not such as the new one would give.
+        // The packets of the old ring do not match the new ring's settings.
         while let Some(frame) = ring.next() {
             let first = &frame.bytes[..frame.bytes.len().min(SHOWN)];
             if let Some(packet) = cx.packet(first) {

@@ -1,27 +1,29 @@
 //! # FromHost
-//! Receives what the machine's own network stack sends to a TAP interface.
+//! Receives the packets that the machine's own network stack sends to a TAP interface.
 //!
-//! The interface is made when the graph starts and goes away with the element. ToHost sends to the same interface. The
-//! machine sends ARP queries there, which somebody has to answer before it sends anything else. Header annotations of
-//! IP packets and the destination annotation are set. KernelTap is both in one.
+//! The interface is created when the graph starts and removed with the element. ToHost sends to the same
+//! interface. The machine sends ARP queries there, which the configuration has to answer before the machine
+//! sends anything else. Header annotations of IP packets and the destination annotation are set. KernelTap
+//! combines both elements.
 //!
 //! ## Usage
 //! `FromHost(DEVNAME [, DST, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `DEVNAME`: the name of the interface.
-//! - `DST`: the machine's address on the interface, and its network; without, somebody else sets it.
-//! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
-//! - `MTU`: the longest packet, without Ethernet header; without, what the kernel chooses (1500).
+//! - `DST`: the machine's address on the interface, and its network; without it, the address has to be set
+//!   by other means.
+//! - `GATEWAY`: an address of that network to which the machine sends packets for other networks.
+//! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
+//! - `ETHER`: the interface's Ethernet address; without it, the kernel chooses one.
+//! - `MTU`: the longest packet in bytes, without Ethernet header; without it, the kernel's choice (1500).
 //! - `DST6`: the machine's IPv6 address on the interface, and its network.
-//! - `GONE`: what happens when somebody removes the interface: `wait` makes it again, with all these arguments, a tenth of a second
-//!   later, also for ToHost; `stop` ends the run with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` creates it again, with all these arguments,
+//!   a tenth of a second later, also for ToHost; `stop` ends the run with an error.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
-//! - `signal`: whether there is room behind the element.
+//! - `signal`: true if there is room downstream.
 //!
 //! ## Example
 //! ```click
@@ -66,19 +68,19 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("signal")],
-    // Makes an interface: what it does is tested between network namespaces.
+    // Creates an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
     ..Class::DEFAULT
 };
 
-/// An interface that ToHost sends to.
+/// An interface to which ToHost sends.
 #[derive(Default)]
 pub(super) struct HostInterface {
     pub(super) name: String,
-    /// While it is open.
+    /// The interface's file, while it is open.
     tun: Mutex<Option<Arc<Tun>>>,
-    /// How often that has changed.
+    /// The number of times that the file has changed.
     pub(super) changes: AtomicU32,
 }
 

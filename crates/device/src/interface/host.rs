@@ -1,4 +1,5 @@
-//! What elements share that talk to the machine's own network stack over a TUN or TAP interface.
+//! The common parts of elements that exchange packets with the machine's own network stack over a TUN or
+//! TAP interface.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,40 +21,40 @@ use super::sys::{VIRTIO, address, link, parse_virtio};
 use crate::losses::Losses;
 use crate::reason;
 
-/// Room for the longest packet with its header.
+/// Room in bytes for the longest packet with its header.
 const LONGEST: usize = VIRTIO + packet::MAX_PACKET;
-/// An Ethernet header.
+/// The length of an Ethernet header in bytes.
 const ETHERNET: usize = 14;
-/// VLAN tags that a frame may have beyond the MTU.
+/// The number of VLAN tags that a frame may have beyond the MTU.
 const MOST_TAGS: usize = 2;
-/// Token of the watched file.
+/// The token of the watched file.
 pub(super) const RECEIVE: u32 = 0;
-/// Token of what the kernel says of interfaces.
+/// The token of the kernel's messages about interfaces.
 pub(super) const NEWS: u32 = 1;
 
-/// What an interface is to be like.
+/// The requirements on an interface.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// Its name; empty for one of the kernel's choice.
+    /// The interface's name; empty for a name of the kernel's choice.
     pub(super) name: String,
     pub(super) tap: bool,
-    /// Whether only one worker has it.
+    /// True if only one worker has the interface.
     pub(super) alone: bool,
-    /// The machine's address there.
+    /// The machine's address on the interface.
     pub(super) near: Option<Ipv4Prefix>,
     pub(super) near6: Option<(Ipv6Addr, u8)>,
     pub(super) gateway: Option<Ipv4Addr>,
     pub(super) mac: Option<MacAddr>,
-    /// The longest packet, without Ethernet header, if it is not the usual one.
+    /// The longest packet in bytes, without Ethernet header, if it is not the usual length.
     pub(super) mtu: Option<u32>,
 }
 
-/// What workers share that each have a queue of an interface: how often it has been made. The first one that comes makes it, and
-/// makes it again where it was removed.
+/// The number of times that an interface has been created, shared by workers that each have a queue of it.
+/// The first worker that opens it creates it, also after it was removed.
 pub(super) type Made = Mutex<u32>;
 
-/// Makes the interface for the first time, the second and so on, gives it its addresses and routes, and brings it up. All of
-/// that goes with it.
+/// Opens the interface. `time` is 1 for the first creation, 2 for the second, and so on. The first worker
+/// sets addresses and routes and brings the interface up. All of that is removed with the interface.
 pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> Result<Tun, String> {
     let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
     // Workers have to agree on a name, and so cannot leave the choice to the kernel.
@@ -71,14 +72,14 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
     }
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
-    // The first worker that comes does the rest.
+    // The first worker does the rest.
     if !is_made {
         settle(cx, wanted, &tun.name)?;
     }
     Ok(tun)
 }
 
-/// Gives an interface what it is to have, and brings it up.
+/// Sets the required addresses, routes and MTU of an interface, and brings it up.
 pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(), String> {
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
         cx.warn(format_args!("could not set interface {what}: {}", reason(error)));
@@ -106,17 +107,17 @@ pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(),
     Ok(())
 }
 
-/// Whether somebody has a queue of the interface; another one for us would share its packets.
+/// True if a process has a queue of the interface; another queue for Tidegate would share its packets.
 fn is_in_use(name: &str) -> bool {
     link::is_up(name).unwrap_or(false) && link::has_carrier(name).unwrap_or(false)
 }
 
-/// Packets from the machine.
+/// The receiver of packets from the machine.
 pub(super) struct Receiver {
     pub(super) incoming: Incoming,
     budget: Budget,
     buffer: Vec<u8>,
-    /// Turns in which there was something to read.
+    /// The number of turns in which there was something to read.
     pub(super) turns: u64,
     /// True if the interface was removed.
     pub(super) is_gone: bool,
@@ -138,7 +139,7 @@ impl Receiver {
         watched.map_err(|error| cannot(&tun.name, "poll", &error))
     }
 
-    /// Emits at most so many packets; whether there may be more now.
+    /// Emits at most `most` packets. Returns true if there may be more now.
     pub(super) fn receive(&mut self, cx: &mut Cx<'_>, tun: &Tun, most: usize) -> bool {
         if self.is_gone {
             return false;
@@ -180,7 +181,7 @@ impl Receiver {
         if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
             return;
         }
-        // Somebody has removed the interface; the file stays behind.
+        // The interface has been removed; the file remains.
         self.is_gone = matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EIO | libc::ENODEV));
         if self.is_gone {
             return cx.unwatch(RECEIVE);
@@ -189,7 +190,7 @@ impl Receiver {
     }
 }
 
-/// Whom an Ethernet frame is for.
+/// Returns the kind of receiver of an Ethernet frame.
 fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
     match bytes.first_chunk() {
         Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) if link == LinkType::Ethernet => PacketKind::Broadcast,
@@ -198,13 +199,13 @@ fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
     }
 }
 
-/// Packets to the machine.
+/// The sender of packets to the machine.
 #[derive(Default)]
 pub(super) struct Transmitter {
-    /// Longest packet, without Ethernet header; 0 leaves it to the interface.
+    /// The longest packet in bytes, without Ethernet header; 0 leaves the limit to the interface.
     mtu: usize,
     losses: Losses,
-    /// Whether packets may come that are left to a device in part.
+    /// True if packets may arrive whose checksum or segmentation is left to a device.
     offloads: bool,
     pub(super) drops: u64,
 }
@@ -214,12 +215,12 @@ impl Transmitter {
         Transmitter { mtu, ..Transmitter::default() }
     }
 
-    /// Writes packets to the interface. Those of a TUN interface start with their network header.
+    /// Writes packets to the interface. Packets of a TUN interface start with their network header.
     pub(super) fn send(&mut self, cx: &mut Cx<'_>, tun: &Arc<Tun>, tap: bool, mut batch: Batch) {
         let mut sent = cx.batch();
         for mut packet in batch.drain() {
             match self.send_one(cx, tun, tap, &mut packet) {
-                // As large as the batch that they come from.
+                // The batch is as large as the batch that the packets come from.
                 Ok(()) => drop(sent.push(packet)),
                 Err(why) => {
                     self.drops += 1;
@@ -231,7 +232,7 @@ impl Transmitter {
         cx.sent(sent);
     }
 
-    /// Looks at the graph.
+    /// Reads the required facts from the graph.
     pub(super) fn start(&mut self, cx: &Cx<'_>) {
         self.offloads = cx.facts().uses_offloads();
     }
@@ -248,7 +249,7 @@ impl Transmitter {
         } else {
             bare(packet).err()
         };
-        // What stands there otherwise has no meaning.
+        // Without offloads, the annotation has no meaning.
         let virtio = match self.offloads {
             true => {
                 leave_checksum(packet, if tap { LinkType::Ethernet } else { LinkType::RawIp });
@@ -285,14 +286,14 @@ impl Transmitter {
         }
     }
 
-    /// Says at the end how many packets the machine did not take.
+    /// Reports the number of packets that the machine did not take, at the end.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>, name: &str) {
         self.losses.end(cx, name);
     }
 }
 
-/// Bytes of the header of an Ethernet frame that is long enough to have one. Tags are beyond the MTU, as they are where the
-/// machine's own VLAN interfaces send.
+/// Returns the length in bytes of the link header of an Ethernet frame, which must be long enough to have
+/// one. Tags do not count for the MTU, just as for the machine's own VLAN interfaces.
 fn link_header(frame: &[u8]) -> usize {
     let type_at = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     let mut length = ETHERNET;
@@ -302,7 +303,7 @@ fn link_header(frame: &[u8]) -> usize {
     length
 }
 
-/// Lets a packet start with its network header, which must be one of IP.
+/// Makes a packet start with its network header, which must be an IP header.
 fn bare(packet: &mut Packet) -> Result<(), (DropReason, &'static str)> {
     let missing = (DropReason::NoHeader, "no network header");
     let offset = packet.offset(Base::Network).ok_or(missing)?;
@@ -330,7 +331,7 @@ mod tests {
             (&[0x8100, 0x0800], 18),
             (&[0x88a8, 0x8100, 0x0800], 22),
             (&[0x8100, 0x8100, 0x8100, 0x0800], 22),
-            // Cut off.
+            // Truncated.
             (&[0x8100], 18),
             (&[], 14),
         ] {

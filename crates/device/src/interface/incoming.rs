@@ -1,7 +1,7 @@
-//! From the bytes that came from an interface to packets.
+//! Makes packets from bytes that were received from an interface.
 //!
-//! What a sender has left to a device is done here, unless nobody behind this minds: a large segment becomes frames of
-//! the size that its sender chose, and checksums are completed.
+//! Work that a sender has left to a device is done here if a downstream element depends on it: a large
+//! segment becomes frames of the size that its sender chose, and checksums are completed.
 
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
@@ -13,22 +13,24 @@ use wire::{LinkType, sctp};
 use crate::force_ip::{mark_ip, marking_ip};
 use crate::losses::Losses;
 
-/// Bytes of the largest frame that interfaces take as it is: a packet that can say its length, and an Ethernet header.
+/// The length in bytes of the largest frame that interfaces take uncut: the longest IP packet and an
+/// Ethernet header.
 const LARGEST: usize = 65535 + 14;
-/// Most frames that one large one becomes: more than the smallest segments of TCP (48 bytes) make.
+/// The largest number of frames that a large frame becomes: more than the smallest segments of TCP (48
+/// bytes) make.
 const MOST_SEGMENTS: usize = 2048;
-/// Bytes that are kept of a frame that is dropped.
+/// The number of bytes that are kept of a dropped frame.
 pub(super) const SHOWN: usize = 64;
-/// Where a VLAN tag stands: behind the addresses.
+/// The offset of a VLAN tag: after the addresses.
 const TAG: usize = 12;
 const TAG_LENGTH: usize = 4;
 
-/// What came.
+/// Received bytes.
 pub(super) struct Received<'a> {
     /// The name of the interface.
     pub(super) device: &'a str,
     pub(super) bytes: &'a [u8],
-    /// How many there were, if more than those.
+    /// The length of the frame, if it is longer than `bytes`.
     pub(super) length: usize,
     pub(super) time: Timestamp,
     pub(super) kind: PacketKind,
@@ -37,38 +39,38 @@ pub(super) struct Received<'a> {
     pub(super) virtio: VirtioNet,
 }
 
-/// Whether header annotations of IP packets are set.
+/// The handling of header annotations of IP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarksIp {
     No,
-    /// Of those that are IP.
+    /// Header annotations are set in packets that are IP.
     Yes,
-    /// And others leave by output 1.
+    /// Like `Yes`; packets that are not IP leave by output 1.
     Only,
 }
 
-/// How packets are made.
+/// The maker of packets.
 pub(super) struct Incoming {
     pub(super) snap_length: usize,
     marks_ip: MarksIp,
     pub(super) link: LinkType,
-    /// Packets made.
+    /// The number of packets made.
     pub(super) count: u64,
-    /// A frame that is being put together.
+    /// The bytes of a frame that is being assembled.
     scratch: Vec<u8>,
     losses: Losses,
 }
 
 impl Incoming {
     pub(super) fn new(snap_length: usize, marks_ip: MarksIp, link: LinkType) -> Incoming {
-        // Room for the largest, so that nothing grows while packets flow.
+        // Room for the largest frame, so that the buffer does not grow while packets flow.
         let scratch = Vec::with_capacity(1 << 17);
         Incoming { snap_length, marks_ip, link, count: 0, scratch, losses: Losses::default() }
     }
 
-    /// The declaration of a source that makes packets so.
+    /// Returns the declaration of a source that makes packets this way.
     pub(super) fn effects(&self, outputs: usize) -> Effects {
-        // No packet comes in, but what is set in those that it makes is for others to know.
+        // No packet comes in, but other elements have to know the fields that are set in new packets.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")))
@@ -92,12 +94,13 @@ impl Incoming {
         self.losses.count(cx, device, (DropReason::Inactive, packets), Some(text));
     }
 
-    /// Says at the end how many packets were dropped.
+    /// Reports the number of dropped packets at the end.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
         self.losses.end(cx, device);
     }
 
-    /// Makes packets of what came, behind those in the batch, which is handed out when it is full. Returns how many.
+    /// Makes packets of a received frame and appends them to the batch, which is emitted when it is full.
+    /// Returns their number.
     pub(super) fn take(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) -> u64 {
         let before = self.count;
         self.make(cx, batch, received);
@@ -110,14 +113,15 @@ impl Incoming {
             return self.take_one(cx, batch, received, leaves);
         }
         let Some(segments) = self.segments(received) else { return self.refuse(cx, received) };
-        // None of those that it stands for is to be cut off.
+        // The snap length must not cut off any of the segments.
         let tag = if received.vlan.is_some() { TAG_LENGTH } else { 0 };
         let fits = segments.longest() + tag <= self.snap_length
             && received.bytes.len() + tag <= LARGEST + TAG_LENGTH;
-        // Datagrams whose checksums are whole go in as segments to no interface.
+        // No interface takes a large segment of UDP whose checksum is complete.
         let is_taken = segments.transport().1 || received.virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
         if fits && is_taken && cx.may_offload() {
-            // What comes with the frame is how much of it lay in one piece, which may be more than headers.
+            // The header length that comes with the frame is the length of its linear part, which may be
+            // longer than its headers.
             let header_length = segments.header_length() as u16;
             let virtio = VirtioNet { header_length, ..received.virtio };
             return self.take_one(cx, batch, &Received { virtio, ..*received }, true);
@@ -137,8 +141,8 @@ impl Incoming {
         self.scratch = scratch;
     }
 
-    /// How a large frame is to be cut. `None` if that is not known: the headers must be those that the kind of segments
-    /// and the place of the checksum speak of. Inside of a tunnel they are not.
+    /// Returns the way to cut a large frame. Returns `None` if it is unknown: the headers must match the
+    /// kind of segments and the position of the checksum. Inside of a tunnel they do not.
     fn segments(&self, received: &Received<'_>) -> Option<Segments> {
         let virtio = &received.virtio;
         if received.bytes.len() < received.length {
@@ -158,7 +162,7 @@ impl Incoming {
         (is_kind && is_here && segments.count() <= MOST_SEGMENTS).then_some(segments)
     }
 
-    /// Drops a frame that cannot be cut and that no interface takes as it is.
+    /// Drops a frame that cannot be cut and that no interface takes uncut.
     #[cold]
     fn refuse(&mut self, cx: &mut Cx<'_>, received: &Received<'_>) {
         let text = format_args!(
@@ -172,7 +176,7 @@ impl Incoming {
         }
     }
 
-    /// Makes one packet; `leaves` what a device may do to it.
+    /// Makes a packet of a frame; with `leaves`, leaves the device's work to a later device.
     fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);
@@ -188,16 +192,16 @@ impl Incoming {
             && received.bytes.len() >= received.length
             && complete_sctp(&mut packet, self.link, virtio.checksum_start.into());
         if is_sctp {
-            // A virtio-net header does not say which kind of sum is left.
+            // A virtio-net header does not show which kind of checksum is left.
         } else if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
             let start = usize::from(virtio.checksum_start);
             let checksum = completed(packet.chunks(), start);
-            // A field outside of the packet is nobody's.
+            // A checksum field outside of the packet is ignored.
             let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
         }
-        // What stands for many is not cut: each of them fits.
+        // A large segment is not cut at the snap length: each of its segments fits.
         let most = if virtio.gso_type & !VirtioNet::ECN == 0 { self.snap_length } else { usize::MAX };
         let length = received.length.max(received.bytes.len()) + usize::from(shift);
         packet.truncate(most);
@@ -220,7 +224,8 @@ impl Incoming {
         }
     }
 
-    /// The bytes as a packet, with the VLAN tag where it belongs, and how many bytes it is longer by that.
+    /// Returns the bytes as a packet with the VLAN tag in its place, and the number of bytes that the tag
+    /// adds.
     fn packet(&self, cx: &mut Cx<'_>, received: &Received<'_>) -> Option<(Packet, u16)> {
         let (Some(vlan), Some((addresses, rest))) =
             (received.vlan, received.bytes.split_first_chunk::<TAG>())
@@ -228,14 +233,14 @@ impl Incoming {
             return cx.packet(received.bytes).map(|packet| (packet, 0));
         };
         let mut packet = cx.packet(rest)?;
-        // Fresh packets have the room.
+        // New packets have the headroom.
         let _ = packet.prepend(&tag(vlan)) && packet.prepend(addresses);
         Some((packet, TAG_LENGTH as u16))
     }
 }
 
-/// Completes the checksum of a packet of SCTP that starts there, which is another sum than that of TCP and UDP; whether it
-/// is one.
+/// Completes the checksum of an SCTP packet whose header starts at `start`; it differs from the checksum of
+/// TCP and UDP. Returns false if the packet is not SCTP.
 #[cold]
 fn complete_sctp(packet: &mut Packet, link: LinkType, start: usize) -> bool {
     let found = sctp::find(packet.data(), link, packet.len()).filter(|range| range.start == start);
@@ -267,12 +272,12 @@ mod tests {
 
     use super::*;
 
-    /// What came out: bytes, what is left to be done, and how much is missing.
+    /// An emitted packet: its bytes, the work that is left, and the number of missing bytes.
     type Seen = (Vec<u8>, VirtioNet, u32);
-    /// What comes in, with its tag, and the length at which it is cut.
+    /// A frame that comes in: its bytes, its tag, its virtio-net header, and the snap length.
     type Given = (Vec<u8>, Option<(u16, u16)>, VirtioNet, usize);
 
-    /// One test at a time: elements are made from texts, and find their packets here.
+    /// Serializes the tests: elements are made from texts, and find their packets in statics.
     static TEST: Mutex<()> = Mutex::new(());
     static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
     static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
@@ -351,7 +356,7 @@ mod tests {
         ..Class::DEFAULT
     };
 
-    /// What packets come of something that comes from an interface, and which are dropped.
+    /// Returns the packets that are made of a received frame, and the drops.
     fn run_all(offloads: bool, given: Given) -> (Vec<Seen>, Vec<(&'static str, u64)>) {
         let _one = TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *GIVEN.lock().unwrap() = Some(given);
@@ -385,7 +390,7 @@ mod tests {
         tag.into_iter().fold(builder, |builder, (_, control)| builder.vlan(control))
     }
 
-    /// A frame as an interface gives it: without its tag, and with the checksum started only.
+    /// Builds a frame as an interface delivers it: without its tag, and with a partial checksum.
     fn unfinished(payload: &[u8], gso_size: u16) -> (Vec<u8>, VirtioNet) {
         let mut frame = builder(None, 1).build(payload).unwrap();
         let length = frame.len();
@@ -420,7 +425,7 @@ mod tests {
                 let mut whole = builder(tag, sequence).id(number as u16).build(chunk).unwrap();
                 let checksum = whole.len() - chunk.len() - 4;
                 if !large && whole[checksum..][..2] == [0, 0] {
-                    // The same in one's complement.
+                    // Both values are equal in one's complement.
                     whole[checksum..][..2].fill(0xff);
                 }
                 let kept = whole.len().min(cut);
@@ -442,7 +447,7 @@ mod tests {
                 checksum_start: virtio.checksum_start + shift, header_length: virtio.header_length + shift, ..virtio
             };
             let mut expected = builder(tag, 1).build(&payload).unwrap();
-            // As it came, but for the tag.
+            // Unchanged, except for the tag.
             expected.splice(expected.len() - frame.len() + 14.., frame[14..].iter().copied());
             prop_assert_eq!(seen, vec![(expected, moved, 0)]);
         }
@@ -450,7 +455,7 @@ mod tests {
 
     #[test]
     fn how_much_lies_in_one_piece_is_not_how_long_headers_are() {
-        // What receivers have merged says that headers and the first segment are together.
+        // Merged segments from receivers have a linear part with the headers and the first segment.
         for size in [733, 900, 996, 1448] {
             let (frame, virtio) = unfinished(&[1; 9000], size);
             let given = VirtioNet { header_length: 54 + size, ..virtio };
@@ -468,10 +473,10 @@ mod tests {
         let around = |payload: &[u8]| {
             Builder::udp(a, b).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
         };
-        // VXLAN: the segments are those of TCP inside, and the first transport header is UDP's.
+        // VXLAN: the segments belong to TCP inside, and the first transport header is UDP's.
         let tunnel = around(&[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat());
         let inside = VirtioNet { checksum_start: virtio.checksum_start + 50, header_length: 104, ..virtio };
-        // The same with segments of UDP inside.
+        // VXLAN with segments of UDP inside.
         let inside_udp = VirtioNet { gso_type: VirtioNet::UDP, ..inside };
         let datagram = around(&[3; 3000]);
         let at = |gso_type, gso_size| VirtioNet { gso_type, gso_size, checksum_offset: 6, ..virtio };
@@ -493,7 +498,7 @@ mod tests {
                 assert_eq!(all, (vec![], vec![("segments not understood", 1)]), "{name}");
             }
         }
-        // Those that a device would have understood are.
+        // Segments that a device would have understood are cut.
         assert_eq!(run(false, (datagram, None, at(VirtioNet::UDP, 1000), 65535)).len(), 3);
     }
 
@@ -519,7 +524,7 @@ mod tests {
         let mut frame = builder.build(&[0; 24]).unwrap();
         frame[23] = ip_protocol::SCTP;
         checksum::fill_ipv4(&mut frame[14..34]).unwrap();
-        // The known sum of 32 bytes of zeros; link padding is none of them.
+        // The known checksum of 32 bytes of zeros; link padding is not included.
         frame[34..].fill(0);
         let whole = [&frame[..42], &[0xaa, 0x36, 0x91, 0x8a], &frame[46..], &[0xee; 6]].concat();
         frame.extend([0xee; 6]);

@@ -1,30 +1,31 @@
 //! # KernelTap
 //! Exchanges Ethernet frames with the machine's own network stack, over a TAP interface.
 //!
-//! The interface is made when the graph starts, with an address and the network behind it, and goes away with the
-//! element. The machine sends ARP queries there, which somebody has to answer before it sends anything else; and it
-//! takes only frames that are sent to the interface's Ethernet address (ETHER).
+//! The interface is created when the graph starts, with an address and the network that is reached by it,
+//! and is removed with the element. The machine sends ARP queries there, which the configuration has to
+//! answer before the machine sends anything else. The machine takes only frames that are sent to the
+//! interface's Ethernet address (ETHER).
 //!
-//! Large segments and partial checksums go on as they are if nobody behind the element minds and each path ends at an
-//! element that can send them; else they become ordinary frames here.
+//! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
+//! and each path ends at an element that can send them; otherwise they become ordinary frames here.
 //!
 //! ## Usage
 //! `KernelTap(ADDR/MASK [, GATEWAY, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `ADDR`: the machine's address on the interface, and its network.
-//! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
-//! - `TAP`: whether packets have Ethernet headers.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
-//! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
-//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; that the interface takes nothing more is said once, and then with the number
-//!   of packets.
-//! - `MTU`: the longest packet, without Ethernet header.
-//! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
+//! - `GATEWAY`: an address of that network to which the machine sends packets for other networks.
+//! - `TAP`: true if packets have Ethernet headers.
+//! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
+//! - `BURST`: the largest number of packets per turn; without it, 1, or the value of `run --burst`.
+//! - `ETHER`: the interface's Ethernet address; without it, the kernel chooses one.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; the first packet that the interface does not take is reported, and
+//!   later their number.
+//! - `MTU`: the longest packet in bytes, without Ethernet header.
+//! - `DEVNAME`: the name of the interface; without it, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.
-//! - `GONE`: what happens when somebody removes the interface: `wait` makes it again, with all these arguments, a tenth of a second
-//!   later; `stop` ends the run with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` creates it again, with all these arguments,
+//!   a tenth of a second later; `stop` ends the run with an error.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.

@@ -1,30 +1,31 @@
 //! # KernelTun
 //! Exchanges IP packets with the machine's own network stack, over a TUN interface.
 //!
-//! The interface is made when the graph starts, with an address and the network behind it: what the machine sends to any
-//! other address of that network comes out of the element, and what goes into it, the machine receives. Everything goes
-//! away with the element. Packets that are not IP leave by output 1, or are dropped.
+//! The interface is created when the graph starts, with an address and the network that is reached by it:
+//! packets that the machine sends to any other address of that network come out of the element, and the
+//! machine receives the packets that go into the element. The interface is removed with the element.
+//! Packets that are not IP leave by output 1, or are dropped.
 //!
-//! Large segments and partial checksums go on as they are if nobody behind the element minds and each path ends at an
-//! element that can send them; else they become ordinary packets here.
+//! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
+//! and each path ends at an element that can send them; otherwise they become ordinary packets here.
 //!
 //! ## Usage
 //! `KernelTun(ADDR/MASK [, GATEWAY, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `ADDR`: the machine's address on the interface, and its network.
-//! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
-//! - `TAP`: whether packets have Ethernet headers, as with KernelTap.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
+//! - `GATEWAY`: an address of that network to which the machine sends packets for other networks.
+//! - `TAP`: true if packets have Ethernet headers, as with KernelTap.
+//! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
+//! - `BURST`: the largest number of packets per turn; without it, 1, or the value of `run --burst`.
 //! - `ETHER`: the interface's Ethernet address.
-//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; that the interface takes nothing more is said once, and then with the number
-//!   of packets.
-//! - `MTU`: the longest packet, without Ethernet header.
-//! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted; the first packet that the interface does not take is reported, and
+//!   later their number.
+//! - `MTU`: the longest packet in bytes, without Ethernet header.
+//! - `DEVNAME`: the name of the interface; without it, the kernel chooses one.
 //! - `DEV_NAME`: an older name for DEVNAME.
-//! - `GONE`: what happens when somebody removes the interface: `wait` makes it again, with all these arguments, a tenth of a second
-//!   later; `stop` ends the run with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` creates it again, with all these arguments,
+//!   a tenth of a second later; `stop` ends the run with an error.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
@@ -86,20 +87,20 @@ pub(super) const DESCRIPTION: Class = Class {
         HandlerInfo::count("selected_calls"),
         HandlerInfo::count("packets"),
     ],
-    // Makes an interface: what it does is tested between network namespaces.
+    // Creates an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build: |args| build(args, false),
     ..Class::DEFAULT
 };
 
-/// How long to wait where the interface could not be made again.
+/// The time to wait after the interface could not be created again.
 const PAUSE: Timestamp = Timestamp(1_000_000_000);
-/// The longest packet where nothing else is asked for.
+/// The default of the longest packet in bytes.
 const MTU: i32 = 1500;
-/// The least of an IP header.
+/// The smallest length of an IP header in bytes.
 const IP: i32 = 20;
 
-/// For both classes.
+/// Builds an element of both classes.
 pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, Invalid> {
     let nowhere = Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, mask: Ipv4Addr::UNSPECIFIED };
     let near: Ipv4Prefix = args.required_or("ADDR", nowhere);
@@ -142,31 +143,31 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
     }))
 }
 
-/// An element that makes an interface and reads from it; FromHost too.
+/// An element that creates an interface and reads from it; FromHost uses it as well.
 pub(super) struct KernelTun {
     wanted: Wanted,
     gone: Gone,
     made: Arc<Made>,
-    /// How often this copy has opened the interface.
+    /// The number of times that this copy has opened the interface.
     times: u32,
-    /// True from when the interface was removed until it is made again.
+    /// True from the removal of the interface until it is created again.
     is_gone: bool,
-    /// True if the user knows that it cannot be made again.
+    /// True if the user has been notified that the interface cannot be created again.
     is_told: bool,
     burst: usize,
     inputs: usize,
     outputs: usize,
-    /// Whether the input is a pull input.
+    /// True if the input is a pull input.
     pulls: bool,
     receiver: Receiver,
     transmitter: Transmitter,
     tun: Option<Arc<Tun>>,
-    /// The number of the interface, and what the kernel says of interfaces.
+    /// The index of the interface, and the kernel's messages about interfaces.
     index: c_int,
     news: Option<News>,
-    /// True from when the interface was moved to another namespace until it is here again, without its addresses.
+    /// True from the move of the interface to another namespace until its return without its addresses.
     is_away: bool,
-    /// Who else may write to it.
+    /// The interface as it is shared with ToHost.
     shared: Option<Arc<HostInterface>>,
 }
 
@@ -193,7 +194,7 @@ impl KernelTun {
         }
     }
 
-    /// An element that only reads; others write to the same interface.
+    /// Creates an element that only reads; other elements write to the same interface.
     pub(super) fn shared(
         wanted: Wanted,
         gone: Gone,
@@ -204,12 +205,12 @@ impl KernelTun {
         KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, gone, receiver) }
     }
 
-    /// Makes the interface, and waits for what comes from it.
+    /// Creates the interface, and watches it for packets.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.times += 1;
         let tun = Arc::new(open(cx, &self.wanted, &self.made, self.times)?);
         self.receiver.start(cx, &tun)?;
-        // Where the kernel has chosen the name, it is kept.
+        // A name that the kernel has chosen is kept.
         self.wanted.name = tun.name.clone();
         self.index = link::index(&tun.name).unwrap_or(0);
         self.tun = Some(tun);
@@ -218,14 +219,14 @@ impl KernelTun {
         Ok(())
     }
 
-    /// Gives the interface its addresses again where it has been in another namespace.
+    /// Sets the interface's addresses again after it was in another namespace.
     #[cold]
     fn hear(&mut self, cx: &mut Cx<'_>) {
         let Some(news) = &self.news else { return };
         self.is_away |= news.take(self.index).was_removed;
         let name = self.wanted.name.clone();
         let Some(index) = link::index(&name).ok().filter(|_| self.is_away && !self.is_gone) else { return };
-        // Of one that was deleted, the file says so; another one of its name is not ours.
+        // The file shows if the interface was deleted; another interface of its name is not ours.
         let is_ours = self.tun.as_ref().is_some_and(|tun| tun.is_attached());
         let is_first = self.wanted.alone || cx.worker().0 == 0;
         if !is_ours {
@@ -242,7 +243,7 @@ impl KernelTun {
         }
     }
 
-    /// Says that the interface was removed.
+    /// Reports that the interface was removed.
     #[cold]
     fn lose(&mut self, cx: &mut Cx<'_>) {
         self.is_gone = true;
@@ -356,7 +357,7 @@ impl Element for KernelTun {
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.transmitter.end(cx, &self.wanted.name);
         self.receiver.incoming.end(cx, &self.wanted.name);
-        // With the last file the interface goes, and with it its addresses and routes.
+        // The interface is removed with its last file, and its addresses and routes with it.
         cx.unwatch(RECEIVE);
         cx.unwatch(NEWS);
         self.tun = None;
@@ -391,7 +392,7 @@ mod tests {
             for class in ["KernelTun", "KernelTap"] {
                 let errors =
                     Run::default().text(&format!("{class}({arguments}) -> Discard"), &[]).unwrap_err();
-                // Without the device there is nothing to be refused.
+                // Without the device `/dev/net/tun`, the name cannot be refused.
                 let absent = errors.contains("/dev/net/tun") && text.contains("TUNSETIFF");
                 assert!(errors.contains(text) || absent, "{arguments}: {errors}");
             }

@@ -1,12 +1,12 @@
-//! Large segments whose checksums are complete, as elements make them: interfaces want what is left to be done with them as
-//! their senders leave it.
+//! Large segments with complete checksums, as elements make them, prepared for an interface: the interface
+//! expects partial checksums, as senders leave them.
 
 use packet::{Packet, VirtioNet};
 use wire::LinkType;
 use wire::offload::{Segments, start_checksum};
 
-/// Leaves the checksum of a large segment to the interface, which computes one for each of those that it cuts, and says where
-/// its headers are now.
+/// Leaves the checksum of a large segment to the interface, which computes a checksum for each segment that
+/// it cuts. Updates the positions of the headers.
 #[inline]
 pub(super) fn leave_checksum(packet: &mut Packet, link: LinkType) {
     let virtio = packet.annotations().virtio;
@@ -20,7 +20,7 @@ fn left(packet: &mut Packet, link: LinkType, virtio: VirtioNet) -> VirtioNet {
     let segments = Segments::of(packet.data(), link, length, virtio.gso_size.into());
     let (Ok(segments), Ok((start, offset))) = (segments, start_checksum(packet.data_mut(), link, length))
     else {
-        // Too long for any interface, and so dropped.
+        // The segment is too long for any interface, and is dropped there.
         return VirtioNet::default();
     };
     VirtioNet {

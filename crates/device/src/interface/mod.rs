@@ -1,12 +1,15 @@
 //! Elements on network interfaces of the machine.
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
-//! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
+//! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own
+//!   network stack
 //! - `awaited`: the interfaces that elements wait for
 //! - `claim`: keeps a second program from receiving from an interface
-//! - `budget`: how much sources take per turn
-//! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
-//! - `steering`: to which worker the kernel gives a packet; `cbpf` and `ebpf`: the languages that it is told in
+//! - `budget`: the limit of sources per turn
+//! - `incoming`: makes packets from received bytes, and does the work that was left to a device if it has
+//!   to be done
+//! - `steering`: the choice of the worker for a packet by the kernel; `cbpf` and `ebpf`: the languages of
+//!   its programs
 //! - `sys`: the system calls
 
 pub(crate) mod awaited;
@@ -33,10 +36,11 @@ use element::{Args, Severity, Timestamp};
 
 use crate::reason;
 
-/// Ways to reach interfaces that Click knows. We have one, which is none of the others.
+/// The methods by which Click can reach interfaces. Tidegate has its own method, which is equivalent to
+/// none of them.
 const METHODS: [&str; 5] = ["LINUX", "PCAP", "NETMAP", "DEVBPF", "PCAPFD"];
 
-/// Reads METHOD, or an older name for it, which may be any that Click knows.
+/// Reads METHOD, or an older name of METHOD, which may have any of Click's values.
 fn read_method(args: &mut Args<'_>, name: &'static str) -> Option<String> {
     let method: String = args.get(name)?;
     if !METHODS.contains(&method.as_str()) {
@@ -47,17 +51,18 @@ fn read_method(args: &mut Args<'_>, name: &'static str) -> Option<String> {
     Some(method)
 }
 
-/// What has become of an interface that was there.
+/// The state of an interface that existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Up,
     Down,
-    /// Removed; another one of its name is not the same.
+    /// Removed; another interface of its name is a different interface.
     Gone,
 }
 
 impl Presence {
-    /// That of the interface that had this number. One that cannot be asked about now is to be looked at again.
+    /// Returns the state of the interface that had this index. An interface that cannot be queried now
+    /// counts as down, so that it is checked again.
     pub(crate) fn of(device: &str, index: libc::c_int) -> Presence {
         match sys::link::index(device) {
             Ok(now) if now == index => match sys::link::is_up(device) {
@@ -69,7 +74,7 @@ impl Presence {
         }
     }
 
-    /// What whoever receives from the interface says when it is up or down.
+    /// Returns the message of a receiving element about an interface that is up or down.
     pub(crate) fn text(self, device: &str) -> String {
         match self {
             Presence::Up => "is up again".into(),
@@ -78,22 +83,22 @@ impl Presence {
         }
     }
 
-    /// The severity of this message.
+    /// Returns the severity of this message.
     pub(crate) fn severity(self) -> Severity {
         if self == Presence::Up { Severity::Note } else { Severity::Warning }
     }
 }
 
-/// How often to look whether there is another interface of the name of one that was removed.
+/// The interval between looks for another interface of the name of a removed interface.
 pub(crate) const LOOK_AGAIN: Timestamp = Timestamp(100_000_000);
 
-/// What becomes of a run when an interface is removed: the argument GONE.
+/// The reaction of a run to the removal of an interface: the argument GONE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// It waits for another one of the same name.
+    /// The run waits for another interface of the same name.
     #[default]
     Wait,
-    /// It ends, and fails.
+    /// The run ends, and fails.
     Stop,
 }
 
@@ -110,7 +115,7 @@ impl Gone {
         }
     }
 
-    /// The message about an interface that is gone.
+    /// Returns the message about an interface that is gone.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Gone::Wait => "is gone; waiting for another one of its name",
@@ -118,10 +123,11 @@ impl Gone {
         }
     }
 
-    /// The end of an element: an error if its interface was removed and it had to stop.
+    /// Returns the result of an element's end: an error if its interface was removed and the run had to
+    /// stop.
     ///
     /// # Errors
-    /// The interface was removed.
+    /// If the interface was removed.
     pub(crate) fn end(self, device: &str, is_gone: bool) -> Result<(), String> {
         match self {
             Gone::Stop if is_gone => Err(format!("{device}: the interface was removed (GONE stop)")),
@@ -130,7 +136,7 @@ impl Gone {
     }
 }
 
-/// What went wrong when an interface was opened, and what to do.
+/// Returns the message for an error when an interface was opened, with advice.
 pub(crate) fn cannot(device: &str, step: &str, error: &io::Error) -> String {
     let what = match error.raw_os_error() {
         _ if device.len() >= libc::IFNAMSIZ => "; names of interfaces have at most 15 letters",

@@ -1,5 +1,5 @@
-//! What elements that send to an interface know of it: how long its frames may be, whether it takes any, and what the user
-//! has been told.
+//! The state of an interface from the view of an element that sends to it: the longest frame, the ability
+//! to send, and the messages to the user.
 
 use std::fmt::Arguments;
 use std::io;
@@ -14,47 +14,47 @@ use super::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::Losses;
 use crate::reason;
 
-/// How long to wait for an interface that takes nothing: at first, and at most.
+/// The first and the longest time to wait for an interface that takes nothing.
 const LEAST_PAUSE: Timestamp = Timestamp(20_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
-/// How long an interface takes nothing before it may be that nobody is at its other end.
+/// The time for which an interface takes nothing before its carrier is checked.
 const STUCK: Timestamp = Timestamp(100_000_000);
-/// How often to look whether the longest packet of the interface has become longer.
+/// The interval between checks for a larger MTU of the interface.
 const LOOK: Timestamp = Timestamp(1_000_000_000);
-/// An Ethernet header with a VLAN tag, which no MTU counts.
+/// The length in bytes of an Ethernet header with a VLAN tag, which the MTU does not include.
 const LINK_HEADER: usize = 18;
 
 /// An interface to send to.
 #[derive(Debug)]
 pub(crate) struct OutLink {
     pub(crate) device: String,
-    /// The name that was asked for.
+    /// The name in the configuration.
     wanted: String,
-    /// Its number; another one of the same name has another.
+    /// The index of the interface; another interface of the same name has another index.
     index: c_int,
     gone: Gone,
-    /// True from when it was found to be removed until there is another one.
+    /// True from the time when the interface was found to be removed until there is another interface.
     is_gone: bool,
-    /// When that was last looked at.
+    /// The time of the last look for another interface.
     looked_again: Timestamp,
-    /// As long as another one is waited for.
+    /// Set while another interface of the name is awaited.
     awaited: Option<Awaited>,
-    /// What the kernel says of interfaces; without, whoever sends finds out.
+    /// The kernel's messages about interfaces; without them, failures to send show a removal.
     news: Option<News>,
     losses: Losses,
-    /// Bytes of the longest frame, and what it is at most whatever the interface says.
+    /// The length of the longest frame in bytes, and its upper limit even if the interface allows more.
     longest: usize,
     most: usize,
-    /// When that was last looked at.
+    /// The time of the last check of the length.
     looked: Timestamp,
     pause: Timestamp,
-    /// Whether nothing is sent at the moment, for longer than a pause.
+    /// True if nothing can be sent at the moment, for longer than a pause.
     pub(crate) is_down: bool,
-    /// Since when the interface has taken nothing.
+    /// The time since which the interface has taken nothing.
     stuck: Option<Timestamp>,
-    /// The last failure that was told: the same one is not told again.
+    /// The error number of the last reported failure, which is not repeated.
     told: Option<i32>,
-    /// Whether somebody was at the other end, and when that was asked.
+    /// True if the interface had a carrier, and the time when that was checked.
     is_connected: bool,
     asked: Timestamp,
 }
@@ -83,10 +83,10 @@ impl OutLink {
         }
     }
 
-    /// Finds the interface; its number.
+    /// Finds the interface, and returns its index.
     ///
     /// # Errors
-    /// There is none of the name.
+    /// If there is no interface of the name.
     pub(crate) fn find(&mut self) -> io::Result<c_int> {
         let index = link::index(&self.wanted).or_else(|_| link::index(&self.device))?;
         self.device = link::name_of(index).unwrap_or_else(|_| self.wanted.clone());
@@ -94,13 +94,13 @@ impl OutLink {
         Ok(index)
     }
 
-    /// Finds the interface when an element starts; its number. `None` where the element takes the place of another one
-    /// that waits for an interface of this name, and goes on waiting.
+    /// Finds the interface when an element starts, and returns its index. Returns `None` if the element
+    /// replaces an element that waits for an interface of this name; the element then continues to wait.
     ///
     /// # Errors
-    /// There is none of the name.
+    /// If there is no interface of the name.
     pub(crate) fn find_first(&mut self, cx: &mut Cx<'_>, token: u32) -> Result<Option<c_int>, String> {
-        // Before the look, so that nothing happens in between that nobody hears of.
+        // Before the search, so that no event between both is missed.
         self.news = News::open().ok();
         if let Some(news) = &self.news {
             cx.watch(token, news.socket(), Interest::Aside)
@@ -117,8 +117,8 @@ impl OutLink {
         }
     }
 
-    /// Hears what the kernel says of interfaces. True if it has said something, after which a look for another
-    /// interface waits for nothing.
+    /// Takes the kernel's messages about interfaces. Returns true if there were any: the next look for
+    /// another interface is then not delayed.
     pub(crate) fn hears_news(&mut self) -> bool {
         let heard = self.news.as_ref().is_some_and(|news| news.take(self.index).something);
         if heard {
@@ -127,12 +127,12 @@ impl OutLink {
         heard
     }
 
-    /// The number of the interface.
+    /// Returns the index of the interface.
     pub(crate) fn index(&self) -> c_int {
         self.index
     }
 
-    /// Finds out whether the interface has got another name.
+    /// Updates the name if the interface was renamed.
     #[cold]
     fn rename(&mut self, cx: &mut Cx<'_>) {
         if let Ok(name) = link::name_of(self.index)
@@ -143,8 +143,8 @@ impl OutLink {
         }
     }
 
-    /// The interface was removed. Finds another one of its name; its number. As long as there is none, this is looked at now and
-    /// then only.
+    /// Looks for another interface of the name after the removal, at most once per `LOOK_AGAIN`. Returns
+    /// its index.
     #[cold]
     pub(crate) fn find_again(&mut self, cx: &mut Cx<'_>) -> Option<c_int> {
         if cx.now() - self.looked_again < LOOK_AGAIN {
@@ -153,7 +153,7 @@ impl OutLink {
         self.looked_again = cx.now();
         let before = self.index;
         let found = self.find().ok();
-        // One that was removed and is there again was removed all the same.
+        // An interface that has come back in between was removed nevertheless.
         if self.gone == Gone::Stop && before != self.index {
             self.is_gone = true;
             self.say(cx, format_args!("{}", self.gone.text()));
@@ -174,17 +174,17 @@ impl OutLink {
         found
     }
 
-    /// Says at the end how many packets were dropped.
+    /// Reports the number of dropped packets at the end.
     ///
     /// # Errors
-    /// The interface was removed, and the run had to end.
+    /// If the interface was removed and the run had to end.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.losses.end(cx, &self.device);
         (self.awaited, self.news) = (None, None);
         self.gone.end(&self.device, self.is_gone)
     }
 
-    /// Counts packets that are dropped, of which the first one has so many bytes, and tells the user.
+    /// Counts dropped packets, and notifies the user. `length` is the length of the first packet in bytes.
     #[cold]
     pub(crate) fn count_lost(&mut self, cx: &mut Cx<'_>, (why, packets): (DropReason, usize), length: usize) {
         let (device, longest, loss) = (&self.device, self.longest, (why, packets));
@@ -209,12 +209,12 @@ impl OutLink {
                 let text = format_args!("there is no free slot for a copy of a packet; --memory gives more");
                 self.losses.count(cx, device, loss, Some(text));
             }
-            // What has become of the interface, or what the system says, is told already.
+            // The state of the interface, or the system's error, has been reported already.
             _ => self.losses.count(cx, device, loss, None),
         }
     }
 
-    /// Asks how long frames may be.
+    /// Updates the length of the longest frame from the interface's MTU.
     pub(crate) fn look(&mut self, now: Timestamp) {
         self.looked = now;
         if let Ok(mtu) = link::mtu(&self.device) {
@@ -222,7 +222,7 @@ impl OutLink {
         }
     }
 
-    /// Whether the interface carries frames of this length.
+    /// True if the interface carries frames of this length.
     #[inline]
     pub(crate) fn carries(&mut self, now: Timestamp, length: usize) -> bool {
         if length > self.longest && now - self.looked > LOOK {
@@ -231,12 +231,12 @@ impl OutLink {
         length <= self.longest
     }
 
-    /// Tells the user something.
+    /// Warns the user.
     pub(crate) fn say(&self, cx: &mut Cx<'_>, text: Arguments<'_>) {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Tells the user of a failure, unless it was the last one too.
+    /// Reports a failure to the user, unless it is the same as the last failure.
     pub(crate) fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         if self.told != error.raw_os_error() {
             self.told = error.raw_os_error();
@@ -244,8 +244,8 @@ impl OutLink {
         }
     }
 
-    /// The interface takes nothing. Whether it may take something soon: for a while it is only busy, and then there may be
-    /// nobody at the other end.
+    /// Registers that the interface takes nothing. Returns true if it may take something soon. For some
+    /// time the interface is taken as busy; after that, its carrier is checked.
     pub(crate) fn may_recover(&mut self, cx: &mut Cx<'_>) -> bool {
         let since = *self.stuck.get_or_insert(cx.now());
         if self.is_down {
@@ -262,13 +262,14 @@ impl OutLink {
         false
     }
 
-    /// Whether somebody is at the other end, or was a tenth of a second ago. For who sends through a queueing discipline:
-    /// that of an interface without carrier takes everything and sends nothing.
+    /// True if the interface has a carrier, or had a carrier a tenth of a second ago. For senders through a
+    /// queueing discipline: the queueing discipline of an interface without carrier takes everything and
+    /// sends nothing.
     pub(crate) fn is_connected(&mut self, cx: &mut Cx<'_>) -> bool {
         if cx.now() - self.asked > STUCK {
             self.asked = cx.now();
             self.rename(cx);
-            // Of one that is down sending itself says so.
+            // An interface that is down is reported by the failure to send.
             self.is_connected = self.has_carrier() || !link::is_up(&self.device).unwrap_or(false);
             if !self.is_connected && !self.is_down {
                 self.cut(cx);
@@ -277,26 +278,26 @@ impl OutLink {
         self.is_connected
     }
 
-    /// Nobody is at the other end.
+    /// Registers that the interface has no carrier.
     #[cold]
     fn cut(&mut self, cx: &mut Cx<'_>) {
         self.is_down = true;
         self.say(cx, format_args!("has no carrier: nobody is at the other end"));
     }
 
-    /// Whether somebody is at the other end.
+    /// True if the interface has a carrier.
     pub(crate) fn has_carrier(&self) -> bool {
         link::has_carrier(&self.device).unwrap_or(true)
     }
 
-    /// How long to wait now; longer each time.
+    /// Returns the time to wait now; it doubles each time, up to a limit.
     pub(crate) fn next_pause(&mut self) -> Timestamp {
         let pause = self.pause;
         self.pause = (pause + pause).min(LONGEST_PAUSE);
         pause
     }
 
-    /// Something was sent again.
+    /// Registers that packets have been sent again.
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         (self.pause, self.stuck) = (LEAST_PAUSE, None);
         if std::mem::take(&mut self.is_down) {

@@ -1,9 +1,10 @@
-//! Which worker the kernel gives a packet to: a program that has the packet's IP header in front of it, at packet sockets and
-//! for AF_XDP.
+//! The program by which the kernel chooses the worker of a packet, at packet sockets and for AF_XDP. The
+//! program sees the packet from its IP header on.
 //!
-//! It knows what the engine's own rule ([`element::steering::Rss`]) does with the packets that come most: protocols with ports
-//! behind plain IPv4 and IPv6 headers, and fragments. The engine looks again, so what it gets otherwise (queries, errors,
-//! packets in tunnels) costs a way to another worker and no more.
+//! The program follows the engine's own rule ([`element::steering::Rss`]) for the most common packets:
+//! protocols with ports after plain IPv4 and IPv6 headers, and fragments. The engine checks the worker
+//! again, so that a different choice for other packets (queries, errors, packets in tunnels) only costs a
+//! transfer to another worker.
 
 use element::steering::Spreading;
 use flow::rss::Key;
@@ -14,26 +15,28 @@ use wire::tcp::flags::{FIN, RST, SYN};
 use super::cbpf::{Label, Program, Step};
 use super::ebpf;
 
-/// Places of memory behind those of addresses: the ports, how many workers behind the one that the flow belongs to, what is
-/// being worked with, and the hash.
+/// Places of memory after the eight places of addresses: the ports, the distance from the flow's worker to
+/// the chosen worker, a scratch value, and the hash.
 const PORTS: u32 = 8;
 const FURTHER: u32 = 9;
 const OTHER: u32 = 10;
 const HASH: u32 = 11;
-/// Bits of the hash that say the queue ([`flow::rss::queue`]).
+/// The number of bits of the hash that determine the queue ([`flow::rss::queue`]).
 const HASH_BITS: u32 = 7;
 
-/// How packets come to workers.
+/// The rule by which packets are distributed to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steering {
-    /// Each flow, in both directions, to the worker that it belongs to.
+    /// Each flow goes, in both directions, to the worker that it belongs to.
     Hash,
-    /// TCP segments to any of so many workers, but for those that open and close connections; 0 for all.
+    /// TCP segments go to any of this number of workers, except for segments that open and close
+    /// connections; 0 means all workers.
     Spray(usize),
 }
 
 impl Steering {
-    /// What was asked for: by an argument, or for the whole engine.
+    /// Returns the steering that an argument requests, or otherwise the engine's. Returns `None` if the
+    /// argument is invalid.
     pub(crate) fn new(argument: Option<&str>, spreading: Option<&dyn Spreading>) -> Option<Steering> {
         let cores = spreading.and_then(Spreading::by_interfaces);
         match argument {
@@ -44,13 +47,15 @@ impl Steering {
         }
     }
 
-    /// The program for a group of packet sockets: the result says which of the workers, as they have joined.
+    /// Returns the program for a group of packet sockets. Its result is the index of the worker's socket,
+    /// in the order in which the workers joined.
     pub(super) fn program(self, joined: &[usize], workers: usize, key: &Key) -> Vec<sock_filter> {
         self.steps(joined, workers, key).assemble()
     }
 
-    /// The program for frames of an interface by AF_XDP: it hands them to the sockets in a map, that of the first worker at
-    /// the first queue in front of those of the others, and then those at the next queue.
+    /// Returns the AF_XDP program for frames of an interface. It redirects them to the sockets in a map:
+    /// the sockets of all workers at the first queue, in the order of the workers, then those at the next
+    /// queue.
     pub(crate) fn redirecting(self, workers: usize, key: &Key, map: c_int) -> Vec<u64> {
         let all: Vec<usize> = (0..workers).collect();
         ebpf::redirecting(&self.steps(&all, workers, key), workers as u32, map)
@@ -82,7 +87,7 @@ impl Steering {
         writer.program.place(rest);
         writer.program.add([Step::SetX(0), Step::StoreX(PORTS)]);
         writer.program.place(has_ports);
-        // Addresses, the smaller one first.
+        // Addresses, the smaller address first.
         let sorted = writer.program.label();
         writer.program.add([
             Step::Word(12),
@@ -133,8 +138,9 @@ impl Steering {
         writer.finish();
     }
 
-    /// With the protocol in A and the length of the IP header in X: sprays, or goes to `has_ports` with the ports in their
-    /// place, or to `rest`.
+    /// Writes the steps for the transport header, with the protocol in A and the length of the IP header in
+    /// X. They spray the packet, or jump to `has_ports` with the ports in their place of memory, or to
+    /// `rest`.
     fn write_transport(self, writer: &mut Writer<'_>, has_ports: Label, rest: Label) {
         let program = &mut writer.program;
         let [tcp, ports, sorted] = [(); 3].map(|()| program.label());
@@ -145,14 +151,14 @@ impl Steering {
         if let Steering::Spray(cores) = self {
             program.add([Step::ByteAt(13), Step::JumpIfAny((SYN | FIN | RST).into(), ports)]);
             match cores {
-                // The number of workers is the divisor.
+                // The kernel takes the result modulo the number of workers.
                 0 => program.add([Step::Random, Step::Return]),
-                // Further on, from the worker that the flow belongs to.
+                // The worker at a random distance after the flow's worker.
                 cores => program.add([Step::Random, Step::Modulo(cores as u32), Step::Store(FURTHER)]),
             }
         }
         program.place(ports);
-        // Ports, the smaller one in the upper half.
+        // Ports, the smaller port in the upper half.
         program.add([
             Step::HalfAt(0),
             Step::Store(OTHER),
@@ -187,14 +193,16 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The place of a worker's socket. Before it has joined, any other one's will do.
+    /// Returns the index of a worker's socket. Until the worker has joined, any index will do, and 0 is
+    /// returned.
     fn place_of(&self, worker: usize) -> u32 {
         self.joined.iter().position(|&joined| joined == worker).unwrap_or(0) as u32
     }
 
-    /// Computes the Toeplitz hash of these places of memory: each bit of it is the parity of some bits of the input.
+    /// Computes the Toeplitz hash of these places of memory: each bit of the hash is the parity of some
+    /// bits of the input.
     fn hash(&mut self, words: &[u32]) {
-        // Of the hash of a number of workers that is a power of two, fewer bits matter.
+        // If the number of workers is a power of two, fewer bits of the hash are significant.
         let bits = match self.workers.is_power_of_two() {
             true => self.workers.trailing_zeros().min(HASH_BITS),
             false => HASH_BITS,
@@ -219,7 +227,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends with the worker that the hash says, or one behind it.
+    /// Ends the program with the worker that the hash determines, moved on by the distance in `FURTHER`.
     fn finish(&mut self) {
         let workers = self.workers as u32;
         self.program.add([Step::Load(HASH), Step::Modulo(workers)]);
@@ -240,8 +248,8 @@ impl Writer<'_> {
     }
 }
 
-/// The bits of a word of the input that a bit of the hash is the parity of: bit 31 of the first word meets the first 32 bits of
-/// the key, the one behind it those from the second on.
+/// Returns the bits of a word of the input whose parity is a bit of the hash: bit 31 of the first word
+/// corresponds to the first 32 bits of the key, the next bit to 32 bits from the second bit on.
 fn mask(key: &Key, word: usize, bit: u32) -> u32 {
     let of_key = |at: usize| u32::from(key[at / 8] >> (7 - at % 8) & 1);
     (0..32).fold(0, |mask, at| mask << 1 | of_key(32 * word + at + 31 - bit as usize))
@@ -263,14 +271,15 @@ mod tests {
     use super::*;
     use crate::interface::sys::{bpf, fanout};
 
-    /// A key such as runs under the real clock have.
+    /// A key as in runs under the real clock.
     static KEY: LazyLock<Key> = LazyLock::new(|| key_of(7));
 
     fn rss(workers: usize) -> Rss {
         Rss::with_key(workers, *KEY)
     }
 
-    /// The kernel itself, which runs a program on what comes to a socket: the result says how many bytes are kept.
+    /// The kernel itself, which runs a program on packets that arrive at a socket: the program's result is
+    /// the number of bytes that are kept.
     struct Kernel {
         from: UnixDatagram,
         to: UnixDatagram,
@@ -284,7 +293,7 @@ mod tests {
             Kernel { from, to }
         }
 
-        /// The place of the worker that gets a packet: nothing arrives for the first one.
+        /// Returns the index of the worker's socket that gets a packet. Nothing arrives for index 0.
         fn place(&self, packet: &[u8]) -> usize {
             let mut buffer = [0; 2000];
             match self.from.send(packet) {
@@ -294,7 +303,7 @@ mod tests {
         }
     }
 
-    /// The same for frames: `None`, with a message, where this process may not load programs.
+    /// The kernel's XDP runner, for frames. `None`, with a message, if this process may not load programs.
     struct Driver(OwnedFd);
 
     impl Driver {
@@ -311,7 +320,7 @@ mod tests {
             }
         }
 
-        /// One of those for 1 to 9 workers, which are loaded once.
+        /// Returns a program for 1 to 9 workers. All programs are loaded once.
         fn of(sprays: bool, workers: usize) -> Option<&'static Driver> {
             static ALL: LazyLock<[Vec<Option<Driver>>; 2]> = LazyLock::new(|| {
                 let of = |steering| (1..=9).map(|workers| Driver::or_skip(steering, workers)).collect();
@@ -325,14 +334,14 @@ mod tests {
         }
     }
 
-    /// A frame, with so many VLAN tags.
+    /// Builds a frame with the given number of VLAN tags.
     fn frame(packet: &[u8], tags: usize) -> Vec<u8> {
         let kind = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
         let tags = [[0x88, 0xa8, 0, 5], [0x81, 0x00, 0, 7]].into_iter().skip(2 - tags).flatten();
         [2; 12].into_iter().chain(tags).chain(kind).chain(packet.iter().copied()).collect()
     }
 
-    /// A packet of at least 128 bytes, so that how much is kept of it says something.
+    /// Builds a packet of at least 128 bytes, so that the number of kept bytes tells the result.
     fn packet(addresses: (IpAddr, IpAddr), ports: (u16, u16), protocol: u8, flags: u8) -> Vec<u8> {
         let ends = ((addresses.0, ports.0).into(), (addresses.1, ports.1).into());
         let builder = match protocol {
@@ -348,7 +357,7 @@ mod tests {
     fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
         prop_oneof![
             any::<(u32, u32)>().prop_map(|(a, b)| (IpAddr::V4(a.into()), IpAddr::V4(b.into()))),
-            // Alike in some words, and in all.
+            // Equal in some leading bits, or in all.
             (any::<(u128, u128)>(), 0u32..=128).prop_map(|((a, b), same)| {
                 let keeps = u128::MAX.checked_shl(128 - same).unwrap_or(0);
                 (IpAddr::V6(a.into()), IpAddr::V6((a & keeps | b & !keeps).into()))
@@ -356,7 +365,7 @@ mod tests {
         ]
     }
 
-    /// But for what the engine has to look at itself.
+    /// Protocols except for those whose headers the engine has to examine itself.
     fn protocols() -> impl Strategy<Value = u8> {
         let others = any::<u8>().prop_filter("looked at by the engine", |protocol| {
             !matches!(protocol, 0 | 1 | 4 | 41 | 43 | 44 | 47 | 50 | 51 | 58 | 60 | 135 | 137 | 139 | 140)
@@ -372,7 +381,7 @@ mod tests {
         packet
     }
 
-    /// Workers in the order in which they join: as the engine has it, or any other one.
+    /// The workers in the order in which they join: in reverse, as in the engine, or in any other order.
     fn joined() -> impl Strategy<Value = Vec<usize>> {
         (1usize..=9).prop_flat_map(|workers| {
             prop_oneof![
@@ -445,13 +454,13 @@ mod tests {
         fn anything_goes_somewhere(bytes in prop::collection::vec(any::<u8>(), 1..300), sprays: bool) {
             let steering = if sprays { Steering::Spray(0) } else { Steering::Hash };
             let joined = [2, 0, 1];
-            // Other sockets' programs end with a number that the kernel divides by that of the sockets.
+            // Other sockets' programs end with a number that the kernel takes modulo the number of sockets.
             let place = Kernel::new(steering, &joined).place(&bytes);
             prop_assert!(sprays || place < joined.len());
         }
     }
 
-    /// Also where all checksums are the same, as those of segments that a local sender leaves to its interface.
+    /// Even if all checksums are the same, as for segments that a local sender leaves to its interface.
     #[test]
     fn segments_are_spread_evenly() {
         let joined = [3, 2, 1, 0];

@@ -1,13 +1,13 @@
 //! # ToDevice
 //! Sends packets to a network interface.
 //!
-//! Packets have a link header already. With a pull input it pulls as the interface takes packets: while that takes
-//! nothing, a burst waits in the element, and the rest where it is pulled from. What is pushed while the interface takes
-//! nothing is dropped.
+//! Packets have a link header already. With a pull input, the element pulls as the interface takes packets:
+//! while the interface takes nothing, a burst waits in the element, and further packets wait upstream. With
+//! a push input, packets are dropped while the interface takes nothing.
 //!
-//! Large segments and partial checksums that FromDevice or KernelTap have let through go out as they are. Packets then
-//! pass through the interface's queueing discipline; otherwise they go to it directly, and whoever watches the interface
-//! (FromDevice with OUTBOUND, tcpdump) does not see them.
+//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged.
+//! Packets then pass through the interface's queueing discipline; otherwise they go to the interface
+//! directly, and programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do not see them.
 //!
 //! ## Usage
 //! `ToDevice(DEVNAME [, KEYWORDS])`
@@ -15,21 +15,23 @@
 //! ## Arguments
 //! - `DEVNAME`: the interface.
 //! - `BURST`: packets to pull per turn.
-//! - `METHOD`: `LINUX`; others that Click knows are accepted and mean the same.
-//! - `DEBUG`: whether to say when the interface takes nothing.
-//! - `QDISC_BYPASS`: whether packets go to the interface directly, where that is possible.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets are dropped, or `stop`:
-//!   the run ends with an error. That is noticed when something is to be sent.
+//! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
+//! - `DEBUG`: true to report when the interface takes nothing.
+//! - `QDISC_BYPASS`: true to send packets to the interface directly, if that is possible.
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets
+//!   are dropped, or `stop`: the run ends with an error. The removal is noticed when there is something to
+//!   send.
 //! - `SET_ERROR_ANNO`: accepted for the sake of old versions of Click, without effect.
-//! - `IGNORE_QUEUE_OVERFLOWS`: the same; they are counted.
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted for the same reason; overflows are counted.
 //!
-//! Packets that were sent go on to output 0 if there is one, those that could not be sent to output 1.
+//! Packets that were sent go on to output 0 if there is one, and packets that could not be sent to output
+//! 1.
 //!
 //! ## Handlers
 //! - `debug`: the value of DEBUG.
-//! - `pulls`: how often it has pulled.
-//! - `signal`: whether there may be something to pull.
-//! - `q`: whether packets wait for the interface.
+//! - `pulls`: the number of pulls.
+//! - `signal`: true if there may be something to pull.
+//! - `q`: true if packets wait for the interface.
 //! - `count`: packets sent.
 //! - `drops`: packets that could not be sent.
 //!
@@ -82,7 +84,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("count"),
         HandlerInfo::count("drops"),
     ],
-    // Needs an interface: what it does is tested between network namespaces.
+    // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -121,35 +123,35 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(to_device))
 }
 
-/// Token of what the kernel says of interfaces.
+/// The token of the kernel's messages about interfaces.
 const NEWS: u32 = 0;
 
 struct ToDevice {
     link: OutLink,
     burst: usize,
     debug: bool,
-    /// Whether packets go past the queueing discipline.
+    /// True if packets bypass the queueing discipline.
     bypass: bool,
     outputs: usize,
     pulls_input: bool,
     sender: Option<Sender>,
-    /// What the interface has not taken yet.
+    /// The packets that the interface has not taken yet.
     waiting: VecDeque<Packet>,
-    /// Whether packets may come that are left to a device in part.
+    /// True if packets may arrive whose checksum or segmentation is left to a device.
     offloads: bool,
     pulls: u64,
     count: u64,
     drops: u64,
 }
 
-/// What an element in the place of another one of its name goes on with.
+/// The state that is passed to an element of the same name that replaces this element.
 struct Legacy {
     device: String,
     waiting: VecDeque<Packet>,
     counts: [u64; 3],
 }
 
-/// What became of what was waiting.
+/// The result of an attempt to send the waiting packets.
 #[derive(PartialEq, Eq)]
 enum Flushed {
     All,
@@ -158,7 +160,8 @@ enum Flushed {
 }
 
 impl ToDevice {
-    /// Bytes of the longest frame that a packet stands for. The kernel looks at ordinary ones itself.
+    /// Returns the length in bytes of the longest frame that a packet becomes. The kernel checks the length
+    /// of ordinary packets itself.
     fn longest(&self, packet: &Packet) -> usize {
         match self.offloads {
             true if packet.annotations().virtio.gso_type != 0 => {
@@ -169,7 +172,7 @@ impl ToDevice {
         }
     }
 
-    /// Goes on with another interface of the name of the one that was removed, if there is one.
+    /// Continues with another interface that has the name of the removed interface, if there is one.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(index) = self.link.find_again(cx) else { return false };
@@ -184,10 +187,10 @@ impl ToDevice {
         true
     }
 
-    /// Ends a packet that cannot be sent.
+    /// Emits or drops a packet that cannot be sent.
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
-        // With a second output nothing is dropped.
+        // With a second output, packets are not dropped.
         if self.outputs < 2 {
             let length = self.longest(&packet);
             self.link.count_lost(cx, (why, 1), length);
@@ -195,7 +198,7 @@ impl ToDevice {
         cx.emit_one(1, packet, why);
     }
 
-    /// Sends what is waiting, as far as the interface takes it.
+    /// Sends waiting packets, as many as the interface takes.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Flushed {
         if !self.bypass && !self.waiting.is_empty() && !self.link.is_connected(cx) {
             self.fail_all(cx);
@@ -227,12 +230,12 @@ impl ToDevice {
                 _ => DropReason::WriteError,
             };
             match why {
-                // Not a fault of the interface.
+                // Not a failure of the interface.
                 DropReason::TooLarge => {
-                    // It has become less than it was.
+                    // The MTU has become smaller.
                     self.link.look(cx.now());
                 }
-                // Told already.
+                // The state has been reported already.
                 DropReason::InterfaceDown if self.link.is_down => {}
                 DropReason::InterfaceDown if matches!(number, libc::ENXIO | libc::ENODEV) => {
                     self.link.is_down = true
@@ -246,14 +249,14 @@ impl ToDevice {
                 self.fail(cx, packet, why);
             }
             if why == DropReason::InterfaceDown {
-                // As long as it is down, nobody need be asked about each packet.
+                // While the interface is down, no attempt is made for each packet.
                 self.fail_all(cx);
             }
         }
         Flushed::All
     }
 
-    /// Ends all packets that wait, because the interface is down.
+    /// Drops all waiting packets, because the interface is down.
     #[cold]
     fn fail_all(&mut self, cx: &mut Cx<'_>) {
         while let Some(packet) = self.waiting.pop_front() {
@@ -261,18 +264,18 @@ impl ToDevice {
         }
     }
 
-    /// The first packets were sent.
+    /// Emits the first packets, which were sent.
     fn finish(&mut self, cx: &mut Cx<'_>, sent: usize) {
         self.count += sent as u64;
         let mut done = cx.batch();
         for packet in self.waiting.drain(..sent.min(self.waiting.len())) {
-            // As large as the most that are sent at once.
+            // A batch has room for the largest number of packets that are sent at once.
             drop(done.push(packet));
         }
         if self.outputs > 0 { cx.emit(0, done) } else { cx.sent(done) }
     }
 
-    /// Takes packets in; those that the interface cannot carry end at once.
+    /// Appends packets to the waiting packets. Packets that the interface cannot carry are dropped at once.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         for mut packet in batch.drain() {
             if self.offloads {
@@ -307,7 +310,8 @@ impl Element for ToDevice {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let index = self.link.find_first(cx, NEWS)?;
         let device = &self.link.device;
-        // Only where something may come in that is left to a device, the kernel has to be told what.
+        // The packet socket needs a virtio-net header only if packets may arrive whose work is left to a
+        // device.
         self.offloads = cx.facts().uses_offloads();
         self.bypass &= !self.offloads;
         if let Some(index) = index {
@@ -361,7 +365,7 @@ impl Element for ToDevice {
     }
 
     fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // First what there is to hear: what happens behind the look comes as other news.
+        // Takes the messages first: events after the check below come as further messages.
         if !self.link.hears_news() {
             return;
         }
@@ -381,7 +385,7 @@ impl Element for ToDevice {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.unwatch(NEWS);
-        // The error of an interface that went down is told already.
+        // The error of an interface that went down has been reported already.
         self.sender.take().map(|sender| take_error(sender.socket()));
         self.link.end(cx)
     }

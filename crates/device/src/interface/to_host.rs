@@ -7,7 +7,7 @@
 //! `ToHost(DEVNAME)`
 //!
 //! ## Arguments
-//! - `DEVNAME`: the interface; a FromHost makes it.
+//! - `DEVNAME`: the interface, which a FromHost creates.
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
     manual: manual!("to_host.rs"),
     args: &[ArgInfo::required("DEVNAME", "interface")],
     handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::count("drops")],
-    // Needs an interface: what it does is tested between network namespaces.
+    // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build: |args| {
         let name: String = args.required("DEVNAME");
@@ -60,11 +60,11 @@ pub static CLASS: Class = Class {
 struct ToHost {
     name: String,
     transmitter: Transmitter,
-    /// What a FromHost has made,
+    /// The interface that a FromHost has created.
     interface: Option<Arc<HostInterface>>,
-    /// and the file of it, which is another one where the interface was removed and made again.
+    /// The file of the interface, which changes if the interface was removed and created again.
     tun: Option<Arc<Tun>>,
-    /// How often the interface had changed by then.
+    /// The interface's count of changes when the file was fetched.
     changes: u32,
 }
 

@@ -1,25 +1,26 @@
 //! # McastSocket
-//! Sends its input packets to a multicast group over UDP, and emits what others send to it.
+//! Sends its input packets to a multicast group over UDP, and emits the packets that others send to the
+//! group.
 //!
-//! Packets do not go through the element. It hears what is sent to the group by whoever it is, its own packets
-//! included; with SOURCEIP it knows its own and passes over them. What is pushed while the socket takes nothing waits
-//! in the element, as in `Socket`.
+//! Packets do not pass through the element. It receives packets that any sender sends to the group,
+//! including its own packets; with SOURCEIP it recognizes its own packets and ignores them. Pushed packets
+//! wait in the element while the socket takes nothing, as in `Socket`.
 //!
 //! ## Usage
 //! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP, SOURCEPORT, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `MCASTIP`: the group.
-//! - `MCASTPORT`: its port.
-//! - `SOURCEIP`: the address to send from; its interface is the one to send over and to listen on. Otherwise the
-//!   system's routes decide.
+//! - `MCASTPORT`: the port of the group.
+//! - `SOURCEIP`: the address to send from; the element sends and listens on the interface with this
+//!   address. Otherwise the system's routes choose the interface.
 //! - `SOURCEPORT`: the port to send from.
-//! - `LOOP`: whether programs on this machine hear the packets too.
-//! - `SNAPLEN`: most bytes of a packet that comes in; what is longer is cut.
-//! - `TIMESTAMP`: whether packets that come in get the time as their time stamp.
+//! - `LOOP`: true if programs on this machine receive the packets as well.
+//! - `SNAPLEN`: the largest number of bytes of a received packet; longer packets are cut.
+//! - `TIMESTAMP`: true to set the time stamp of received packets to the current time.
 //! - `SNDBUF`: the size of the system's buffer for sending.
 //! - `RCVBUF`: the size of the system's buffer for receiving.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
 //!
 //! ## Example
 //! ```click
@@ -94,18 +95,18 @@ const SENDER: u32 = 1;
 
 struct McastSocket {
     group: SocketAddrV4,
-    /// Where packets are sent from, if that is known.
+    /// The address that packets are sent from, if it is known.
     source: SocketAddrV4,
     loops: bool,
     common: Common,
-    /// Whether there is an output.
+    /// True if there is an output.
     receives: bool,
-    /// Whether the input is a pull input.
+    /// True if the input is a pull input.
     pulls: bool,
     sockets: Option<Sockets>,
     outgoing: Outgoing,
     waits_to_write: bool,
-    /// What was reported last.
+    /// The kind of the last reported error.
     told: Option<ErrorKind>,
     buffer: Vec<u8>,
 }
@@ -135,7 +136,7 @@ impl McastSocket {
         let sender = new().map_err(failed("socket"))?;
         self.common.set_send_buffer(&sender)?;
         self.common.set_receive_buffer(&receiver)?;
-        // Others on this machine may listen to the same group.
+        // Other programs on this machine may listen to the same group.
         receiver.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
         receiver.bind(&self.group.into()).map_err(failed("bind"))?;
         let source = *self.source.ip();
@@ -170,7 +171,7 @@ impl McastSocket {
         }
     }
 
-    /// Reports an error, but not the same one again and again.
+    /// Reports an error, unless it is of the same kind as the last reported error.
     fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
             let why = reason(error);
@@ -178,7 +179,7 @@ impl McastSocket {
         }
     }
 
-    /// Sends what waits; what was pushed may have to press.
+    /// Sends waiting packets. With `presses`, for pushed packets, makes room if too many packets wait.
     fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
         let Some(sockets) = &self.sockets else { return };
         let mut fault = self.outgoing.work(cx, sockets, presses);

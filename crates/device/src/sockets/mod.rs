@@ -1,5 +1,5 @@
-//! What elements share that send packets over sockets of the operating system: options, packets on their way out
-//! and packets that come in.
+//! The common parts of elements that send packets over sockets of the operating system: options, outgoing
+//! packets and incoming packets.
 
 pub mod mcast_socket;
 mod outgoing;
@@ -14,12 +14,13 @@ use socket2::Socket;
 
 use crate::reason;
 
-/// Packets taken from a socket per turn, so that a busy one does not keep others waiting.
+/// The largest number of packets taken from a socket per turn, so that a busy socket does not keep others
+/// waiting.
 const MOST_RECEIVED: usize = 64;
-/// Room for any datagram, so that the length of one that is cut is known.
+/// Room in bytes for any datagram, so that the length of a datagram that is cut is known.
 const LONGEST_DATAGRAM: usize = MAX_PACKET;
 
-/// The keywords of every socket.
+/// The keyword arguments of every socket.
 struct Common {
     snap_length: usize,
     time_stamps: bool,
@@ -29,7 +30,7 @@ struct Common {
 
 impl Common {
     fn read(args: &mut Args<'_>) -> Common {
-        // Packets always have the same room in front.
+        // Packets always have the same headroom.
         args.or("HEADROOM", 0u32);
         Common {
             snap_length: (args.or("SNAPLEN", 2048u32) as usize).clamp(1, MAX_PACKET),
@@ -49,7 +50,7 @@ impl Common {
         set.map_err(failed("setsockopt(SO_RCVBUF)"))
     }
 
-    /// Makes a packet of what came, cut at SNAPLEN, and emits it.
+    /// Makes a packet of received bytes, cut at SNAPLEN, and emits it.
     fn emit(&self, cx: &mut Cx<'_>, bytes: &[u8]) {
         let kept = &bytes[..bytes.len().min(self.snap_length)];
         let Some(mut packet) = cx.packet(kept) else { return };
@@ -63,9 +64,10 @@ impl Common {
     }
 }
 
-/// The declaration of an element whose packets end at its input, and others begin at its output.
+/// Returns the declaration of an element whose packets end at its input, and whose output emits other
+/// packets.
 fn effects(observes: &[Field]) -> Effects {
-    // What is set in packets that come from outside is for others to know.
+    // Other elements have to know the fields that are set in packets from outside.
     let length = Value::Pure { name: "length of the datagram", reads: Vec::new() };
     let received =
         Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(EXTRA_LENGTH, length));
@@ -77,7 +79,7 @@ fn effects(observes: &[Field]) -> Effects {
     }
 }
 
-/// Puts the name of what failed in front of the reason.
+/// Returns a function that prefixes an error's text with the name of the failed step.
 fn failed(what: &str) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{what}: {}", reason(&error))
 }

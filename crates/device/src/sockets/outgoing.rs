@@ -11,42 +11,44 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::losses::Losses;
 
-/// Packets that wait before whoever pushes more of them has to wait too.
+/// The number of packets that may wait before an element that pushes further packets has to wait as well.
 const MOST_WAITING: usize = 4096;
-/// How long that is at most, without a byte getting away. After that, packets are dropped until one does.
+/// The longest time for that wait without a byte being sent. After that, packets are dropped until a byte
+/// is sent.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Pieces of packets that are handed to the system together. A datagram has to fit: the largest packet has as many
-/// slots as this.
+/// The number of pieces of packets that are handed to the system together. A datagram has to fit: the
+/// largest packet has this number of slots.
 const MOST_PIECES: usize = 128;
 
-/// What messages about packets call it.
+/// The name of the socket in messages about packets.
 const LABEL: &str = "socket";
 
-/// Where packets go.
+/// The destination of packets.
 pub(super) trait Line {
-    /// Whether packets become one stream of bytes, instead of a datagram each.
+    /// True if packets become a single stream of bytes, instead of a datagram each.
     const STREAM: bool;
 
-    /// Sends pieces of a packet, and on a stream of those behind it; how many bytes went.
+    /// Sends pieces of a packet, and on a stream also of the packets after it. Returns the number of bytes
+    /// sent.
     fn send(&self, packet: &Packet, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// What to wait for.
+    /// Returns the file to wait for.
     fn file(&self) -> BorrowedFd<'_>;
 }
 
-/// The packets of one socket, first one first.
+/// The waiting packets of a socket, in order.
 pub(super) struct Outgoing {
     waiting: VecDeque<Packet>,
-    /// Bytes of the first one that have gone already.
+    /// The number of bytes of the first packet that have been sent already.
     gone: usize,
-    /// Nothing went for so long that it is not worth waiting.
+    /// True if nothing has been sent for so long that the element does not wait any more.
     stuck: bool,
     losses: Losses,
 }
 
 impl Outgoing {
     pub(super) fn new() -> Outgoing {
-        // Room for a batch beyond the limit, so that it need not grow while packets flow.
+        // Room for a batch beyond the limit, so that the queue need not grow while packets flow.
         let waiting = VecDeque::with_capacity(MOST_WAITING + packet::BATCH_CAPACITY);
         Outgoing { waiting, gone: 0, stuck: false, losses: Losses::default() }
     }
@@ -59,14 +61,14 @@ impl Outgoing {
         self.waiting.is_empty()
     }
 
-    /// Takes packets in.
+    /// Appends packets.
     pub(super) fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         self.waiting.extend(batch.drain());
         cx.recycle(batch);
     }
 
-    /// Sends what the line takes now. Returns what went wrong: a stream is then lost; single datagrams that the
-    /// system refuses are dropped, and the others are not affected.
+    /// Sends as much as the line takes now. Returns the error, if there was one: a stream is then lost.
+    /// Single datagrams that the system refuses are dropped, and other datagrams are not affected.
     fn flush<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) -> Option<io::Error> {
         let mut fault = None;
         while let Some(first) = self.waiting.front() {
@@ -81,7 +83,7 @@ impl Outgoing {
                 bytes += chunk.len() - skipped;
                 used += 1;
             }
-            // Packets without bytes end here without going anywhere.
+            // Packets without bytes end here and are not sent.
             let result = if bytes == 0 { Ok(0) } else { line.send(first, &pieces[..used]) };
             match result {
                 Ok(0) if bytes > 0 => return Some(ErrorKind::WriteZero.into()),
@@ -92,7 +94,7 @@ impl Outgoing {
                 Err(error) => {
                     fault = Some(error);
                     if let Some(packet) = self.waiting.pop_front() {
-                        // What the system says is told by whoever has the socket.
+                        // The owner of the socket reports the system's error.
                         self.losses.count(cx, LABEL, (DropReason::WriteError, 1), None);
                         cx.drop(packet, DropReason::WriteError);
                     }
@@ -102,7 +104,7 @@ impl Outgoing {
         fault
     }
 
-    /// Counts packets whose bytes have all gone.
+    /// Counts `n` sent bytes, and ends packets whose bytes have all been sent.
     fn advance(&mut self, cx: &mut Cx<'_>, n: usize) {
         self.gone += n;
         self.stuck = false;
@@ -116,21 +118,22 @@ impl Outgoing {
                 cx.sent(done);
                 done = cx.batch();
             }
-            // There is room.
+            // The batch has room.
             drop(done.push(packet));
         }
         cx.sent(done);
     }
 
-    /// Sends what can be sent; what was pushed may have to press. Returns what went wrong, as [`flush`](Self::flush).
+    /// Sends what can be sent. With `presses`, for pushed packets, makes room if too many packets wait.
+    /// Returns the error as [`flush`](Self::flush) does.
     pub(super) fn work<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L, presses: bool) -> Option<io::Error> {
         let fault = self.flush(cx, line);
-        // A fault is the end of a stream, but of only one datagram.
+        // An error is the end of a stream, but of a single datagram only.
         if presses && (fault.is_none() || !L::STREAM) { self.press(cx, line).or(fault) } else { fault }
     }
 
-    /// Makes room for what was pushed: waits for the line for a while, as Click does without end, then drops what is
-    /// too much.
+    /// Makes room for pushed packets: waits for the line for a while, whereas Click waits without end, then
+    /// drops the excess.
     fn press<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) -> Option<io::Error> {
         let mut fault = None;
         while self.len() > MOST_WAITING && !self.stuck && fault.is_none() {
@@ -149,7 +152,7 @@ impl Outgoing {
         fault
     }
 
-    /// At the end of a run: sends what can be sent as long as the line takes something now and then.
+    /// Sends at the end of a run what can be sent, as long as the line takes bytes from time to time.
     pub(super) fn finish<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) {
         let mut in_vain = 0;
         while in_vain < 2 {
@@ -162,7 +165,7 @@ impl Outgoing {
         }
     }
 
-    /// Drops the packet of which only a part has gone: nobody could do anything with the rest.
+    /// Drops a packet of which only a part has been sent: the rest would be useless to the receiver.
     pub(super) fn cut(&mut self, cx: &mut Cx<'_>) {
         if std::mem::take(&mut self.gone) > 0
             && let Some(packet) = self.waiting.pop_front()
@@ -171,7 +174,7 @@ impl Outgoing {
         }
     }
 
-    /// Drops packets that come while there is nobody to send to.
+    /// Drops packets that arrive while there is no connection.
     #[cold]
     pub(super) fn refuse(&mut self, cx: &mut Cx<'_>, batch: Batch) {
         let text = format_args!("packets come while there is no connection");
@@ -179,12 +182,12 @@ impl Outgoing {
         cx.drop_all(batch, DropReason::NotConnected);
     }
 
-    /// Says at the end how many packets were dropped.
+    /// Reports the number of dropped packets at the end.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>) {
         self.losses.end(cx, LABEL);
     }
 
-    /// Drops everything.
+    /// Drops all waiting packets.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         self.cut(cx);
         if reason != DropReason::Stop && !self.waiting.is_empty() {
@@ -201,7 +204,7 @@ fn must_wait(error: &io::Error) -> bool {
     error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(Errno::ENOBUFS as i32)
 }
 
-/// Waits until something can be written.
+/// Waits until something can be written. Returns false if `longest` passes before.
 fn wait(file: BorrowedFd<'_>, longest: Duration) -> bool {
     let mut files = [PollFd::new(file, PollFlags::POLLOUT)];
     let longest = PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO);

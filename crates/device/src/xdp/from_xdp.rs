@@ -1,56 +1,63 @@
 //! # FromXDP
 //! Receives packets from a network interface by AF_XDP, without a copy.
 //!
-//! A small program at the interface hands frames to Tidegate before the kernel's own network stack sees them; that does
-//! not get them. Where the driver can, it writes frames into the packet pool itself; else the kernel does. The program
-//! goes away with the process. A ToXDP with the same interface shares the queues.
+//! A small program at the interface hands frames to Tidegate before the kernel's own network stack sees
+//! them; the stack does not get them. If the driver can, it writes frames directly into the packet pool;
+//! otherwise the kernel copies them there. The program is removed when the process ends. A ToXDP with the
+//! same interface shares the queues.
 //!
-//! Packets get the time of the turn in which they were read, and the MAC header annotation points to their start.
-//! Frames are received as they are before the kernel puts them right: senders on the same machine should not leave
-//! large segments to the interface (`ethtool -K IF tso off gso off` at the other end of a virtual cable); they would be
-//! lost, which `rx_dropped` counts and a message says. Checksums that such a sender has left to be completed are completed.
+//! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
+//! start. Frames are received before the kernel segments them or completes their checksums: senders on the
+//! same machine should not leave large segments to the interface (`ethtool -K IF tso off gso off` at the
+//! other end of a virtual cable). Such segments would be lost, which `rx_dropped` counts and a message
+//! reports. Checksums that such a sender has left to be completed are completed.
 //!
-//! With several workers, worker k has the queues whose number leaves k as the remainder by the number of workers, and the
-//! interface chooses the queue of a frame. Where there are fewer queues than workers, or with QUEUE, all workers receive from
-//! each queue: the program gives them the flows that belong to them. With `--steering spray` they do in any case, and it gives
-//! segments of TCP to any of them, by a random number, but for those that open and close connections. The interface is served
-//! from when all workers have their queues.
+//! With several workers, worker k has the queues whose number modulo the number of workers is k, and the
+//! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all
+//! workers receive from each queue: the program gives each worker the flows that belong to it. With
+//! `--steering spray` all workers always receive from each queue. The program then gives TCP segments to
+//! random workers, except for segments that open or close connections. Frames are received once all workers
+//! have their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `DEVNAME`: the interface.
-//! - `QUEUE`: the only receive queue; without, all queues of the interface. Frames of other queues go to the kernel.
-//! - `MODE`: who runs the program: `native`, the driver; `skb`, the kernel, for every interface, but slower; `auto`, the
-//!   driver if it can. `drv` and `xdp` mean the same as `native`, `copy` the same as `skb`.
-//! - `BURST`: most packets per turn.
-//! - `PROMISC`: whether to receive what is for other hosts too.
+//! - `QUEUE`: the only receive queue; without it, all queues of the interface. Frames of other queues go to
+//!   the kernel.
+//! - `MODE`: the part of the system that runs the program: `native`, the driver; `skb`, the kernel, for
+//!   every interface, but slower; `auto`, the driver if it can. `drv` and `xdp` mean the same as `native`,
+//!   `copy` the same as `skb`.
+//! - `BURST`: the largest number of packets per turn.
+//! - `PROMISC`: true to receive frames for other hosts as well.
 //! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues are then opened with all
-//!   these arguments, or `stop`: the run ends with an error.
-//! - `SHARED`: whether FromDevice and FromXDP of other programs of this kind may receive from the interface, too.
-//!   Without, the second program is refused.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `RSS_KEY`: `secret`, or `own`: whether the interface chooses queues by a secret key, of its own length, or by the one that
-//!   it has, which is often known. Only with several workers and queues, under the real clock, and where no other program has
-//!   some of the queues. The old one is put back at the end. One that the driver does not take is said.
-//! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
-//! - `ACTIVE`: whether it receives. What comes in meanwhile is dropped (`inactive`).
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues
+//!   are then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
+//!   well. If false, the second process is refused.
+//! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
+//! - `RSS_KEY`: `secret` or `own`: the interface chooses queues by a secret key as long as its own key, or
+//!   keeps the key that it has, which is often publicly known. A secret key is set only with several
+//!   workers and queues, under the real clock, and if no other program has some of the queues. The old key
+//!   is restored at the end. If the driver does not accept the secret key, a message says so.
+//! - `CHECKSUM`: true to complete partial checksums of TCP and UDP.
+//! - `ACTIVE`: true to receive. If false, incoming packets are dropped (`inactive`).
 //!
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
-//! - `mode`: who runs the program, `native` or `skb`.
-//! - `queues`: how many queues it receives from.
+//! - `mode`: the part of the system that runs the program, `native` or `skb`.
+//! - `queues`: the number of queues that it receives from.
 //! - `rss_key`: `secret` if the interface chooses queues by a secret key, else `own`.
 //! - `completed`: packets whose checksum was completed.
-//! - `kernel_drops`: packets that the kernel has lost, for whatever reason.
-//! - `rx_ring_full`: there was no room in the ring of received packets.
-//! - `fill_ring_empty`: how often there was no free slot for a packet.
-//! - `rx_dropped`: packets that were longer than a slot; where the kernel copies, those without a free slot too.
-//! - `rx_invalid`: slots that the kernel refused; always 0, if all is well.
-//! - `active`: whether it receives.
+//! - `kernel_drops`: packets that the kernel has lost, for any reason.
+//! - `rx_ring_full`: packets that the kernel has lost because the ring of received packets was full.
+//! - `fill_ring_empty`: the number of times that there was no free slot for a packet.
+//! - `rx_dropped`: packets that were longer than a slot; if the kernel copies, packets without a free slot
+//!   as well.
+//! - `rx_invalid`: slots that the kernel refused; 0 unless there is a bug.
+//! - `active`: true if it receives.
 //!
 //! ## Example
 //! ```click
@@ -123,7 +130,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("rx_invalid"),
         HandlerInfo::both("active"),
     ],
-    // Needs an interface: what it does is tested between network namespaces.
+    // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -141,7 +148,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if let Err(error) = interface.expect(args.id(), &wanted) {
         args.error(error);
     }
-    // What is at one worker only is spread by software.
+    // The packets of an element that runs at one worker only are spread by software.
     let is_everywhere = !args.setup.threads.contains_key(&args.id());
     let spreading = args.setup.spreading.as_deref().filter(|_| is_everywhere && args.setup.workers > 1);
     let steering = Steering::new(None, spreading).unwrap_or(Steering::Hash);
@@ -179,30 +186,31 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(from_xdp))
 }
 
-/// Timers: looking after the interface, and for free slots where there were none.
+/// Timers: `LOOK` checks the interface, `REFILL` looks for free slots after the pool had none.
 const LOOK: u32 = 0;
 const REFILL: u32 = 1;
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
 const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
-/// Token of the bell; those of receivers are their places.
+/// The token of the bell. The token of a receiver is its index.
 const BELL: u32 = u32::MAX;
-/// Most bytes in front of what the interface counts: an Ethernet header with a VLAN tag.
+/// The largest link header in bytes, which the MTU does not include: an Ethernet header with a VLAN tag.
 const LINK_HEADER: usize = 18;
 
-/// Where a copy is between the removal of its interface and the next one of the name. Each step is for all copies, because
-/// workers may have sockets at the queues of others.
+/// The step of a copy between the removal of its interface and the opening of the next interface of the
+/// name. All copies must finish a step before the next one begins, because workers may have sockets at the
+/// queues of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It has its queues.
+    /// The copy has its queues.
     Open,
-    /// It has left the queues of others in this round.
+    /// The copy has left the queues of others in this round.
     Left(u32),
-    /// It has closed its own.
+    /// The copy has closed its own queues in this round.
     Closed(u32),
 }
 
 struct FromXdp {
-    /// The name that was asked for; the present one is in `wanted`.
+    /// The name in the configuration. The present name is in `wanted`.
     name: String,
     wanted: Wanted,
     burst: Option<usize>,
@@ -210,37 +218,38 @@ struct FromXdp {
     completes: bool,
     active: bool,
     offer: Arc<Offer>,
-    /// Which of the workers that share a queue gets a frame.
+    /// Selects the worker that gets a frame, of the workers that share a queue.
     steering: Steering,
-    /// One per queue of its own, and then those as a guest.
+    /// The copy's own queues, followed by its guest sockets at the queues of others.
     receivers: Vec<Receiver>,
-    /// The one to begin with, so that none has to wait for the others for ever.
+    /// The index of the receiver to begin with; it rotates so that no receiver starves.
     first: usize,
     interface: Arc<Interface>,
-    /// Where copies share their queues: rings when this one can be a guest, and when its guests have taken many slots.
+    /// Set if copies share their queues. The bell rings when this copy can be a guest, and when its guests
+    /// have taken many slots.
     bell: Option<Arc<EventFd>>,
-    /// Whether this is the copy that tells users what all of them find.
+    /// True if this copy reports to the user what all copies find.
     speaks: bool,
     /// A socket that keeps the interface in promiscuous mode.
     membership: Option<OwnedFd>,
-    /// Number of the interface; another one of the same name has another.
+    /// The index of the interface; another interface of the same name has another index.
     index: c_int,
     is_shared: bool,
-    /// Keeps other programs from receiving.
+    /// Prevents other processes from receiving.
     claim: Option<Arc<Claim>>,
     state: Presence,
-    /// As long as another interface of the name is waited for.
+    /// Set while another interface of the name is awaited.
     awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
-    /// Why another interface of the name could not be opened, as it was told last.
+    /// The last reported reason why another interface of the name could not be opened.
     told: Option<String>,
-    /// Whether packets may go on.
+    /// True if `run` has been called, so that packets may be emitted.
     has_begun: bool,
     losses: Losses,
     count: u64,
     completed: u64,
-    /// Of sockets that are closed.
+    /// The counts of sockets that are closed.
     counts: Counts,
 }
 
@@ -282,7 +291,7 @@ impl FromXdp {
         Ok(())
     }
 
-    /// What is done once for all copies.
+    /// Does the work that is done once for all copies: joins groups and reports a large MTU.
     fn greet(&mut self, cx: &mut Cx<'_>) {
         let joined = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).and_then(|socket| {
             fanout::join_groups(socket.as_fd(), self.index, self.promiscuous)?;
@@ -300,7 +309,8 @@ impl FromXdp {
         }
     }
 
-    /// Finds out what has become of the interface: its sockets do not say that it is gone.
+    /// Checks the interface, and takes the next step after its removal. Sockets do not become readable when
+    /// the interface is removed.
     fn look(&mut self, cx: &mut Cx<'_>) {
         match self.stage {
             Stage::Open => self.look_after(cx),
@@ -327,20 +337,20 @@ impl FromXdp {
         if self.gone == Gone::Stop {
             return cx.stop();
         }
-        // What has come before.
+        // Emits the packets that had arrived before.
         while self.receive(cx, BATCH_CAPACITY) > 0 {}
         self.leave(cx);
         self.stage = Stage::Left(self.interface.leave());
         self.awaited = Some(Awaited::new(&self.name));
     }
 
-    /// Looks whether there is an interface again in the place of the one that was removed, and goes on with it.
+    /// Looks for an interface that replaces the removed interface, and opens it.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
         let names = [self.name.clone(), self.wanted.device.clone()];
         let Some(name) = names.into_iter().find(|name| link::index(name).is_ok()) else {
             if self.interface.is_being_left() {
-                // Others have met one that is gone again.
+                // Other copies have opened an interface that has been removed again.
                 self.stage = Stage::Closed(self.interface.leave());
                 self.interface.close(cx);
             }
@@ -357,7 +367,7 @@ impl FromXdp {
                 cx.schedule();
             }
             Err(error) => {
-                // What others have opened meanwhile may lack what this copy has not.
+                // The queues that other copies have opened meanwhile may lack the guests of this copy.
                 self.leave(cx);
                 self.stage = Stage::Left(self.interface.leave());
                 if self.told.as_ref() != Some(&error) {
@@ -376,9 +386,9 @@ impl FromXdp {
         close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
     }
 
-    /// Finds out what has become of an interface that is there.
+    /// Checks an interface that existed at the last check: name, state, and frames that are too long.
     fn look_after(&mut self, cx: &mut Cx<'_>) {
-        // It may have got another name.
+        // The interface may have been renamed.
         if let Ok(name) = link::name_of(self.index)
             && name != self.wanted.device
         {
@@ -387,7 +397,8 @@ impl FromXdp {
             }
             self.wanted.device = name;
         }
-        // A socket whose interface was removed says so once, whatever has its name and number now.
+        // A socket whose interface was removed reports an error once, even if another interface has its
+        // name and index now.
         let was_removed = self.receivers.iter().any(|receiver| take_error(receiver.socket()).is_some());
         let state = match was_removed || self.interface.is_being_left() {
             true => Presence::Gone,
@@ -414,7 +425,7 @@ impl FromXdp {
         }
     }
 
-    /// Emits what has come, at most so many packets; how many there were.
+    /// Emits received packets, at most `most`. Returns the number of packets read.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let queues = self.receivers.len();
         let mut batch = cx.batch();
@@ -456,16 +467,17 @@ impl FromXdp {
         cx.clear_timer(REFILL);
     }
 
-    /// Of all sockets together.
+    /// Returns the sum of the counts of all sockets.
     fn counts(&self) -> Counts {
         self.receivers.iter().map(Receiver::counts).fold(self.counts, Counts::add)
     }
 
-    /// Whether all copies receive from each queue: where flows are spread, and where some worker would have no queue else.
+    /// True if all copies receive from each queue: if flows are spread, or if some worker would have no
+    /// queue otherwise.
     fn shares(&self, copies: usize) -> bool {
         let queues = match self.wanted.queue {
             Some(_) => 1,
-            // Where the driver does not say, there is hardly more than one.
+            // Drivers that do not report the number of queues rarely have more than one.
             None => link::receive_queues(&self.wanted.device).unwrap_or(1),
         };
         copies > 1 && (self.steering != Steering::Hash || (queues as usize) < copies)
@@ -476,7 +488,7 @@ impl FromXdp {
         watched.map_err(|error| cannot(&self.wanted.device, "poll", &error))
     }
 
-    /// Goes on with the sockets that have been opened for this copy.
+    /// Starts to receive from the sockets that have been opened for this copy.
     fn visit(&mut self, cx: &mut Cx<'_>) {
         for guest in self.interface.guests_of(cx.id(), cx.worker().0) {
             self.receivers.push(guest);
@@ -486,7 +498,7 @@ impl FromXdp {
         }
     }
 
-    /// Closes the sockets of guests: whoever owns their queues closes after them.
+    /// Closes the guest sockets. The owners of their queues close afterwards.
     fn leave(&mut self, cx: &mut Cx<'_>) {
         let guests = self.receivers.iter().filter(|receiver| receiver.owned().is_none());
         self.counts = guests.map(Receiver::counts).fold(self.counts, Counts::add);
@@ -509,7 +521,8 @@ impl Element for FromXdp {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let is_away = link::index(&self.name).is_err() && is_awaited(&self.name);
         if is_away && cx.is_heir() && self.gone == Gone::Wait {
-            // The element at work waits, and this one goes on waiting.
+            // The element in the running configuration waits for the interface, and this element continues
+            // to wait.
             self.state = Presence::Gone;
             self.awaited = Some(Awaited::new(&self.name));
             self.stage = Stage::Left(self.interface.leave());
@@ -545,13 +558,13 @@ impl Element for FromXdp {
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         match token {
             LOOK => self.look(cx),
-            // Whoever runs refills.
+            // `run` gives the kernel free slots.
             _ => cx.schedule(),
         }
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        // Nothing more is received from here on, by any worker; what has come before is in the rings.
+        // No worker receives packets from here on; packets that arrived before are in the rings.
         self.interface.detach();
         self.unwatch(cx);
         cx.unschedule();

@@ -1,9 +1,11 @@
-//! What all elements of a graph, at all workers, share of an interface: one program that hands frames to their sockets.
+//! The state of an interface that all elements of a graph share, at all workers: one program that redirects
+//! frames to their sockets.
 //!
-//! It is attached when the last of them has its queues, so that an interface is served whole or, if one of them fails, not
-//! at all; and taken off when the first of them ends. Where the interface is removed, all of them close their queues in steps, and
-//! open them again at another one of its name. Where workers share queues, the last one also opens the sockets of
-//! guests; workers that are at work by then hear of it by a bell.
+//! The program is attached when the last element has its queues, so that all queues of an interface are
+//! received from or, if an element fails, none. It is detached when the first element ends. If the
+//! interface is removed, all elements close their queues in steps, and open them again at another interface
+//! of its name. If workers share queues, the last element also opens the sockets of guests; a bell notifies
+//! workers that are already running.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -29,32 +31,33 @@ use crate::rss_key;
 #[derive(Default)]
 pub(super) struct Interfaces(Mutex<Vec<Arc<Interface>>>);
 
-/// An interface that elements of a graph have queues of.
+/// An interface of which elements of a graph have queues.
 #[derive(Default)]
 pub(super) struct Interface {
     device: String,
     state: Mutex<State>,
-    /// Whether the user knows that frames are too long.
+    /// True if the user has been notified that frames are too long.
     told: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Elements that receive, and what they want.
+    /// The elements that receive, with their arguments.
     receivers: Vec<(ElementId, Wanted)>,
-    /// Copies of theirs that have their queues.
+    /// The number of copies of these elements that have their queues.
     ready: usize,
-    /// These queues, and the copies that can be guests, until the last one has come.
+    /// The queues of these copies, and the copies that can be guests, until the last copy has its queues.
     queues: Vec<Queue>,
     members: Vec<Member>,
-    /// Guests that nobody has fetched.
+    /// Guest sockets that their workers have not fetched yet.
     guests: Vec<(ElementId, usize, Receiver)>,
     program: Option<Program>,
     key: Option<SecretKey>,
     runner: Option<Runner>,
-    /// How often all copies have closed their queues, because the interface was removed.
+    /// The number of times that all copies have closed their queues because the interface was removed.
     round: u32,
-    /// Copies that have left the queues of others in this round, and those that have closed their own.
+    /// The number of copies that have left the queues of others in this round, and the number that have
+    /// closed their own.
     left: usize,
     closed: usize,
 }
@@ -68,11 +71,11 @@ struct Queue {
     shared: Option<Arc<Shared>>,
 }
 
-/// A worker's copy of an element that shares its queues with the other ones.
+/// A worker's copy of an element that shares its queues with the other copies.
 struct Member {
     element: ElementId,
     worker: usize,
-    /// Which of them gets a frame.
+    /// Selects the copy that gets a frame.
     steering: Steering,
     key: Key,
     bell: Arc<EventFd>,
@@ -83,7 +86,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Interface {
-    /// The one of this name in the graph that is being built.
+    /// Returns the interface of this name in the graph that is being built.
     pub(super) fn of(setup: &Setup, device: &str) -> Arc<Interface> {
         let all = setup.common.get_or_make(0, Interfaces::default);
         let mut all = lock(&all.0);
@@ -94,10 +97,10 @@ impl Interface {
         })
     }
 
-    /// Remembers that an element wants to receive.
+    /// Registers an element that receives.
     ///
     /// # Errors
-    /// What does not go together with the others.
+    /// If its mode differs from the mode of another element of the interface.
     pub(super) fn expect(&self, element: ElementId, wanted: &Wanted) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.receivers.iter().any(|(_, other)| other.mode != wanted.mode) {
@@ -109,16 +112,17 @@ impl Interface {
         Ok(())
     }
 
-    /// Whether some element receives from a queue.
+    /// True if some element receives from a queue.
     pub(super) fn receives(&self, queue: u32) -> bool {
         lock(&self.state).receivers.iter().any(|(_, wanted)| wanted.queue.is_none_or(|only| only == queue))
     }
 
-    /// Lets the program hand frames to the sockets of an element's copy. The last copy of all elements attaches it. Copies
-    /// that share their queues say which of them gets a frame, and have a bell, which rings when they can be guests.
+    /// Makes the program redirect frames to the sockets of an element's copy. The last copy of all elements
+    /// attaches the program. Copies that share their queues pass the steering that selects the copy that
+    /// gets a frame, and a bell, which rings when they can be guests.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// If the kernel refuses a step.
     pub(super) fn serve(
         &self,
         cx: &mut Cx<'_>,
@@ -154,18 +158,19 @@ impl Interface {
         Ok(())
     }
 
-    /// The guests' sockets of an element's copy, once.
+    /// Returns the guest sockets of an element's copy, which are handed out once.
     pub(super) fn guests_of(&self, element: ElementId, worker: usize) -> Vec<Receiver> {
         let is_its = |guest: &mut (ElementId, usize, Receiver)| (guest.0, guest.1) == (element, worker);
         lock(&self.state).guests.extract_if(.., is_its).map(|(.., guest)| guest).collect()
     }
 
-    /// Takes the program off: nothing more comes.
+    /// Detaches the program: no more frames are received.
     pub(super) fn detach(&self) {
         lock(&self.state).detach();
     }
 
-    /// The interface was removed, and a copy of an element has closed its sockets at the queues of others. Returns the round.
+    /// Registers that the interface was removed and that a copy of an element has closed its sockets at the
+    /// queues of others. Returns the round.
     pub(super) fn leave(&self) -> u32 {
         let mut state = lock(&self.state);
         state.detach();
@@ -175,18 +180,18 @@ impl Interface {
         state.round
     }
 
-    /// True if some copy has left: then all have to.
+    /// True if some copy has left: then all copies have to leave.
     pub(super) fn is_being_left(&self) -> bool {
         lock(&self.state).left > 0
     }
 
-    /// True if all copies have left the queues of others, so that each can close its own.
+    /// True if all copies have left the queues of others, so that each copy can close its own.
     pub(super) fn have_left(&self, cx: &Cx<'_>) -> bool {
         let state = lock(&self.state);
         state.left >= state.copies(cx)
     }
 
-    /// A copy has closed its own queues.
+    /// Registers that a copy has closed its own queues.
     pub(super) fn close(&self, cx: &Cx<'_>) {
         let mut state = lock(&self.state);
         state.closed += 1;
@@ -196,12 +201,12 @@ impl Interface {
         }
     }
 
-    /// True if all copies have closed their queues in this round, so that each can open them again.
+    /// True if all copies have closed their queues in this round, so that each copy can open them again.
     pub(super) fn is_over(&self, round: u32) -> bool {
         lock(&self.state).round != round
     }
 
-    /// Who runs the program, once it is there.
+    /// Returns the part of the system that runs the program, once the program is attached.
     pub(super) fn runner(&self) -> Option<Runner> {
         lock(&self.state).runner
     }
@@ -211,31 +216,31 @@ impl Interface {
         lock(&self.state).key.is_some()
     }
 
-    /// Whether the user has to be told that frames are too long; once.
+    /// Returns true at the first call only: the user has to be notified that frames are too long.
     pub(super) fn has_to_tell(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }
 }
 
 impl State {
-    /// How many copies of elements receive from the interface.
+    /// Returns the number of copies of elements that receive from the interface.
     fn copies(&self, cx: &Cx<'_>) -> usize {
         self.receivers.iter().map(|&(id, _)| cx.copies(id)).sum()
     }
 
-    /// Takes the program off: nothing more comes.
+    /// Detaches the program: no more frames are received.
     fn detach(&mut self) {
         self.program = None;
         self.key = None;
-        // Whoever owns a queue has to be the last one that has it.
+        // The owner of a queue has to be the last holder of its port.
         self.queues.clear();
         self.guests.clear();
     }
 
-    /// Opens the sockets of guests, and lets the program hand frames to all of them.
+    /// Opens the sockets of guests, and makes the program redirect frames to all sockets.
     fn begin(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
-        // All elements that share queues are steered by what the engine has been told.
+        // All elements that share queues have the same steering, which the engine sets.
         let shared = self.members.first().map(|member| (member.steering, workers, member.key));
         let program = self.program.insert(Program::load(shared)?);
         for Queue { element, worker, number, port, shared } in self.queues.drain(..) {
@@ -250,14 +255,14 @@ impl State {
         }
         self.runner = Some(attach(program, index, mode).map_err(|error| ("attach", error))?);
         for member in self.members.drain(..) {
-            // A counter that is full has woken it already.
+            // If the counter is full, it has woken the worker already.
             let _ = member.bell.write(1);
         }
         Ok(())
     }
 
-    /// Lets the interface spread frames over its queues by a secret key, if all of them are ours, of which there are so many.
-    /// Where others have some, it is theirs too.
+    /// Makes the interface spread frames over its queues by a secret key, if this graph has all queues of
+    /// the interface. If other programs have some of the queues, the key is theirs too.
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
         let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);
@@ -273,7 +278,7 @@ impl State {
     }
 }
 
-/// Attaches the program in one of the ways that are allowed.
+/// Attaches the program in one of the ways that the mode allows.
 fn attach(program: &mut Program, index: c_int, mode: Mode) -> io::Result<Runner> {
     let first = if mode == Mode::Kernel { Runner::Kernel } else { Runner::Driver };
     match program.attach(index, first) {

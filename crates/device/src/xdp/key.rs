@@ -1,10 +1,10 @@
-//! The secret key by which an interface spreads frames over its queues, for as long as we receive from them.
+//! The secret key by which an interface spreads frames over its queues while Tidegate receives from them.
 
 use std::io;
 
 use crate::interface::sys::rss::{self, Hash};
 
-/// The ways to an interface's hash: those of the kernel, and others in tests.
+/// The functions that read and set an interface's hash: the kernel's, or stand-ins in tests.
 #[derive(Clone, Copy)]
 struct Ways {
     get: fn(&str) -> io::Result<Hash>,
@@ -13,7 +13,7 @@ struct Ways {
 
 const KERNEL: Ways = Ways { get: rss::get, set: rss::set };
 
-/// A key of ours that an interface has. Its own is put back when this is dropped.
+/// A secret key that was set at an interface. Dropping it restores the interface's own key.
 pub(super) struct SecretKey {
     device: String,
     own: Hash,
@@ -22,10 +22,11 @@ pub(super) struct SecretKey {
 }
 
 impl SecretKey {
-    /// Gives the interface a key, which `make` makes of so many bytes. `None` if that makes none.
+    /// Sets a key at the interface. `make` returns a key of the given length in bytes. Returns `None` if
+    /// `make` returns no key.
     ///
     /// # Errors
-    /// What the interface refuses.
+    /// If the interface cannot read its hash or refuses the key.
     pub(super) fn set(
         device: &str,
         make: impl FnOnce(usize) -> Option<Vec<u8>>,
@@ -48,7 +49,7 @@ impl SecretKey {
 
 impl Drop for SecretKey {
     fn drop(&mut self) {
-        // Somebody may have set another one, and the interface may be gone.
+        // Another program may have set another key, and the interface may have been removed.
         if (self.ways.get)(&self.device).is_ok_and(|hash| hash.key == self.ours.key) {
             let _ = (self.ways.set)(&self.device, &self.own);
         }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// The key of the only interface; without one it takes none.
+        /// The key of the only interface. While it is empty, the interface takes no key.
         static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -1,13 +1,16 @@
-//! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and the pool.
+//! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and
+//! the pool.
 //!
 //! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
-//! - `interface`: what all workers share of an interface: the program, and who is whose guest
+//! - `interface`: the state of an interface that all workers share: the program, and the guests of each
+//!   queue
 //! - `key`: the key by which an interface spreads frames over its queues
 //! - `port`: a queue of an interface, in two halves that share a socket; `receiver`: the half that receives
-//! - `shared`: what the workers know of each other that receive from one queue
+//! - `shared`: the state that is shared by the workers that receive from one queue
 //! - `sys`: the system calls
 //!
-//! Frames that come are in slots of the pool before anybody here hears of them, and what is sent is read from there.
+//! Received frames are in slots of the pool before Tidegate sees them, and frames are sent from their
+//! slots.
 
 pub mod from_xdp;
 mod interface;
@@ -25,29 +28,29 @@ use element::{Args, Cx};
 use port::Transmitter;
 use sys::program::MOST_QUEUES;
 
-/// How frames come to us and go.
+/// The part of the system that moves frames between the interface and the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// By the driver if it can, else by the kernel.
+    /// The driver if it can, otherwise the kernel.
     Auto,
     Driver,
     Kernel,
 }
 
-/// What both elements are told.
+/// The arguments that both elements have.
 #[derive(Clone, Debug)]
 struct Wanted {
     device: String,
-    /// The only queue; all of them, or the first one for sending, if none is given.
+    /// The only queue. If none is given: all queues for receiving, the first queue for sending.
     queue: Option<u32>,
     mode: Mode,
-    /// Entries of each ring.
+    /// The number of entries of each ring.
     ring: u32,
     /// True if the interface is to keep the key by which it spreads frames over queues.
     keeps_key: bool,
 }
 
-/// Where a FromXDP leaves the sending halves of its queues for a ToXDP of the same worker.
+/// A place in which a FromXDP leaves the sending halves of its queues for a ToXDP of the same worker.
 struct Offer {
     device: String,
     queues: Mutex<Vec<Option<Transmitter>>>,
@@ -63,7 +66,8 @@ impl Offer {
     }
 }
 
-/// Which of its copies an element is, and how many there are: one for each worker, or one in all.
+/// Returns the index of this copy of an element and the number of its copies: one copy per worker, or one
+/// in all.
 fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
     match cx.copies(cx.id()) {
         0 | 1 => (0, 1),

@@ -1,4 +1,5 @@
-//! A queue of an interface: a half that receives and a half that sends, which share a socket and nothing that changes.
+//! A queue of an interface: a half that receives and a half that sends. They share a socket and no mutable
+//! state.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,18 +20,19 @@ use super::{Mode, Offer, Wanted};
 use crate::interface::cannot;
 use crate::interface::sys::link;
 
-/// What both halves have of a queue, and guests. The last one that goes gives the slots back that the kernel still has.
+/// The part of a queue that both halves and guests share. The last holder that closes it takes back the
+/// slots that the kernel still has.
 pub(super) struct Port {
     pub(super) socket: OwnedFd,
     pub(super) device: DeviceId,
-    /// Whether the kernel copies what comes into slots.
+    /// True if the kernel copies received packets into slots.
     pub(super) is_copied: bool,
 }
 
-/// Closes a half: the rings first.
+/// Closes a half. Its rings must be dropped before.
 pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
-    // Guests have left by now, as everything is drained before anything is closed. With one that has not, slots stay with the
-    // kernel, and their memory is not given back.
+    // Guests have left by now, because everything is drained before anything is closed. If a guest has not
+    // left, slots stay with the kernel, and their memory is not released.
     if let Some(Port { socket, device, .. }) = Arc::into_inner(port) {
         // The kernel does not touch slots any more once the socket is closed.
         drop(socket);
@@ -44,25 +46,25 @@ pub(super) struct Transmitter {
     pub(super) queue: u32,
     transmit: Producer<xdp_desc>,
     completed: Consumer<u64>,
-    /// Packets that were copied into slots of the pool.
+    /// The number of packets that were copied into slots of the pool.
     pub(super) copied: u64,
-    /// Packets that the kernel has taken and the interface has not.
+    /// The number of packets that the kernel has taken but the interface has refused.
     pub(super) refused: usize,
 }
 
-/// What became of what was to be sent.
+/// The result of an attempt to send.
 #[derive(Debug)]
 pub(super) enum Kicked {
-    /// The kernel has it.
+    /// The kernel has taken all packets.
     All,
     /// The kernel takes nothing more now.
     Full,
-    /// It does not go.
+    /// The packets cannot be sent.
     Failed(io::Error),
 }
 
 impl Transmitter {
-    /// Takes slots of packets back that were sent.
+    /// Takes back the slots of packets that were sent.
     pub(super) fn reap(&mut self, pool: &mut Pool) {
         while let Some(address) = self.completed.take() {
             let (slot, _) = socket::parse(address);
@@ -71,7 +73,7 @@ impl Transmitter {
         self.completed.release();
     }
 
-    /// Packets that there is room for.
+    /// Returns the number of packets that the ring has room for.
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         self.transmit.room(wanted.try_into().unwrap_or(u32::MAX)) as usize
     }
@@ -79,7 +81,7 @@ impl Transmitter {
     /// Puts a packet into the ring, for [`kick`](Self::kick) to send.
     ///
     /// # Errors
-    /// The packet, where there is no room, or no slot for a copy.
+    /// The packet, if there is no room or no slot for a copy.
     pub(super) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
         if self.room(1) == 0 {
             return Err(packet);
@@ -95,12 +97,12 @@ impl Transmitter {
                 None => return Err(packet),
             },
         };
-        // There is room.
+        // Cannot fail: the room was checked above.
         self.transmit.put(socket::descriptor(span.slot, span.start, span.length));
         Ok(())
     }
 
-    /// Lets the kernel send what is in the ring.
+    /// Makes the kernel send the packets in the ring.
     pub(super) fn kick(&mut self) -> Kicked {
         self.transmit.submit();
         let mut pending = self.transmit.pending();
@@ -109,12 +111,12 @@ impl Transmitter {
             let error = match socket::kick(self.port.socket.as_fd()) {
                 Ok(()) => None,
                 Err(error) => match error.raw_os_error() {
-                    // The last packet that it took was not sent, as without a carrier.
+                    // The last packet that the kernel took was not sent, for example without a carrier.
                     Some(libc::EBUSY) => {
                         is_refused = true;
                         None
                     }
-                    // It sends a part at a time.
+                    // The kernel sends a part at a time.
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => None,
                     _ => Some(error),
                 },
@@ -132,13 +134,14 @@ impl Transmitter {
         Kicked::All
     }
 
-    /// True if the interface of the socket was removed, whatever has its name and number now.
+    /// True if the interface of the socket was removed, even if another interface has its name and index
+    /// now.
     pub(super) fn is_unbound(&self) -> bool {
         let result = socket::kick(self.port.socket.as_fd());
         result.is_err_and(|error| matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)))
     }
 
-    /// Packets in the ring that the kernel has not taken.
+    /// Returns the number of packets in the ring that the kernel has not taken.
     pub(super) fn pending(&mut self) -> usize {
         self.transmit.pending() as usize
     }
@@ -154,21 +157,22 @@ impl Transmitter {
     }
 }
 
-/// The step that fails where a pool is the memory of as many queues as it can be.
+/// The name of the step that fails if a pool cannot be the memory of more queues.
 const TOO_MANY: &str = "queues";
-/// How long the kernel may take to let go of a queue whose socket has been closed: it does so when it has time.
+/// The time to wait until the kernel has released a queue whose socket has been closed: the kernel does so
+/// asynchronously.
 const RELEASE: Duration = Duration::from_secs(1);
-/// Free slots of a queue below which a burst may find none.
+/// The number of free slots of a queue below which a burst may find none.
 const FEW: u32 = 512;
 
-/// How many of the slots that devices may have each of so many queues may have free, where so many elements receive. The
-/// rest is for packets that are under way.
+/// Returns the number of free slots that each queue may have, with this number of receiving elements and
+/// queues per element. A quarter of the device area is left for packets that are being processed.
 fn share(pool: &Pool, elements: usize, queues: usize) -> u32 {
     let slots = pool.device_area().1 / packet::SLOT_STRIDE;
     (slots / 4 * 3 / (elements * queues).max(1)) as u32
 }
 
-/// Opens a queue; with `shares`, such that others can be its guests.
+/// Opens a queue. With `shares`, other workers can be its guests.
 fn open(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
@@ -199,7 +203,7 @@ fn open(
     Ok((receiver, transmitter, recipient))
 }
 
-/// What went wrong, and what to do where that is special to these sockets.
+/// Returns the message for an error, with advice if these sockets have special causes.
 pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
     let device = &wanted.device;
     let text = cannot(device, step, error);
@@ -238,9 +242,10 @@ pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String 
     format!("{text}; {what}")
 }
 
-/// Opens the queues of an interface that belong to this one of so many copies of an element: those whose number leaves its
-/// own as the remainder. Each has a half that receives, and one that sends where the interface sends by that queue. With a
-/// bell, which is this copy's, all other copies can be guests at them.
+/// Opens the queues of an interface that belong to this copy of an element: the queues whose number modulo
+/// the number of copies is the copy's index. Each queue has a half that receives, and a half that sends if
+/// the interface sends by that queue. With `bell`, the bell of this copy, all other copies can be guests at
+/// its queues.
 pub(super) fn open_queues(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
@@ -261,7 +266,7 @@ pub(super) fn open_queues(
                     false => transmitter.close(cx.pool()),
                 }
             }
-            // There are no more.
+            // The interface has no more queues.
             Err(("bind", error)) if queue > 0 && wanted.queue.is_none() && is_invalid(&error) => break,
             Err((step, error)) => {
                 close_all(cx.pool(), receivers, transmitters);
@@ -299,13 +304,14 @@ fn is_invalid(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-/// Closes halves that nobody has taken.
+/// Closes the halves of queues.
 pub(super) fn close_all(pool: &mut Pool, receivers: Vec<Receiver>, transmitters: Vec<Option<Transmitter>>) {
     receivers.into_iter().for_each(|receiver| receiver.close(pool));
     transmitters.into_iter().flatten().for_each(|transmitter| transmitter.close(pool));
 }
 
-/// Opens a queue for sending only. `None` where the interface does not send by it, and it is not the only one that will do.
+/// Opens a queue for sending only. Returns `None` if the interface does not send by this queue and other
+/// queues will do.
 pub(super) fn open_transmitter(
     cx: &mut Cx<'_>,
     wanted: &Wanted,

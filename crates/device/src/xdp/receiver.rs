@@ -1,4 +1,4 @@
-//! What receives from a queue of an interface: its owner, or a guest of this one at another worker.
+//! The receiving side of a queue of an interface: its owner, or a guest at another worker.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,32 +25,33 @@ enum Role {
     Guest(Guest),
 }
 
-/// Has the queue's memory, and gives the kernel slots of it.
+/// The owner of a queue, which has its memory and gives the kernel slots of it.
 struct Owner {
     port: Arc<Port>,
     fill: Producer<u64>,
-    /// Free slots that the kernel may have, and those that it has: the pool is for other queues too.
+    /// The number of slots that the kernel may have, and the number that it has. The limit leaves slots of
+    /// the pool to other queues.
     share: u32,
     given: u32,
-    /// What guests have been told, and how many slots they had taken when that was looked at last.
+    /// The state shared with guests, and the number of slots that guests had taken at the last look.
     shared: Option<Arc<Shared>>,
     seen: u32,
 }
 
-/// Gets packets in slots of the owner's.
+/// A guest, which gets packets in the owner's slots.
 struct Guest {
     socket: OwnedFd,
     shared: Arc<Shared>,
-    /// Slots taken that the owner does not know of.
+    /// The number of taken slots that the owner has not been notified of.
     taken: u32,
-    // Last: the owner takes back no slots while the kernel may write to them for this socket.
+    // The last field: the owner takes back no slots while the kernel may write to them for this socket.
     _port: Arc<Port>,
 }
 
-/// What the kernel has counted.
+/// The kernel's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Packets, for whatever reason.
+    /// Packets lost for any reason.
     pub(super) lost: u64,
     pub(super) ring_full: u64,
     pub(super) fill_ring_empty: u64,
@@ -73,7 +74,8 @@ impl std::ops::Add for Counts {
 }
 
 impl Receiver {
-    /// The one that owns a queue. [`settle`](Self::settle) says how many slots the kernel may have.
+    /// Creates the receiver that owns a queue. [`settle`](Self::settle) sets the number of slots that the
+    /// kernel may have.
     pub(super) fn of_owner(
         queue: u32,
         port: Arc<Port>,
@@ -84,7 +86,7 @@ impl Receiver {
         Receiver { queue, received, role: Role::Owner(owner) }
     }
 
-    /// Opens a guest's socket at a queue; or the step that failed.
+    /// Opens a guest's socket at a queue. On an error, returns the step that failed and the reason.
     pub(super) fn of_guest(
         queue: u32,
         index: c_int,
@@ -97,7 +99,7 @@ impl Receiver {
         Ok(Receiver { queue, received, role: Role::Guest(Guest { socket, shared, taken: 0, _port: port }) })
     }
 
-    /// Lets the kernel have so many slots, and guests have what they need.
+    /// Sets the number of slots that the kernel may have, and the state that is shared with guests.
     pub(super) fn settle(&mut self, share: u32, shared: Option<Shared>) {
         if let Role::Owner(owner) = &mut self.role {
             (owner.share, owner.shared) = (share, shared.map(Arc::new));
@@ -111,7 +113,7 @@ impl Receiver {
         }
     }
 
-    /// The queue itself, and what guests have to know if it is shared. `None` of a guest.
+    /// Returns the queue, and the state shared with guests if there is any. Returns `None` for a guest.
     pub(super) fn owned(&self) -> Option<(&Arc<Port>, Option<&Arc<Shared>>)> {
         match &self.role {
             Role::Owner(owner) => Some((&owner.port, owner.shared.as_ref())),
@@ -119,7 +121,7 @@ impl Receiver {
         }
     }
 
-    /// Whether there is something to do: packets have come, or guests have taken slots.
+    /// True if there is work: packets have arrived, or guests have taken slots.
     pub(super) fn is_ready(&mut self) -> bool {
         let lacks_slots = match &self.role {
             Role::Owner(Owner { shared: Some(shared), seen, .. }) => shared.taken.has_grown(*seen),
@@ -128,7 +130,7 @@ impl Receiver {
         lacks_slots || self.received.is_ready()
     }
 
-    /// The next packet. What the kernel says that cannot be is left out.
+    /// Returns the next packet. Skips impossible descriptors of the kernel.
     #[inline]
     pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Packet> {
         while let Some(descriptor) = self.received.take() {
@@ -158,8 +160,8 @@ impl Receiver {
         None
     }
 
-    /// Gives the kernel free slots in the place of those that have come with packets, or lets the owner do it. False if there
-    /// were not enough.
+    /// Gives the kernel free slots in exchange for the slots that it filled; a guest notifies the owner
+    /// instead. Returns false if there were not enough free slots.
     pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
         self.received.release();
         match &mut self.role {
@@ -176,7 +178,8 @@ impl Receiver {
     pub(super) fn counts(&self) -> Counts {
         let Some(counted) = socket::statistics(self.socket()) else { return Counts::default() };
         let xdp_statistics { rx_dropped, rx_invalid_descs, rx_ring_full, .. } = counted;
-        // Free slots are the queue's, whoever asks. Where the kernel copies, packets without one are dropped ones too.
+        // Free slots belong to the queue and are counted once, at its owner. If the kernel copies, it
+        // counts packets without a free slot as dropped as well.
         let (fill_ring_empty, lost) = match &self.role {
             Role::Owner(owner) if !owner.port.is_copied => {
                 (counted.rx_fill_ring_empty_descs, counted.rx_fill_ring_empty_descs)
@@ -193,7 +196,7 @@ impl Receiver {
         }
     }
 
-    /// Whether packets were dropped although there were free slots: those that are too long for one.
+    /// True if packets were dropped although there were free slots: packets that are longer than a slot.
     pub(super) fn drops_long_packets(&self) -> bool {
         socket::statistics(self.socket())
             .is_some_and(|counted| counted.rx_dropped > counted.rx_fill_ring_empty_descs)
@@ -218,14 +221,15 @@ impl Owner {
             let now = shared.taken.look();
             self.given = self.given.saturating_sub(now.wrapping_sub(self.seen));
             self.seen = now;
-            // What guests are done with is still in a cache, and what has been free for longest is not.
+            // Slots that guests have just released are still in a cache, unlike slots that have been free
+            // for longest.
             pool.collect();
         }
         let wanted = self.fill.room(u32::MAX).min(self.share.saturating_sub(self.given));
         let mut given = 0;
         while given < wanted {
             let Some(slot) = pool.hand_out(self.port.device) else { break };
-            // There is room.
+            // Does not fail: the room was checked above.
             if !self.fill.put(socket::address(slot)) {
                 pool.take_empty(self.port.device, slot);
                 break;

@@ -1,5 +1,6 @@
-//! A queue of an interface that several workers receive from. One of them owns it: its pool is the memory, and it gives the
-//! kernel free slots. The others are its guests, with sockets that only receive (XDP_SHARED_UMEM).
+//! A queue of an interface that several workers receive from. One worker owns it: its pool is the memory,
+//! and it gives the kernel free slots. The other workers are its guests, with sockets that only receive
+//! (XDP_SHARED_UMEM).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -7,19 +8,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use nix::sys::eventfd::EventFd;
 use packet::Recipient;
 
-/// What the workers that receive from a queue share.
+/// The state that the workers that receive from a queue share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// What guests take slots back by.
+    /// The handle by which guests take slots back.
     pub(super) recipient: Recipient,
-    /// Entries of each guest's ring.
+    /// The number of entries of each guest's ring.
     pub(super) ring: u32,
     pub(super) taken: Taken,
 }
 
 impl Shared {
-    /// For a queue whose owner may keep `share` slots with the kernel, has rings of so many entries, and is woken by a bell.
-    /// So many guests have rings such that, with all of them full, there are slots for the owner.
+    /// Creates the shared state of a queue with this number of `guests`. The owner may keep `share` slots
+    /// with the kernel, has rings of `ring` entries, and is woken by `bell`. The guests' rings are so small
+    /// that slots remain for the owner when all of them are full.
     pub(super) fn new(
         recipient: Recipient,
         bell: Arc<EventFd>,
@@ -28,11 +30,11 @@ impl Shared {
     ) -> Shared {
         let most = share.saturating_sub(ring) / guests.max(1);
         let of_guest = round_down(most).clamp(LEAST_RING.min(ring), ring);
-        // The kernel must not run out of slots before the owner is told.
+        // The owner must be notified before the kernel runs out of slots.
         Shared { recipient, ring: of_guest, taken: Taken::new(round_down(ring.min(share) / 4), bell) }
     }
 
-    /// Slots of the queue that the kernel may have altogether.
+    /// Returns the number of the queue's slots that the kernel may have altogether.
     pub(super) fn share(&self, (share, ring): (u32, u32), guests: u32) -> u32 {
         share.min(ring.saturating_add(self.ring.saturating_mul(guests)))
     }
@@ -41,19 +43,20 @@ impl Shared {
 /// The smallest ring of a guest.
 pub(super) const LEAST_RING: u32 = 64;
 
-/// The largest power of two that is not larger, and at least 1.
+/// Returns the largest power of two that is not larger than `number`, and at least 1.
 fn round_down(number: u32) -> u32 {
     1 << number.max(1).ilog2()
 }
 
-/// How many slots guests have taken back: the owner, which gives the kernel others in their place, may be asleep.
+/// A counter of the slots that guests have taken back. The owner, which gives the kernel other slots in
+/// exchange, may be asleep.
 #[derive(Debug)]
 pub(super) struct Taken {
-    /// So far; runs on for ever.
+    /// The number of slots taken so far; wraps around.
     count: AtomicU32,
-    /// Whether the bell has rung since the owner last looked.
+    /// True if the bell has rung since the owner last looked.
     has_rung: AtomicBool,
-    /// It rings when so many more are taken: a power of two.
+    /// The number of taken slots after which the bell rings again: a power of two.
     step: u32,
     bell: Arc<EventFd>,
 }
@@ -63,7 +66,7 @@ impl Taken {
         Taken { count: AtomicU32::new(0), has_rung: AtomicBool::new(false), step, bell }
     }
 
-    /// Says that a guest has taken so many more.
+    /// Adds slots that a guest has taken.
     #[inline]
     pub(super) fn add(&self, slots: u32) {
         let before = self.count.fetch_add(slots, Ordering::Relaxed);
@@ -74,14 +77,15 @@ impl Taken {
 
     #[cold]
     fn ring(&self) {
-        // Release: whoever swaps it back sees the count. If it has rung already, the owner has not looked since, and will.
+        // Release: the owner, which swaps the flag back, sees the count. If the bell has rung already, the
+        // owner has not looked since, and will.
         if !self.has_rung.swap(true, Ordering::AcqRel) {
-            // A counter that is full has woken it already.
+            // If the counter is full, it has woken the owner already.
             let _ = self.bell.write(1);
         }
     }
 
-    /// How many there are so far; for the owner.
+    /// Returns the number of slots taken so far; for the owner.
     #[inline]
     pub(super) fn look(&self) -> u32 {
         if self.has_rung.load(Ordering::Relaxed) {
@@ -90,7 +94,7 @@ impl Taken {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether there are others than when there were so many.
+    /// True if the count differs from `seen`.
     #[inline]
     pub(super) fn has_grown(&self, seen: u32) -> bool {
         self.count.load(Ordering::Relaxed) != seen
@@ -128,20 +132,21 @@ mod tests {
         assert!(!rang());
         taken.add(1);
         assert!(rang());
-        // Also where the count has run over.
+        // Also if the count has wrapped around.
         taken.count.store(u32::MAX - 1, Ordering::Relaxed);
         taken.look();
         taken.add(2);
         assert!(rang());
     }
 
-    /// Guests who take slots as long as there are some, and an owner who sleeps until it is rung for: nobody waits for ever.
+    /// Guests take slots while there are some, and the owner sleeps until the bell rings: no thread waits
+    /// for ever.
     #[test]
     fn an_owner_that_sleeps_is_woken_in_time() {
         const ALL: u32 = 200_000;
         const SHARE: u32 = 64;
         let taken = Taken::new(SHARE / 4, bell());
-        // Slots that the kernel has to give to guests.
+        // The slots that the kernel can give to guests.
         let kernel = AtomicU32::new(SHARE);
         std::thread::scope(|scope| {
             for guest in 1..=2u32 {

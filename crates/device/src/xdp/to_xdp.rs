@@ -1,13 +1,15 @@
 //! # ToXDP
-//! Sends packets to a network interface by AF_XDP, from where they lie.
+//! Sends packets to a network interface by AF_XDP, directly from the packet pool.
 //!
-//! Packets have a link header already. The interface reads them from the packet pool, and the pool gets them back when
-//! they have left. Packets that do not lie in one slot of the pool of this element's worker are copied first. With a
-//! pull input it pulls as the interface takes packets; what is pushed while it takes nothing is dropped.
+//! Packets have a link header already. The interface reads them from the packet pool, and their slots
+//! return to the pool when they have been sent. Packets that do not lie in one slot of the pool of this
+//! element's worker are copied first. With a pull input, it pulls as the interface takes packets. With a
+//! push input, packets are dropped while the interface takes none.
 //!
-//! A FromXDP with the same interface shares its queues. With several workers each sends by a queue that it has: one of its
-//! FromXDP, or that of its own number. What a worker without a queue has to send goes by a ring to one that has some, where it
-//! counts as pushed. A packet counts as sent when it is in the ring that the kernel reads.
+//! A FromXDP with the same interface shares its queues. With several workers, each worker sends by a queue
+//! of its own: a queue of its FromXDP, or the queue with the worker's number. A worker without a queue
+//! hands its packets by a ring to a worker that has a queue; there they are handled as pushed packets. A
+//! packet counts as sent when it is in the ring that the kernel reads.
 //!
 //! ## Usage
 //! `ToXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -15,18 +17,20 @@
 //! ## Arguments
 //! - `DEVNAME`: the interface.
 //! - `QUEUE`: the only queue to send by.
-//! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; only of interest where there is none with this interface.
+//! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; it has an effect only if no FromXDP has this
+//!   interface.
 //! - `BURST`: packets to pull per turn.
-//! - `RING`: packets that the ring has room for, a power of two; that of FromXDP if there is one.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets are dropped, or `stop`:
-//!   the run ends with an error.
+//! - `RING`: packets that the ring has room for, a power of two; FromXDP's value applies if there is a
+//!   FromXDP.
+//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets
+//!   are dropped, or `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
 //! - `drops`: packets that could not be sent.
 //! - `copied`: packets that were copied.
-//! - `pulls`: how often it has pulled.
-//! - `tx_invalid`: packets that the kernel has refused; always 0, if all is well.
+//! - `pulls`: the number of pulls.
+//! - `tx_invalid`: packets that the kernel has refused; 0 unless there is a bug.
 //!
 //! ## Example
 //! ```click
@@ -72,7 +76,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("pulls"),
         HandlerInfo::count("tx_invalid"),
     ],
-    // Needs an interface: what it does is tested between network namespaces.
+    // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -110,14 +114,14 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// Timers: the interface took nothing more, or was down.
+/// Timers: `KICK` retries after the interface took nothing more, `LOOK` checks an interface that was down.
 const KICK: u32 = 0;
 const LOOK: u32 = 1;
-/// Token of what the kernel says of interfaces.
+/// The token of the kernel's messages about interfaces.
 const NEWS: u32 = 0;
-/// How often to look whether the interface is up again.
+/// The interval between checks of an interface that is down.
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
-/// An Ethernet header.
+/// The length of an Ethernet header in bytes.
 const HEADER: usize = 14;
 
 struct ToXdp {
@@ -127,36 +131,37 @@ struct ToXdp {
     transmitter: Option<Transmitter>,
     interface: Arc<Interface>,
     senders: Arc<Senders>,
-    /// The worker that sends for this one, once it is known.
+    /// The worker that sends for this worker, once it is known.
     substitute: Option<usize>,
     link: OutLink,
-    /// Packets in the ring that the kernel has not taken.
+    /// The number of packets in the ring that the kernel has not taken.
     in_ring: usize,
-    /// Number of the interface.
+    /// The index of the interface.
     index: c_int,
-    /// True if the kernel has said that the socket's interface was removed.
+    /// True if the kernel has reported that the socket's interface was removed.
     is_lost: bool,
-    /// True while the timer is set that looks after the interface: what fails meanwhile does not put it off.
+    /// True while the timer `LOOK` is set. Later failures do not postpone it.
     is_looking: bool,
-    /// True from when the queue was closed, because the interface was removed, until there is another one.
+    /// True from the time when the queue was closed because the interface was removed, until there is
+    /// another interface.
     is_closed: bool,
     pulls: u64,
     count: u64,
     drops: u64,
-    /// These two as they were when the socket was closed.
+    /// The counts of the sockets that were closed.
     copied: u64,
     tx_invalid: u64,
 }
 
-/// What the workers' copies of an element know of each other.
+/// The state that the workers' copies of an element share.
 #[derive(Default)]
 struct Senders(Mutex<Copies>);
 
 #[derive(Default)]
 struct Copies {
-    /// How many have looked for a queue.
+    /// The number of copies that have looked for a queue.
     ready: usize,
-    /// Workers whose copy has one.
+    /// The workers whose copy has a queue.
     workers: Vec<usize>,
 }
 
@@ -167,8 +172,9 @@ impl Senders {
 }
 
 impl ToXdp {
-    /// The sending half of a queue: one that a FromXDP of this worker has left, or one of our own. `None` if other copies
-    /// have some; the last one to look has to find one if nobody else has.
+    /// Returns the sending half of a queue: a half that a FromXDP of this worker has left, or a newly
+    /// opened one. Returns `None` if other copies may have a queue. The last copy to look must find a queue
+    /// if no other copy has one.
     fn open(&self, cx: &mut Cx<'_>) -> Result<Option<Transmitter>, String> {
         let (copy, copies) = copy_of(cx);
         let mut found = self.take_offered(cx);
@@ -181,7 +187,7 @@ impl ToXdp {
             copies_of.ready == copies && copies_of.workers.is_empty()
         });
         if found.is_none() && is_last {
-            // Somebody has all of them; the kernel says who.
+            // All queues belong to others; the kernel's error says so.
             found = open_transmitter(cx, &self.wanted, self.wanted.queue.unwrap_or(0))?;
         }
         if found.is_some() {
@@ -190,7 +196,7 @@ impl ToXdp {
         Ok(found)
     }
 
-    /// The sending half of a queue that a FromXDP of this worker has left.
+    /// Returns the sending half of a queue that a FromXDP of this worker has left.
     fn take_offered(&self, cx: &Cx<'_>) -> Option<Transmitter> {
         let offers: Vec<Arc<Offer>> = (0..cx.place().elements()).filter_map(|id| cx.service(id)).collect();
         let is_wanted = |queue: u32| self.wanted.queue.is_none_or(|wanted| wanted == queue);
@@ -201,7 +207,7 @@ impl ToXdp {
             .next()
     }
 
-    /// The worker that sends for this one, if this one has no queue and others may have some.
+    /// Returns the worker that sends for this worker, if this worker has no queue and others may have one.
     fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
         let (copy, copies) = copy_of(cx);
         if self.transmitter.is_some() || copies == 1 || self.is_closed {
@@ -214,7 +220,7 @@ impl ToXdp {
             };
             self.substitute = self.senders.with(other);
         }
-        // The first worker is the last one to begin, and knows then who sends.
+        // The first worker starts last, and then knows the workers that send.
         self.substitute.or((copy != 0).then_some(0))
     }
 
@@ -255,7 +261,7 @@ impl ToXdp {
         cx.recycle(batch);
     }
 
-    /// Lets the kernel send; false if it takes nothing more now.
+    /// Makes the kernel send. Returns false if it takes nothing more now.
     fn kick(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(transmitter) = &mut self.transmitter else { return true };
         let kicked = transmitter.kick();
@@ -279,7 +285,7 @@ impl ToXdp {
             }
             Kicked::Failed(error) => {
                 self.link.is_down = true;
-                // The socket has no interface any more; one with the same number may be there.
+                // The socket has lost its interface; another interface may have the same index now.
                 self.is_lost |= matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
                 if !self.is_lost {
                     self.link.tell(cx, &error);
@@ -290,14 +296,14 @@ impl ToXdp {
         true
     }
 
-    /// Looks after the interface in a tenth of a second.
+    /// Schedules a check of the interface in a tenth of a second.
     fn look_soon(&mut self, cx: &mut Cx<'_>) {
         if !std::mem::replace(&mut self.is_looking, true) {
             cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
         }
     }
 
-    /// Counts packets as dropped that were in the ring, and whose slots have gone back without being sent.
+    /// Counts packets of the ring as dropped whose slots came back without being sent.
     fn lose(&mut self, cx: &mut Cx<'_>, packets: usize) {
         self.count -= packets as u64;
         self.drops += packets as u64;
@@ -307,7 +313,7 @@ impl ToXdp {
         cx.count_dropped(packets, DropReason::InterfaceDown);
     }
 
-    /// Whether an interface that was down is up again.
+    /// Checks whether an interface that was down is up again.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.is_closed {
             return self.open_again(cx);
@@ -319,7 +325,7 @@ impl ToXdp {
                 self.open_again(cx);
             }
             Presence::Up if self.link.has_carrier() => {
-                // Says so if it sends what is left.
+                // Reports the recovery if packets of the ring can be sent.
                 self.kick(cx);
             }
             Presence::Up | Presence::Down => self.look_soon(cx),
@@ -331,7 +337,7 @@ impl ToXdp {
         }
     }
 
-    /// Goes on with another interface of the name of the one that was removed, once there is one.
+    /// Continues with another interface that has the name of the removed interface, once there is one.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) {
         let (copy, copies) = copy_of(cx);
@@ -457,7 +463,7 @@ impl Element for ToXdp {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.kick(cx);
-        // What the kernel has not taken by now stays behind.
+        // Packets that the kernel has not taken by now are lost.
         let left = std::mem::take(&mut self.in_ring);
         self.lose(cx, left);
     }

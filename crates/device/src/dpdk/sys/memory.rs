@@ -1,7 +1,9 @@
-//! The pool of a worker as memory of DPDK's drivers, and what they put there and read from there.
+//! The pool of a worker as memory of DPDK's drivers, and the packets that drivers write to it and read from
+//! it.
 //!
-//! A slot is with the pool, with a packet, or with DPDK: then it is marked in its metadata as that of a device. Whatever
-//! drivers say goes through that mark, so that a wrong answer gives no second owner.
+//! A slot belongs to the pool, to a packet, or to DPDK. A slot of DPDK is marked in its metadata as a
+//! device's slot. Every slot that a driver returns is checked for that mark, so that a wrong answer cannot
+//! give a slot two owners.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
@@ -11,14 +13,15 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use packet::{DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE, Span};
 
-/// Most packets that are received or sent at once; the shim has room for as many.
+/// The largest number of packets that are received or sent at once; the shim has room for this number.
 pub(in crate::dpdk) const BURST: usize = 256;
-/// Free slots that drivers find whenever they receive, beyond what the burst needs.
+/// The number of free slots for drivers at each receive, in addition to those for the burst.
 const LEAST: usize = 256;
-/// Free slots with DPDK above which some go back to the pool, and how many stay then.
+/// The number of free slots with DPDK above which some return to the pool, and the number that remain.
 const MOST: usize = 2048;
 const KEPT: usize = 1024;
-/// Bytes in front of what drivers take for the buffer: their headroom is 128 bytes, ours 256.
+/// The number of bytes before the start of what drivers take for the buffer: their headroom is 128 bytes,
+/// the pool's 256.
 const FRONT: u16 = 128;
 
 #[repr(C)]
@@ -66,27 +69,27 @@ unsafe extern "C" {
     fn tg_port_map(port: u16, base: *mut c_void, length: usize) -> i32;
 }
 
-/// The memory of all ports that a worker uses. Its C part stays until the process ends, because drivers may keep headers
-/// until their ports are closed; and whoever next has a pool at the same place uses it again.
+/// The memory of all ports that a worker uses. Its C part stays until the process ends, because drivers may
+/// keep headers until their ports are closed. The next pool at the same place uses the C part again.
 pub(in crate::dpdk) struct Memory {
     headers: NonNull<Headers>,
     device: DeviceId,
     base: usize,
     length: usize,
-    /// Devices that were asked whether they reach it, and what came of it.
+    /// The devices that were asked if they reach the memory, and their answers.
     reached: Mutex<Vec<(u16, bool)>>,
 }
 
-// SAFETY: the C part is touched only by who has the worker's pool exclusively, which every function asks for (`its`), and in
-// the part that is behind a lock by DPDK itself.
+// SAFETY: the C part is touched only by the holder of exclusive access to the worker's pool, which every
+// function asks for (`its`), and, in the part that is protected by a lock, by DPDK itself.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// Those that are in use, so that all elements of a worker find the same.
+/// The memories that are in use, so that all elements of a worker find the same memory.
 static MEMORIES: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
 
-/// Those that nobody uses.
+/// The memories that are not in use.
 static LEFT: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
 fn left() -> MutexGuard<'static, Vec<Memory>> {
@@ -105,10 +108,10 @@ fn name(kind: &str) -> CString {
 }
 
 impl Memory {
-    /// That of a pool.
+    /// Returns the memory of a pool, and creates it if there is none.
     ///
     /// # Errors
-    /// Where DPDK has no memory for its part.
+    /// If DPDK has no memory for its part.
     pub(in crate::dpdk) fn of(pool: &mut Pool) -> Result<Arc<Memory>, String> {
         if let Some(memory) = Memory::known(pool) {
             return Ok(memory);
@@ -116,7 +119,7 @@ impl Memory {
         let (start, length) = pool.device_area();
         let device = pool.attach().ok_or("too many devices use the memory for packets")?;
         let is_its = |memory: &mut Memory| {
-            // SAFETY: nobody else uses it.
+            // SAFETY: nothing else uses the memory.
             let is_free = || unsafe { tg_memory_reset(memory.headers.as_ptr()) } != 0;
             (memory.base, memory.length) == (start as usize, length) && is_free()
         };
@@ -126,8 +129,8 @@ impl Memory {
             return Ok(memory);
         }
         let count = (length / SLOT_STRIDE) as u32;
-        // SAFETY: the area is that of so many slots. DPDK's drivers write only to buffers of headers that are on the stack,
-        // whose slots the pool has handed out, and read only what was handed over to them.
+        // SAFETY: the area has `count` slots. DPDK's drivers write only to buffers of headers that are on
+        // the stack, whose slots the pool has handed out, and read only what was handed over to them.
         let headers = unsafe { tg_memory_new(name("slots").as_ptr(), start.cast(), SLOT_STRIDE, count) };
         let Some(headers) = NonNull::new(headers) else {
             pool.detach(device);
@@ -142,7 +145,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// That of a pool, if it has one.
+    /// Returns the memory of a pool, if it has one.
     pub(in crate::dpdk) fn known(pool: &Pool) -> Option<Arc<Memory>> {
         let start = pool.device_area().0 as usize;
         let mut memories = memories();
@@ -150,13 +153,13 @@ impl Memory {
         memories.iter().filter_map(Weak::upgrade).find(|memory| memory.base == start)
     }
 
-    /// The C part, for the owner of the pool.
+    /// Returns the C part, for the owner of the pool.
     fn its(&self, pool: &mut Pool) -> *mut Headers {
         assert_eq!(pool.device_area().0 as usize, self.base, "the memory of another pool");
         self.headers.as_ptr()
     }
 
-    /// Gives slots to DPDK until it has so many free ones.
+    /// Gives slots to DPDK until it has `wanted` free slots.
     pub(in crate::dpdk) fn refill(&self, pool: &mut Pool, wanted: usize) {
         let headers = self.its(pool);
         // SAFETY: `its` has the pool, here and below.
@@ -168,7 +171,7 @@ impl Memory {
         }
     }
 
-    /// Takes slots back if DPDK has many free ones.
+    /// Takes slots back if DPDK has many free slots.
     fn settle(&self, pool: &mut Pool) {
         let headers = self.its(pool);
         // SAFETY: as in `refill`.
@@ -181,14 +184,15 @@ impl Memory {
         }
     }
 
-    /// Free slots with DPDK.
+    /// Returns the number of free slots with DPDK.
     pub(in crate::dpdk) fn free(&self, pool: &mut Pool) -> usize {
         let headers = self.its(pool);
         // SAFETY: as in `refill`.
         unsafe { tg_memory_free_count(headers) as usize }
     }
 
-    /// Takes all slots back, when nobody uses the memory any more. All ports that did have been stopped.
+    /// Takes all slots back, if this was the last use of the memory. All ports that used it have been
+    /// stopped.
     pub(in crate::dpdk) fn close(memory: Arc<Memory>, pool: &mut Pool) {
         if let Some(memory) = Arc::into_inner(memory) {
             let _ = memory.its(pool);
@@ -197,7 +201,7 @@ impl Memory {
         }
     }
 
-    /// Sets up a queue for receiving into the pool, or into a pool of DPDK's own.
+    /// Sets up a queue for receiving into the pool, or into DPDK's own pool.
     pub(in crate::dpdk) fn set_up(
         &self,
         pool: &mut Pool,
@@ -208,13 +212,13 @@ impl Memory {
     ) -> i32 {
         let headers = self.its(pool);
         let own = own.map_or(std::ptr::null_mut(), |own| own.0.as_ptr());
-        // SAFETY: both are valid, and DPDK looks at the numbers itself.
+        // SAFETY: both pointers are valid, and DPDK checks the numbers itself.
         unsafe { tg_rx_setup(headers, own, port, queue, descriptors) }
     }
 
     pub(in crate::dpdk) fn start(&self, pool: &mut Pool, port: u16) -> i32 {
         let headers = self.its(pool);
-        // SAFETY: as in `refill`; DPDK looks at the port's number itself.
+        // SAFETY: as in `refill`; DPDK checks the port's number itself.
         unsafe { tg_port_start(headers, port) }
     }
 
@@ -224,7 +228,7 @@ impl Memory {
         unsafe { tg_port_stop(headers, port) }
     }
 
-    /// Removes a port with its device, which nobody uses any more.
+    /// Removes a port with its device, which is no longer used.
     pub(in crate::dpdk) fn remove(&self, pool: &mut Pool, port: u16) {
         let headers = self.its(pool);
         // SAFETY: as in `start`.
@@ -235,22 +239,22 @@ impl Memory {
             .retain(|(other, _)| *other != port);
     }
 
-    /// Lets a device reach the pool itself; whether it can.
+    /// Maps the pool for a device. Returns true if the device can reach the pool.
     pub(in crate::dpdk) fn reaches(&self, port: u16) -> bool {
         let mut reached = self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some((_, reaches)) = reached.iter().find(|(other, _)| *other == port) {
             return *reaches;
         }
-        // Whole pages: the area lies at the start of a mapping that is longer.
+        // Whole pages: the area lies at the start of a longer mapping.
         let length = self.length.next_multiple_of(4096);
-        // SAFETY: the device touches only buffers that drivers tell it of, as in `of`.
+        // SAFETY: the device touches only buffers that drivers pass to it, as in `of`.
         let reaches = unsafe { tg_port_map(port, self.base as *mut c_void, length) } >= 0;
         reached.push((port, reaches));
         reaches
     }
 }
 
-/// A pool with buffers of DPDK's own.
+/// A pool of DPDK's own buffers.
 pub(in crate::dpdk) struct OwnPool(NonNull<Mempool>);
 
 // SAFETY: DPDK's pools may be used from any thread.
@@ -259,10 +263,10 @@ unsafe impl Send for OwnPool {}
 unsafe impl Sync for OwnPool {}
 
 impl OwnPool {
-    /// One with so many buffers, without gaps between them where that is asked for, which stays until the process ends.
-    /// `None` where there is no memory for it.
+    /// Creates a pool with `count` buffers, with `gapless` without gaps between them. It stays until the
+    /// process ends. Returns `None` if there is no memory for it.
     pub(in crate::dpdk) fn new(count: u32, gapless: bool) -> Option<OwnPool> {
-        // SAFETY: the name ends.
+        // SAFETY: the name ends with a zero byte.
         NonNull::new(unsafe { tg_own_pool(name("copies").as_ptr(), count, gapless.into()) }).map(OwnPool)
     }
 
@@ -272,20 +276,20 @@ impl OwnPool {
     }
 }
 
-/// A queue that packets are received from.
+/// A queue from which packets are received.
 pub(in crate::dpdk) struct RxQueue {
     pub(in crate::dpdk) number: u16,
     port: u16,
     memory: Arc<Memory>,
     received: Box<[Received; BURST]>,
-    /// A packet in pieces, or of somebody else.
+    /// The bytes of a packet that lies in pieces, or in memory of another pool.
     scratch: Vec<u8>,
 }
 
-// SAFETY: what has been received is read and freed before the function that receives returns.
+// SAFETY: received packets are read and freed before the function that receives returns.
 unsafe impl Send for RxQueue {}
 
-/// A packet that has come.
+/// A received packet.
 pub(in crate::dpdk) enum Arrived<'a> {
     /// In a slot of the pool.
     Slot(Packet),
@@ -299,8 +303,8 @@ impl RxQueue {
         RxQueue { number, port, memory, received: Box::new([nothing; BURST]), scratch: Vec::new() }
     }
 
-    /// Receives at most so many packets, and shows each with the hash that the port has found. Says how many there were;
-    /// the port's queue must have been started. `pool` gives the pool of the worker.
+    /// Receives at most `most` packets, and calls `show` for each with the port's hash. Returns the number
+    /// of packets. The port's queue must have been started. `pool` returns the pool of the worker.
     pub(in crate::dpdk) fn receive<C>(
         &mut self,
         context: &mut C,
@@ -311,7 +315,8 @@ impl RxQueue {
         let most = most.min(BURST);
         self.memory.refill(pool(context), LEAST + most);
         let headers = self.memory.its(pool(context));
-        // SAFETY: there is room for as many, and the port has been started with this queue, which is that of one worker.
+        // SAFETY: there is room for `most` packets, and the port has been started with this queue, which
+        // belongs to one worker.
         let n =
             unsafe { tg_receive(headers, self.port, self.number, self.received.as_mut_ptr(), most as u16) };
         for received in &self.received[..usize::from(n)] {
@@ -332,7 +337,7 @@ impl RxQueue {
             if self.scratch.len() < length {
                 self.scratch.resize(length, 0);
             }
-            // SAFETY: the packet is ours until it is freed, once, behind; there is room for as much.
+            // SAFETY: the packet is ours until it is freed, once, below; there is room for `length` bytes.
             let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
             show(context, Arrived::Elsewhere(&self.scratch[..there]), received.hash);
             let headers = self.memory.its(pool(context));
@@ -343,18 +348,18 @@ impl RxQueue {
     }
 }
 
-/// A queue that packets are sent to.
+/// A queue to which packets are sent.
 pub(in crate::dpdk) struct TxQueue {
     port: u16,
     queue: u16,
     memory: Arc<Memory>,
-    /// Where others send to the same queue.
+    /// The lock of the queue, if other copies send to it as well.
     shared: Option<Arc<Mutex<()>>>,
-    /// Where the port cannot read the pool.
+    /// DPDK's own pool, if the port cannot read the packet pool.
     own: Option<Arc<OwnPool>>,
-    /// What the port has not taken yet.
+    /// The packets that the port has not taken yet.
     waiting: VecDeque<Span>,
-    /// Packets that were copied.
+    /// The number of packets that were copied.
     pub(in crate::dpdk) copied: u64,
 }
 
@@ -374,10 +379,10 @@ impl TxQueue {
         self.waiting.len()
     }
 
-    /// Puts a packet behind those that wait.
+    /// Appends a packet to the waiting packets.
     ///
     /// # Errors
-    /// The packet, where there is no slot for a copy that it needs, or one is too small.
+    /// The packet, if it needs a copy and there is no free slot, or it is too long for a slot.
     pub(in crate::dpdk) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
         let device = self.memory.device;
         let there =
@@ -397,7 +402,7 @@ impl TxQueue {
         Ok(())
     }
 
-    /// Sends what waits, as far as the port takes it; says how many it took.
+    /// Sends waiting packets, as many as the port takes. Returns their number.
     pub(in crate::dpdk) fn flush(&mut self, pool: &mut Pool) -> usize {
         let mut sent = 0;
         while !self.waiting.is_empty() {
@@ -411,7 +416,8 @@ impl TxQueue {
         sent
     }
 
-    /// Sends the first ones that wait: how many, and whether that were all that were tried.
+    /// Sends the first waiting packets. Returns their number, and true if the port took all packets of this
+    /// attempt.
     fn send(&mut self, pool: &mut Pool) -> (usize, bool) {
         const AT_ONCE: usize = 64;
         let headers = self.memory.its(pool);
@@ -419,11 +425,12 @@ impl TxQueue {
         let mut n = 0;
         for span in self.waiting.iter().take(AT_ONCE) {
             let mbuf = match &self.own {
-                // SAFETY: the slot is marked as DPDK's, so that its header is nobody's, and the bytes lie in it.
+                // SAFETY: the slot is marked as DPDK's, so that nothing else uses its header, and the bytes
+                // lie in it.
                 None => unsafe { tg_prepare(headers, span.slot, span.start.into(), span.length.into()) },
                 Some(own) => {
                     let at = self.base_of(span);
-                    // SAFETY: the bytes lie in a slot that is marked as DPDK's, which nobody writes to.
+                    // SAFETY: the bytes lie in a slot that is marked as DPDK's, which nothing writes to.
                     unsafe { tg_copy(own.0.as_ptr(), at, span.length.into()) }
                 }
             };
@@ -438,8 +445,8 @@ impl TxQueue {
         }
         let lock =
             self.shared.as_ref().map(|lock| lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        // SAFETY: so many packets, whose headers are the port's now; the queue is set up, and nobody else sends to it
-        // meanwhile.
+        // SAFETY: `n` packets, whose headers belong to the port now; the queue is set up, and no other
+        // thread sends to it meanwhile.
         let sent = unsafe { tg_send(headers, self.port, self.queue, mbufs.as_mut_ptr(), n as u16) };
         drop(lock);
         let sent = usize::from(sent).min(n);
@@ -461,7 +468,7 @@ impl TxQueue {
         (self.memory.base + span.slot as usize * SLOT_STRIDE + usize::from(span.start)) as *const u8
     }
 
-    /// Takes a packet back that waits.
+    /// Takes a waiting packet back.
     pub(in crate::dpdk) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         let span = self.waiting.pop_front()?;
         pool.take_back(self.memory.device, span.slot, span.start.into(), span.length.into())
@@ -486,7 +493,7 @@ mod tests {
         text.split(' ').map(String::from).collect()
     }
 
-    /// All that there is in a queue: bytes, and where they lie if they are in the pool.
+    /// Receives all packets of a queue. Returns their bytes, and the packets that lie in the pool.
     fn receive(queue: &mut RxQueue, pool: &mut Pool) -> Vec<(Vec<u8>, Option<Packet>)> {
         let mut all = Vec::new();
         queue.receive(
@@ -525,7 +532,8 @@ mod tests {
         let mut to_ring = TxQueue::new(Arc::clone(&mine), ring, 0, 64, None, None);
         let mut from_ring = RxQueue::new(Arc::clone(&mine), ring, 0);
 
-        // There and back: the same slot, nothing copied; and what a driver never gets is copied or refused.
+        // There and back in the same slot, without a copy. Packets that cannot be handed to a driver are
+        // copied or refused.
         let packet = one.packet(&[7; 900]).unwrap();
         let place = packet.data().as_ptr();
         assert!(to_ring.put(&mut one, packet).is_ok());
@@ -545,7 +553,7 @@ mod tests {
         assert_eq!(came[0].1.as_ref().map(|packet| packet.data().as_ptr()), Some(place));
         came.into_iter().filter_map(|(_, packet)| packet).for_each(|packet| one.free(packet));
 
-        // To a worker with another pool: copied, and the slots go home.
+        // To a worker with another pool: packets are copied, and the slots return to their pool.
         for n in 0..50u8 {
             let packet = one.packet(&[n; 60]).unwrap();
             assert!(to_ring.put(&mut one, packet).is_ok());
@@ -559,7 +567,7 @@ mod tests {
         );
         assert_eq!((came.len(), mine.free(&mut one)), (50, before + 50));
 
-        // A driver that makes packets takes slots, and gives them back when they are sent.
+        // A driver that makes packets takes slots, and returns them when they are sent.
         let mut from_null = RxQueue::new(Arc::clone(&mine), null, 0);
         let mut to_null = TxQueue::new(Arc::clone(&mine), null, 0, 256, None, None);
         for _ in 0..200 {
@@ -580,7 +588,7 @@ mod tests {
         let came = receive(&mut from_ring, &mut one);
         assert!(came.iter().map(|(bytes, _)| bytes.len()).eq([packet::SLOT_CAPACITY]));
 
-        // What waits can be had back, and at the end nothing is missing.
+        // Waiting packets can be taken back, and at the end no slot is missing.
         let packet = one.packet(b"waits").unwrap();
         assert!(to_ring.put(&mut one, packet).is_ok());
         let packet = to_ring.take_back(&mut one).unwrap();
@@ -593,7 +601,8 @@ mod tests {
         let headers = mine.headers;
         Memory::close(mine, &mut one);
 
-        // Somebody still has one of its headers. Once that is back, it is used as often as is wanted.
+        // DPDK still has one of its headers. Once that header is back, the memory is used any number of
+        // times.
         let second = Memory::of(&mut one).unwrap();
         assert_ne!(second.headers, headers);
         assert_eq!(receive(&mut elsewhere, &mut other).len(), 1);

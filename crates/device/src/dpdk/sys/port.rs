@@ -1,4 +1,4 @@
-//! What DPDK knows of a port, and what can be set.
+//! The properties and settings of a port in DPDK.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -26,13 +26,13 @@ unsafe extern "C" {
     fn tg_port_set_key(port: u16, key: *const u8, length: u8) -> i32;
 }
 
-/// Bytes of names (RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE).
+/// The length of names in bytes (RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE).
 const NAME: usize = 64;
-/// Bytes of what DPDK finds a device by.
+/// The length in bytes of the arguments by which DPDK finds a device.
 const ARGUMENTS: usize = 1024;
-/// Ports that DPDK has room for (RTE_MAX_ETHPORTS).
+/// The largest number of ports in DPDK (RTE_MAX_ETHPORTS).
 const MOST_PORTS: u16 = 32;
-/// Queues whose counts are kept apart (RTE_ETHDEV_QUEUE_STAT_CNTRS).
+/// The number of queues that have separate counters (RTE_ETHDEV_QUEUE_STAT_CNTRS).
 const COUNTED_QUEUES: usize = 16;
 
 #[repr(C)]
@@ -52,21 +52,22 @@ struct RawInfo {
     arguments: [c_char; ARGUMENTS],
 }
 
-/// What a port is.
+/// The properties of a port.
 #[derive(Clone, Debug)]
 pub(in crate::dpdk) struct Info {
     pub(in crate::dpdk) name: String,
     pub(in crate::dpdk) driver: String,
-    /// Part of this program, not a device.
+    /// True if the port is part of this program, not a device.
     pub(in crate::dpdk) is_virtual: bool,
     pub(in crate::dpdk) most_rx: u16,
     pub(in crate::dpdk) most_tx: u16,
     pub(in crate::dpdk) reta_size: u16,
-    /// Bytes of the key of the hash that packets are spread over queues by; `None` if they are not spread.
+    /// The length in bytes of the key of the hash by which packets are spread over queues; `None` if they
+    /// are not spread.
     pub(in crate::dpdk) key_length: Option<u8>,
-    /// The number of the machine's interface that the port stands for, if there is one.
+    /// The index of the machine's interface that the port uses, if there is one.
     pub(in crate::dpdk) interface: Option<i32>,
-    /// What DPDK finds the device by; empty if that is too long.
+    /// The arguments by which DPDK finds the device; empty if they are too long.
     pub(in crate::dpdk) arguments: String,
 }
 
@@ -79,7 +80,7 @@ pub(in crate::dpdk) struct Link {
     pub(in crate::dpdk) is_negotiated: bool,
 }
 
-/// What a port has counted.
+/// The counters of a port.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::dpdk) struct Counts {
@@ -95,19 +96,19 @@ pub(in crate::dpdk) struct Counts {
     pub(in crate::dpdk) queue_bytes: [u64; COUNTED_QUEUES],
 }
 
-/// A result of DPDK's, or its number for what went wrong.
+/// Returns a result of DPDK, or its error number.
 fn checked(result: i32) -> Result<i32, i32> {
     if result < 0 { Err(result) } else { Ok(result) }
 }
 
-/// A port by its number, its name, or its PCI address, with or without the domain.
+/// Finds a port by its number, its name, or its PCI address, with or without the domain.
 pub(in crate::dpdk) fn find(text: &str) -> Option<u16> {
     if let Ok(number) = text.parse::<u16>() {
         return (tg_port_exists(number) != 0).then_some(number);
     }
     let by_name = |name: &str| {
         let name = CString::new(name).ok()?;
-        // SAFETY: the name ends.
+        // SAFETY: the name ends with a zero byte.
         u16::try_from(unsafe { tg_port_find(name.as_ptr()) }).ok()
     };
     by_name(text).or_else(|| by_name(&format!("0000:{text}")))
@@ -118,14 +119,14 @@ pub(in crate::dpdk) fn was_removed(port: u16) -> bool {
     tg_port_removed(port) != 0
 }
 
-/// Lets DPDK look for a device.
+/// Makes DPDK probe for a device.
 pub(in crate::dpdk) fn probe(arguments: &str) -> Result<(), i32> {
     let arguments = CString::new(arguments).map_err(|_| -libc::EINVAL)?;
-    // SAFETY: the text ends.
+    // SAFETY: the text ends with a zero byte.
     checked(unsafe { tg_probe(arguments.as_ptr()) }).map(drop)
 }
 
-/// All ports.
+/// Returns the numbers of all ports.
 pub(in crate::dpdk) fn all() -> Vec<u16> {
     (0..MOST_PORTS).filter(|&port| tg_port_exists(port) != 0).collect()
 }
@@ -150,7 +151,7 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
     checked(unsafe { tg_port_info(port, &raw mut raw) })?;
     let driver = match raw.driver.is_null() {
         true => String::new(),
-        // SAFETY: the name of a driver, which ends and stays.
+        // SAFETY: the name of a driver, which ends with a zero byte and stays.
         false => unsafe { CStr::from_ptr(raw.driver) }.to_string_lossy().into_owned(),
     };
     Ok(Info {
@@ -166,18 +167,19 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
     })
 }
 
-/// Text up to the first zero.
+/// Returns the text up to the first zero byte.
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Gives the port so many queues. With `mtu` 0 it keeps its own.
+/// Configures the numbers of queues of a port. With `mtu` 0 the port keeps its MTU.
 pub(in crate::dpdk) fn configure(port: u16, rx: u16, tx: u16, mtu: u16, spreads: bool) -> Result<(), i32> {
     checked(tg_port_configure(port, rx, tx, mtu.into(), spreads.into())).map(drop)
 }
 
-/// The numbers of descriptors nearest to these that the port has; with 0, its own.
+/// Returns the numbers of descriptors nearest to the given numbers that the port supports; for 0, the
+/// port's defaults.
 pub(in crate::dpdk) fn descriptors(port: u16, mut rx: u16, mut tx: u16) -> (u16, u16) {
     // SAFETY: two numbers.
     unsafe { tg_port_descriptors(port, &raw mut rx, &raw mut tx) };
@@ -207,7 +209,7 @@ pub(in crate::dpdk) fn mac(port: u16) -> Result<[u8; 6], i32> {
     Ok(bytes)
 }
 
-/// What to do with an Ethernet address.
+/// The operations on a port's Ethernet addresses.
 #[derive(Clone, Copy)]
 pub(in crate::dpdk) enum Mac {
     Set = 0,
@@ -222,7 +224,7 @@ pub(in crate::dpdk) fn set_mac(port: u16, bytes: [u8; 6], how: Mac) -> Result<()
 
 pub(in crate::dpdk) fn link(port: u16) -> Result<Link, i32> {
     let mut link = Link::default();
-    // SAFETY: a structure of the same layout; the shim writes 0 or 1 where truth values are.
+    // SAFETY: a structure of the same layout; the shim writes 0 or 1 into the bool fields.
     checked(unsafe { tg_port_link(port, &raw mut link) })?;
     Ok(link)
 }
@@ -234,7 +236,7 @@ pub(in crate::dpdk) fn counts(port: u16) -> Result<Counts, i32> {
     Ok(counts)
 }
 
-/// What a port's driver counts besides, by name.
+/// Returns the names and values of the driver's additional counters.
 pub(in crate::dpdk) fn extended(port: u16) -> Result<Vec<(String, u64)>, i32> {
     let mut all = Vec::new();
     loop {
@@ -248,35 +250,35 @@ pub(in crate::dpdk) fn extended(port: u16) -> Result<Vec<(String, u64)>, i32> {
     }
 }
 
-/// Packets that wait in a receive queue.
+/// Returns the number of packets that wait in a receive queue.
 pub(in crate::dpdk) fn queue_count(port: u16, queue: u16) -> i32 {
     tg_port_queue_count(port, queue)
 }
 
-/// Which queue each value of the hash goes to.
+/// Returns the queue of each value of the hash.
 pub(in crate::dpdk) fn reta(port: u16, size: u16) -> Vec<i32> {
     (0..size).map_while(|number| checked(tg_port_reta(port, number, size)).ok()).collect()
 }
 
-/// Spreads hashes over the first queues.
+/// Spreads the values of the hash over the first `queues` queues.
 pub(in crate::dpdk) fn set_reta(port: u16, queues: u16, size: u16) -> Result<(), i32> {
     checked(tg_port_set_reta(port, queues, size)).map(drop)
 }
 
-/// The key of the hash that packets are spread over queues by, of so many bytes.
+/// Returns the key of the given length in bytes of the hash by which packets are spread over queues.
 pub(in crate::dpdk) fn key(port: u16, length: u8) -> Result<Vec<u8>, i32> {
-    // Drivers write the key that they have, whatever was asked for.
+    // Drivers write the whole key that they have, even if it is longer than `length`.
     let mut key = [0; u8::MAX as usize];
     // SAFETY: room for the longest key.
     checked(unsafe { tg_port_key(port, key.as_mut_ptr(), length) })?;
     Ok(key[..usize::from(length)].to_vec())
 }
 
-/// Sets it.
+/// Sets the key of the hash.
 pub(in crate::dpdk) fn set_key(port: u16, key: &[u8]) -> Result<(), i32> {
     let length = u8::try_from(key.len()).map_err(|_| -libc::EINVAL)?;
-    // SAFETY: as many bytes as are said.
+    // SAFETY: `length` bytes are there.
     checked(unsafe { tg_port_set_key(port, key.as_ptr(), length) })?;
-    // Some drivers take a key and go on with their own.
+    // Some drivers accept a key but keep their own.
     if self::key(port, length)? == key { Ok(()) } else { Err(-libc::EOPNOTSUPP) }
 }

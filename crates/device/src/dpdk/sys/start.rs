@@ -1,4 +1,4 @@
-//! Starting DPDK's environment abstraction layer (EAL), once in a process, and ending it.
+//! Starts DPDK's environment abstraction layer (EAL), once in a process, and ends it.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ static STATE: Mutex<State> = Mutex::new(State::Never);
 enum State {
     Never,
     Runs,
-    /// It cannot be started again.
+    /// DPDK has ended or failed to start, and cannot be started again.
     Over,
 }
 
@@ -31,25 +31,25 @@ pub(in crate::dpdk) fn is_running() -> bool {
     *state() == State::Runs
 }
 
-/// DPDK's words for an error.
+/// Returns DPDK's text for an error.
 pub(in crate::dpdk) fn reason(error: i32) -> String {
     // SAFETY: DPDK gives text that ends, in memory of this thread that the next call writes to.
     unsafe { CStr::from_ptr(tg_reason(error)) }.to_string_lossy().into_owned()
 }
 
-/// What DPDK and its drivers have said since the last look, where that is kept.
+/// Returns the output of DPDK and its drivers since the last look, if it is captured.
 pub(in crate::dpdk) fn said() -> String {
     let mut text = vec![0; 4096];
-    // SAFETY: there is room for as much.
+    // SAFETY: the buffer has room for `text.len()` bytes.
     let n = unsafe { tg_said(text.as_mut_ptr(), text.len() as u32) };
     text.truncate(n as usize);
     String::from_utf8_lossy(&text).trim().to_string()
 }
 
-/// Starts it with these arguments. With `quiet` it writes nothing, and what it says is kept.
+/// Starts DPDK with the given arguments. With `quiet`, it writes nothing, and its output is captured.
 ///
 /// # Errors
-/// What DPDK says.
+/// If DPDK was started before or cannot be started.
 pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), String> {
     let mut state = state();
     if *state != State::Never {
@@ -58,13 +58,13 @@ pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), St
     let words = arguments.iter().map(|word| CString::new(word.as_str()));
     let words =
         words.collect::<Result<Vec<_>, _>>().map_err(|_| "an argument has a zero byte".to_string())?;
-    // It keeps pointers to them.
+    // DPDK keeps pointers to the arguments.
     let mut pointers: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
     let count = pointers.len() as c_int;
     pointers.push(std::ptr::null_mut());
-    // It pins the thread that starts it, which is the business of workers.
+    // DPDK pins the thread that starts it. Workers do their own pinning.
     let allowed = sched_getaffinity(Pid::from_raw(0));
-    // SAFETY: so many strings that live for ever, and a null behind them, as `main` would have them.
+    // SAFETY: `count` strings that live for ever, and a null after them, as `main` would have them.
     let result = unsafe { tg_start(count, pointers.leak().as_mut_ptr(), quiet.into()) };
     if let Ok(allowed) = allowed {
         let _ = sched_setaffinity(Pid::from_raw(0), &allowed);
@@ -73,12 +73,12 @@ pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), St
     if result == 0 { Ok(()) } else { Err(reason(result)) }
 }
 
-/// Closes all ports, and ends it.
+/// Closes all ports, and ends DPDK.
 pub(in crate::dpdk) fn end() {
     let mut state = state();
     if *state == State::Runs {
         *state = State::Over;
-        // SAFETY: it runs, and nobody uses a port: elements have closed theirs when the graph has ended.
+        // SAFETY: DPDK runs, and nothing uses a port: elements have closed theirs when the graph has ended.
         unsafe { tg_cleanup() };
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses and routes of interfaces (netdevice(7), rtnetlink(7)'s older sister).
+//! Addresses and routes of interfaces (netdevice(7), the older sister of rtnetlink(7)).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,16 +9,16 @@ use libc::{in6_addr, rtentry, sockaddr, sockaddr_in};
 use super::link::{index, ioctl, request};
 use super::{checked, socket};
 
-/// An address without a port, as requests have it.
+/// Returns an address without a port, in the form of the kernel's requests.
 fn raw(address: Ipv4Addr) -> sockaddr {
     let octets = address.octets().map(|byte| byte as libc::c_char);
     let mut data = [0; 14];
-    // Behind the port.
+    // After the port.
     data[2..6].copy_from_slice(&octets);
     sockaddr { sa_family: libc::AF_INET as u16, sa_data: data }
 }
 
-/// Gives an interface an IPv4 address and the network behind it.
+/// Sets the IPv4 address and the network of an interface.
 pub(crate) fn set(name: &str, address: Ipv4Addr, mask: Ipv4Addr) -> Result<(), (&'static str, io::Error)> {
     let tell = |what: u64, step: &'static str, address: Ipv4Addr| -> Result<(), (&'static str, io::Error)> {
         let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|error| ("socket", error))?;
@@ -38,7 +38,7 @@ struct Request6 {
     index: libc::c_int,
 }
 
-/// Gives an interface an IPv6 address.
+/// Adds an IPv6 address to an interface.
 pub(crate) fn set6(name: &str, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
     let socket = socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
     let address = in6_addr { s6_addr: address.octets() };
@@ -48,7 +48,7 @@ pub(crate) fn set6(name: &str, address: Ipv6Addr, prefix: u8) -> io::Result<()> 
     checked(result).map(drop)
 }
 
-/// Sends what goes elsewhere to a gateway. The route goes with the interface.
+/// Sets the default route to a gateway. The route is removed with the interface.
 pub(crate) fn set_default_route(gateway: Ipv4Addr) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     // SAFETY: the structure is plain memory and one pointer, for which zero is a value.

@@ -1,7 +1,7 @@
-//! Keeps what an interface receives from the machine's own network stack.
+//! Prevents the machine's own network stack from getting the packets that an interface receives.
 //!
-//! A program behind packet sockets and in front of everything else (TCX, Linux 6.6 and later) drops all of it. It is gone with
-//! the process, where firewall rules would stay.
+//! A program after packet sockets and before everything else (TCX, Linux 6.6 and later) drops all packets.
+//! It is removed with the process, whereas firewall rules would stay.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,17 +12,17 @@ use super::bpf::{self, ATTACH_INGRESS, EXIT, KIND_TRAFFIC, MOVE, step};
 
 /// `return TCX_DROP`.
 const DROP_ALL: [u64; 2] = [step(MOVE, 0, 0, 0, 2), step(EXIT, 0, 0, 0, 0)];
-/// In front of the programs of others (BPF_F_BEFORE), which could let packets pass.
+/// Ahead of the programs of others (BPF_F_BEFORE), which could let packets pass.
 const BEFORE: u32 = 1 << 3;
 
-/// The barrier at an interface; it is there until this is dropped.
+/// The barrier at an interface; it exists until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Barrier {
     _link: OwnedFd,
 }
 
 impl Barrier {
-    /// Puts it up; or the step that failed, and why.
+    /// Attaches the barrier. On an error, returns the step that failed and the reason.
     pub(crate) fn new(index: c_int) -> Result<Barrier, (&'static str, io::Error)> {
         let program = bpf::load(KIND_TRAFFIC, &DROP_ALL).map_err(|error| ("BPF_PROG_LOAD", error))?;
         let link = bpf::link(program.as_fd(), index, ATTACH_INGRESS, BEFORE);

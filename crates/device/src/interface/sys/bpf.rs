@@ -1,4 +1,5 @@
-//! The kernel's programs (bpf(2)): loading one, and attaching it to an interface for as long as somebody has the link open.
+//! The kernel's programs (bpf(2)): loads a program, and attaches it to an interface for as long as a
+//! descriptor of the link is open.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,11 +14,11 @@ const LINK_CREATE: c_int = 28;
 /// Kinds of programs.
 pub(crate) const KIND_TRAFFIC: u32 = 3;
 pub(crate) const KIND_XDP: u32 = 6;
-/// Where they are attached.
+/// The places where programs are attached.
 pub(crate) const ATTACH_XDP: u32 = 37;
 pub(crate) const ATTACH_INGRESS: u32 = 46;
 
-/// Attributes of the commands in use; the kernel takes what is missing as zero.
+/// The attribute of a command. The kernel takes missing fields as zero.
 #[repr(C)]
 struct ProgramLoad {
     kind: u32,
@@ -40,27 +41,27 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// One of the kernel's commands on programs and maps.
+/// Runs a command of the kernel on programs and maps.
 ///
 /// # Safety
-/// The attribute is the command's, and what it points to lives through the call.
+/// The attribute must belong to the command, and the memory that it points to must live through the call.
 pub(crate) unsafe fn bpf<T>(command: c_int, attribute: &T) -> io::Result<c_int> {
     let attribute: *const T = attribute;
-    // SAFETY: the caller's word; the kernel reads the attribute only.
+    // SAFETY: guaranteed by the caller; the kernel reads the attribute only.
     let result = unsafe { libc::syscall(libc::SYS_bpf, c_long::from(command), attribute, size_of::<T>()) };
     checked(result as c_int)
 }
 
-/// The descriptor that a command has returned.
+/// Takes ownership of the descriptor that a command has returned.
 ///
 /// # Safety
-/// It belongs to nobody else.
+/// The descriptor must have no other owner.
 pub(crate) unsafe fn own(result: io::Result<c_int>) -> io::Result<OwnedFd> {
-    // SAFETY: the caller's word.
+    // SAFETY: guaranteed by the caller.
     result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An instruction: code, registers (target, source), offset, constant.
+/// Encodes an instruction: code, registers (target, source), offset, constant.
 pub(crate) const fn step(code: u8, to: u8, from: u8, offset: i16, constant: i32) -> u64 {
     let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), constant.to_ne_bytes());
     u64::from_ne_bytes([code, from << 4 | to, a, b, c, d, e, f])
@@ -87,18 +88,20 @@ pub(crate) fn load(kind: u32, instructions: &[u64]) -> io::Result<OwnedFd> {
         flags: 0,
         name: *b"tidegate\0\0\0\0\0\0\0\0",
     };
-    // SAFETY: the command's attribute; instructions and license live through the call. It returns a new descriptor.
+    // SAFETY: the command's attribute; instructions and license live through the call. It returns a new
+    // descriptor.
     unsafe { own(bpf(PROGRAM_LOAD, &load)) }
 }
 
-/// Lets a program run on what an interface receives, until the link is closed, also by the death of the process.
+/// Runs a program on packets that an interface receives, until the link is closed, also by the death of the
+/// process.
 pub(crate) fn link(program: BorrowedFd<'_>, index: c_int, attach: u32, flags: u32) -> io::Result<OwnedFd> {
     let create = LinkCreate { program: program.as_raw_fd() as u32, interface: index as u32, attach, flags };
     // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
     unsafe { own(bpf(LINK_CREATE, &create)) }
 }
 
-/// Runs a program once on a frame, without any interface: its result.
+/// Runs a program once on a frame, without any interface. Returns the program's result.
 #[cfg(test)]
 pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     const TEST_RUN: c_int = 10;
@@ -126,7 +129,8 @@ pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
         duration: 0,
     };
     let size = size_of::<TestRun>();
-    // SAFETY: the command's attribute, to which the kernel writes; the frame lives through the call, and there is no output.
+    // SAFETY: the command's attribute, to which the kernel writes; the frame lives through the call, and
+    // there is no output.
     let done = unsafe { libc::syscall(libc::SYS_bpf, c_long::from(TEST_RUN), &raw mut test, size) };
     checked(done as c_int).map(|_| test.result)
 }

@@ -1,4 +1,4 @@
-//! Packet sockets that share the packets of an interface, and other settings of theirs (packet(7)).
+//! Packet sockets that share the packets of an interface, and other settings of packet sockets (packet(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,20 +14,21 @@ pub(crate) struct Group(Mutex<Joined>);
 
 #[derive(Debug, Default)]
 struct Joined {
-    /// The kernel knows the group by a number, which it chooses itself: numbers of ours could be those of another program,
-    /// also one that we cannot see. Above the number stands what kind of group it is.
+    /// The number of the group, which the kernel chooses: a number of our choice could belong to another
+    /// program, even to a program that this process cannot see. The upper 16 bits are the kind of the group.
     group: Option<u32>,
-    /// The workers whose sockets have joined, in this order; the kernel puts them together again in it when the interface has
-    /// been down.
+    /// The workers whose sockets have joined, in this order; the kernel adds the sockets again in this
+    /// order when the interface has been down.
     workers: Vec<usize>,
-    /// The number of their interface.
+    /// The index of the sockets' interface.
     index: c_int,
 }
 
 impl Group {
-    /// Adds a worker's socket at the interface with this number: where it is another one than before, which is gone then, the
-    /// group is a new one. The program of the workers that have joined says who gets a packet. What the machine itself
-    /// sends comes to the group only if it is wanted; that is the group's own setting, and not its sockets'.
+    /// Adds a worker's socket at the interface with this index. If the index differs from the last
+    /// interface's index, the last interface has been removed, and a new group is created. The program for
+    /// the workers that have joined chooses the worker of a packet. Packets that the machine itself sends
+    /// reach the group only with `outbound`; the group has this setting, not its sockets.
     pub(crate) fn join(
         &self,
         socket: BorrowedFd<'_>,
@@ -61,36 +62,36 @@ impl Group {
     }
 }
 
-/// Keeps the kernel from copying what the machine itself sends into a socket that has no use for it. Kernels before 4.20
-/// cannot; whoever reads has to look, too.
+/// Prevents the kernel from copying packets that the machine itself sends into a socket. Kernels before
+/// 4.20 cannot; the reader has to check as well.
 pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) {
     let _ = set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
 }
 
-/// Lets nothing into a socket any more, until the filter is taken away.
+/// Blocks all packets at a socket until the filter is removed.
 pub(crate) fn shut(socket: BorrowedFd<'_>) -> io::Result<()> {
     attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &NOTHING)
 }
 
-/// Lets in what comes.
+/// Removes the filter of [`shut`].
 pub(crate) fn unshut(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option::<c_int>(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
 
-/// A bit of the kind of a group: the kernel shall choose a number that nobody has.
+/// A bit of the kind of a group: the kernel is to choose an unused number.
 const UNIQUE: u32 = 0x2000;
 
-/// Keeps no byte of any packet.
+/// A program that keeps no byte of any packet.
 static NOTHING: [sock_filter; 1] =
     [sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
 
-/// Lets a program say how many bytes of each packet a socket gets.
+/// Attaches a program whose result is the number of bytes of each packet that a socket gets.
 #[cfg(test)]
 pub(crate) fn filter(socket: BorrowedFd<'_>, program: &[sock_filter]) -> io::Result<()> {
     attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
 }
 
-/// Gives a program to a socket.
+/// Attaches a program to a socket.
 fn attach(socket: BorrowedFd<'_>, level: c_int, name: c_int, program: &[sock_filter]) -> io::Result<()> {
     let program = sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<sock_fprog>() as libc::socklen_t;
@@ -100,15 +101,16 @@ fn attach(socket: BorrowedFd<'_>, level: c_int, name: c_int, program: &[sock_fil
     checked(result).map(drop)
 }
 
-/// Receives what is for every group, and in promiscuous mode for every host; ends with the socket.
+/// Receives packets for all multicast groups, and in promiscuous mode for all hosts, until the socket is
+/// closed.
 pub(crate) fn join_groups(socket: BorrowedFd<'_>, index: c_int, promiscuous: bool) -> io::Result<()> {
     let kind = if promiscuous { libc::PACKET_MR_PROMISC } else { libc::PACKET_MR_ALLMULTI };
     let request = packet_mreq { mr_ifindex: index, mr_type: kind as u16, mr_alen: 0, mr_address: [0; 8] };
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// What the kernel has counted at a socket since the last time: packets that have come, and those among them for which
-/// there was no room.
+/// Returns the kernel's counts at a socket since the last call: packets that have arrived, and packets
+/// among them for which there was no room.
 pub(crate) fn counts(socket: BorrowedFd<'_>) -> (u32, u32) {
     let counts = option::<tpacket_stats_v3>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS);
     counts.map_or((0, 0), |counts| (counts.tp_packets, counts.tp_drops))

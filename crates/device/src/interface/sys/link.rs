@@ -1,4 +1,4 @@
-//! What the kernel knows of an interface, by ioctl (netdevice(7)).
+//! The properties of an interface in the kernel, by ioctl (netdevice(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use super::{checked, socket};
 
 const ETHTOOL_GLINK: u32 = 0x0a;
 
-/// A request about an interface.
+/// Creates a request about an interface.
 pub(super) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: the structure is plain memory, for which zero is a value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
@@ -23,15 +23,16 @@ pub(super) fn request(name: &str) -> io::Result<ifreq> {
     Ok(request)
 }
 
-/// The name in a request.
+/// Returns the name in a request.
 pub(super) fn name(request: &ifreq) -> String {
     let bytes = request.ifr_name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
     String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
 }
 
-/// Carries out a request that the kernel answers in the same structure.
+/// Executes a request that the kernel answers in the same structure.
 pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io::Result<()> {
-    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call, as does what it points to.
+    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call, as does
+    // the memory that it points to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), what as _, &raw mut *request) };
     checked(result).map(drop)
 }
@@ -47,14 +48,14 @@ fn tell(request: &mut ifreq, what: u64) -> io::Result<()> {
     ioctl(socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?.as_fd(), what, request)
 }
 
-/// The number of an interface.
+/// Returns the index of an interface.
 pub(crate) fn index(name: &str) -> io::Result<c_int> {
     let answer = ask(name, libc::SIOCGIFINDEX)?;
     // SAFETY: the kernel has written this member of the union.
     Ok(unsafe { answer.ifr_ifru.ifru_ifindex })
 }
 
-/// The name of the interface that has this number.
+/// Returns the name of the interface that has this index.
 pub(crate) fn name_of(index: c_int) -> io::Result<String> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     // SAFETY: the structure is plain memory, for which zero is a value.
@@ -64,14 +65,14 @@ pub(crate) fn name_of(index: c_int) -> io::Result<String> {
     Ok(name(&request))
 }
 
-/// Bytes of the longest packet that it carries, without link header.
+/// Returns the length in bytes of the longest packet that the interface carries, without link header.
 pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     let answer = ask(name, libc::SIOCGIFMTU)?;
     // SAFETY: the kernel has written this member of the union.
     Ok(unsafe { answer.ifr_ifru.ifru_mtu }.max(0) as usize)
 }
 
-/// Its kind of hardware (ARPHRD_*).
+/// Returns the interface's kind of hardware (ARPHRD_*).
 pub(crate) fn hardware(name: &str) -> io::Result<u16> {
     let answer = ask(name, libc::SIOCGIFHWADDR)?;
     // SAFETY: the kernel has written this member of the union.
@@ -84,13 +85,13 @@ fn flags(name: &str) -> io::Result<c_int> {
     Ok(c_int::from(unsafe { answer.ifr_ifru.ifru_flags }))
 }
 
-/// Whether it is up.
+/// True if the interface is up.
 pub(crate) fn is_up(name: &str) -> io::Result<bool> {
     Ok(flags(name)? & libc::IFF_UP != 0)
 }
 
-/// Whether it is up and there is somebody at the other end of the cable: now, while IFF_RUNNING may be a second late. An
-/// error where its driver does not know.
+/// True if the interface is up and connected to another end: at this moment, while IFF_RUNNING may be a
+/// second late. Returns an error if its driver does not know.
 pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
     // `struct ethtool_value` (linux/ethtool.h): command and answer.
     let mut value = [ETHTOOL_GLINK, 0u32];
@@ -98,20 +99,20 @@ pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
     Ok(value[1] != 0)
 }
 
-/// Carries out a request of `linux/ethtool.h`, whose structure these words are.
+/// Executes a request of `linux/ethtool.h`, whose structure is in these words.
 pub(super) fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // The kernel writes no more than the words that the structure says it has, which live through the call.
+    // The kernel writes no more than the words that the structure declares, which live through the call.
     tell(&mut request, libc::SIOCETHTOOL)
 }
 
-/// How many send queues are in use. An error where the driver does not say.
+/// Returns the number of send queues in use. Returns an error if the driver does not report it.
 pub(crate) fn send_queues(name: &str) -> io::Result<u32> {
     channels(name).map(|channels| channels.send + channels.combined)
 }
 
-/// How many receive queues are in use. An error where the driver does not say.
+/// Returns the number of receive queues in use. Returns an error if the driver does not report it.
 pub(crate) fn receive_queues(name: &str) -> io::Result<u32> {
     channels(name).map(|channels| channels.receive + channels.combined)
 }
@@ -125,7 +126,8 @@ fn channels(name: &str) -> io::Result<Channels> {
     Ok(channels)
 }
 
-/// ETHTOOL_GCHANNELS of `linux/ethtool.h`, and what it gives: how many there may be and how many there are.
+/// The command ETHTOOL_GCHANNELS of `linux/ethtool.h`, which returns the possible and the present numbers
+/// of queues.
 const GET_CHANNELS: u32 = 0x3c;
 
 #[repr(C)]
@@ -139,14 +141,14 @@ struct Channels {
     combined: u32,
 }
 
-/// Sets some flags and takes others away.
+/// Sets the flags `on` and clears the flags `off`.
 pub(crate) fn set_flags(name: &str, on: c_int, off: c_int) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_flags = ((flags(name)? | on) & !off) as libc::c_short;
     tell(&mut request, libc::SIOCSIFFLAGS)
 }
 
-/// Sets the longest packet.
+/// Sets the length of the longest packet in bytes.
 pub(crate) fn set_mtu(name: &str, mtu: c_int) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_mtu = mtu;

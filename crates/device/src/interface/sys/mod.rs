@@ -20,27 +20,27 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libc::{c_int, c_void, socklen_t};
 use packet::VirtioNet;
 
-/// Bytes of a virtio-net header without the number of buffers.
+/// The length in bytes of a virtio-net header without the number of buffers.
 pub(crate) const VIRTIO: usize = 10;
 
-/// What the result of a system call says.
+/// Returns the result of a system call, or its error.
 pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A new socket.
+/// Opens a new socket.
 pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor that comes back belongs to nobody else.
+    // SAFETY: no pointers; the descriptor that comes back has no other owner.
     unsafe {
         let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
 
-/// Types that are plain memory for the kernel: any bytes are a value, and there is no padding.
+/// A type that is plain memory for the kernel: any bytes are a value, and there is no padding.
 ///
 /// # Safety
-/// As said.
+/// Any bytes must be a value of the type, and it must have no padding.
 pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: numbers.
 unsafe impl Plain for c_int {}
@@ -68,7 +68,7 @@ pub(crate) fn set_option<T: Plain>(
     checked(result).map(drop)
 }
 
-/// Reads an option of a socket; what the kernel does not write stays zero.
+/// Reads an option of a socket; bytes that the kernel does not write stay zero.
 pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let mut length = size_of::<T>() as socklen_t;
@@ -83,18 +83,18 @@ pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int
         )
     };
     checked(result)?;
-    // SAFETY: zeroed plain memory is a value, whatever was written over it.
+    // SAFETY: zeroed plain memory is a value, and so it is with any bytes written over it.
     Ok(unsafe { value.assume_init() })
 }
 
-/// Takes the error that the kernel keeps for a socket.
+/// Takes the pending error of a socket.
 pub(crate) fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
     let number = option::<c_int>(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
     (number != 0).then(|| io::Error::from_raw_os_error(number))
 }
 
-/// The fields of a virtio-net header as a packet socket or a TAP writes it, in the machine's order; of the flags only
-/// whether the checksum is partial.
+/// Parses a virtio-net header as a packet socket or a TAP writes it, in the machine's byte order. Of the
+/// flags, only the flag of a partial checksum is kept.
 pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
     VirtioNet {
@@ -107,7 +107,7 @@ pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     }
 }
 
-/// The opposite.
+/// Writes a virtio-net header, as [`parse_virtio`] parses it.
 pub(crate) fn virtio_bytes(fields: &VirtioNet) -> [u8; VIRTIO] {
     let mut bytes = [0; VIRTIO];
     bytes[0] = fields.flags & VirtioNet::NEEDS_CHECKSUM;
@@ -135,7 +135,7 @@ mod tests {
         };
         assert_eq!(parse_virtio(&virtio_bytes(&fields)), fields);
         assert_eq!(virtio_bytes(&VirtioNet::default()), [0; VIRTIO]);
-        // That the kernel has verified a checksum is nobody's business further on.
+        // The kernel's mark of a verified checksum is not kept.
         assert_eq!(parse_virtio(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]), VirtioNet::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel says when interfaces come and go (rtnetlink(7)).
+//! The kernel's messages about interfaces that come and go (rtnetlink(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -7,17 +7,17 @@ use libc::{c_int, sockaddr_nl};
 
 use super::{checked, socket};
 
-/// Room for more than one message about an interface.
+/// The size of the buffer in bytes: room for more than one message about an interface.
 const ROOM: usize = 16 * 1024;
-/// Bytes of the header of a message, and of what a message about an interface begins with.
+/// The lengths in bytes of the header of a message, and of the header of a message about an interface.
 const HEADER: usize = 16;
 const LINK: usize = 16;
 
-/// A socket that hears of all interfaces of the namespace.
+/// A socket that receives the messages about all interfaces of the namespace.
 #[derive(Debug)]
 pub(crate) struct News(OwnedFd);
 
-/// What has been heard.
+/// The result of reading messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     /// True if there was a message at all.
@@ -43,12 +43,12 @@ impl News {
         self.0.as_fd()
     }
 
-    /// Takes all messages, about the interface with this number and others.
+    /// Takes all messages. `index` is the interface whose removal is reported.
     pub(crate) fn take(&self, index: c_int) -> Heard {
         let mut heard = Heard::default();
         let mut buffer = [0u8; ROOM];
         loop {
-            // SAFETY: the kernel writes at most as many bytes as there are.
+            // SAFETY: the kernel writes at most `ROOM` bytes, the size of the buffer.
             let n = unsafe {
                 libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), ROOM, libc::MSG_DONTWAIT)
             };
@@ -60,7 +60,7 @@ impl News {
                 }
                 Err(_) => match io::Error::last_os_error().raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // Messages were lost: whatever has happened has to be looked for.
+                    // Messages were lost: the caller has to check for changes.
                     Some(libc::ENOBUFS) => heard.something = true,
                     _ => return heard,
                 },
@@ -78,7 +78,7 @@ impl Heard {
     }
 }
 
-/// Length, kind, and the number of the interface that it is about.
+/// Parses the first message. Returns its length, its kind, and the index of its interface.
 fn first_message(bytes: &[u8]) -> Option<(usize, u16, Option<c_int>)> {
     let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..)?.first_chunk().copied() };
     let length = u32::from_ne_bytes(word(0)?) as usize;
@@ -86,7 +86,7 @@ fn first_message(bytes: &[u8]) -> Option<(usize, u16, Option<c_int>)> {
         return None;
     }
     let [a, b, ..] = word(4)?;
-    // Behind family and type.
+    // After family and type.
     let number = word(HEADER + 4).filter(|_| length >= HEADER + LINK).map(c_int::from_ne_bytes);
     Some((length, u16::from_ne_bytes([a, b]), number))
 }
@@ -112,7 +112,7 @@ mod tests {
             heard
         };
         assert!(read(&all, 9).was_removed && !read(&all, 7).was_removed);
-        // Cut off anywhere, nothing is read that is not there.
+        // Wherever the bytes end, only complete messages are read.
         for length in 0..all.len() {
             assert!(!read(&all[..length], 9).was_removed, "{length}");
         }

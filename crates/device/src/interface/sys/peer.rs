@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket (unix(7)).
+//! The user of the process at the other end of a Unix socket (unix(7)).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,13 +8,13 @@ use super::{Plain, option};
 // SAFETY: numbers, without padding.
 unsafe impl Plain for libc::ucred {}
 
-/// The user of this process.
+/// Returns the user of this process.
 pub(crate) fn own_user() -> u32 {
     // SAFETY: no pointers, and it cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// The user of the process at the other end, as it was when that began to listen.
+/// Returns the user of the process at the other end, as of the time when that process began to listen.
 pub(crate) fn user(socket: BorrowedFd<'_>) -> io::Result<u32> {
     option::<libc::ucred>(socket, libc::SOL_SOCKET, libc::SO_PEERCRED).map(|peer| peer.uid)
 }

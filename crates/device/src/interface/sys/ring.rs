@@ -1,11 +1,13 @@
-//! The ring of blocks that the kernel writes received packets to: `TPACKET_V3` (packet(7), packet_mmap.rst).
+//! The ring of blocks to which the kernel writes received packets: `TPACKET_V3` (packet(7),
+//! packet_mmap.rst).
 //!
-//! Each block belongs to the kernel or to us, which its status word says. The kernel fills a block with packets, one
-//! behind the other, and gives it over when it is full or a time has passed.
+//! Each block belongs to the kernel or to Tidegate, as its status word says. The kernel fills a block with
+//! successive packets, and hands it over when it is full or a time has passed.
 //!
-//! Where packets come faster than they are dealt with, the ring is full of full blocks. When they come more slowly again, the
-//! kernel would use up each block that gets free within a millisecond, and lose what comes until the next one is, for as long
-//! as it takes to deal with all that has waited. So blocks of a full ring that have waited for too long are skipped.
+//! If packets arrive faster than they are processed, the ring is full of full blocks. If they arrive more
+//! slowly afterwards, the kernel would use up each block that becomes free within a millisecond, and lose
+//! the packets that arrive until the next block is free, for as long as the backlog is processed. Therefore
+//! blocks of a full ring that have waited for too long are skipped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,46 +22,49 @@ use packet::VirtioNet;
 use super::fanout;
 use super::{VIRTIO, checked, parse_virtio, set_option, socket};
 
-/// Bytes of a block: the longest frame with offloads (64 KiB) and what stands before it fit well.
+/// The length of a block in bytes: room for the longest frame with offloads (64 KiB) and its headers.
 const BLOCK: usize = 1 << 17;
-/// Most and fewest blocks. As a block goes with every millisecond in which something comes, however little, they are also
-/// the milliseconds for which nobody need look.
+/// The largest and the smallest number of blocks. Each millisecond in which packets arrive uses a block,
+/// even for few packets. The number of blocks is thus also the time in milliseconds for which the ring need
+/// not be read.
 const BLOCKS: [usize; 2] = [256, 4];
-/// Most blocks of all rings of an element, and fewest of one where they would not do.
+/// The largest number of blocks of all rings of an element, and the smallest share of a ring if these do
+/// not suffice.
 const BLOCKS_OF_ALL: usize = 1024;
 const SHARE: usize = 64;
-/// Most packets that are read before the kernel is asked for its counts: they have 32 bits, and start anew each time.
+/// The largest number of packets that are read before the kernel is asked for its counts: they have 32
+/// bits, and restart at zero each time.
 const UNASKED: u64 = 1 << 20;
-/// Milliseconds after which a block that is not full is given over: the least there is.
+/// The time in milliseconds after which a block that is not full is handed over: the smallest possible.
 const PATIENCE: u32 = 1;
 
-/// How long packets of a full ring may have waited.
+/// The longest time that packets of a full ring may have waited.
 const LATE: Duration = Duration::from_millis(250);
 
-/// Where the fields of a block's header stand (`struct tpacket_block_desc`).
+/// The offsets of the fields of a block's header (`struct tpacket_block_desc`).
 mod block {
     pub(super) const STATUS: usize = 8;
     pub(super) const PACKETS: usize = 12;
     pub(super) const FIRST: usize = 16;
-    /// When the last packet came: seconds and nanoseconds.
+    /// The time of the last packet: seconds and nanoseconds.
     pub(super) const TIME: usize = 40;
 }
 
-/// A packet as it lies in the ring.
+/// A packet in the ring.
 pub(crate) struct Frame<'a> {
-    /// Its bytes, from the link header on.
+    /// The packet's bytes, from the link header on.
     pub(crate) bytes: &'a [u8],
-    /// How many there were.
+    /// The packet's length on the wire in bytes.
     pub(crate) length: usize,
-    /// When it was received, in nanoseconds since 1970.
+    /// The time of reception, in nanoseconds since 1970.
     pub(crate) time: i64,
-    /// Whom it was for (`PACKET_HOST` and so on).
+    /// The kind of receiver (`PACKET_HOST` and so on).
     pub(crate) kind: u8,
-    /// The protocol behind the link header.
+    /// The protocol after the link header.
     pub(crate) protocol: u16,
     /// The VLAN tag that the device or the kernel took out: protocol and control information.
     pub(crate) vlan: Option<(u16, u16)>,
-    /// What is left to be done.
+    /// The work that is left to be done.
     pub(crate) virtio: VirtioNet,
 }
 
@@ -68,21 +73,22 @@ pub(crate) struct Ring {
     socket: OwnedFd,
     map: NonNull<u8>,
     blocks: usize,
-    /// The block to be read next.
+    /// The index of the block to be read next.
     current: usize,
-    /// Packets of it that have not been read, and where the next one lies; `None` while it is the kernel's.
+    /// The number of its packets that have not been read, and the offset of the next packet; `None` while
+    /// the block belongs to the kernel.
     left: Option<(u32, usize)>,
     offloads: bool,
-    /// Whether the kernel has been short of blocks since one was met that had not waited for too long.
+    /// True if the kernel has been short of blocks since the last block that had not waited for too long.
     is_full: bool,
-    /// Packets that the kernel says have come, those among them for which there was no room or that were skipped, and those
-    /// that were read.
+    /// The number of packets that have arrived at the kernel, of packets among them that were lost for lack
+    /// of room or skipped, and of packets that were read.
     came: u64,
     lost: u64,
     read: u64,
-    /// Of those, how many when the kernel was last asked.
+    /// The value of `read` when the kernel was last asked.
     read_before: u64,
-    /// What could not be had and was done without.
+    /// A message about settings that the kernel did not grant.
     pub(crate) remark: Option<String>,
 }
 
@@ -90,7 +96,8 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Opens a socket for an interface, one of so many. It receives from [`bind`](Self::bind) on.
+    /// Opens a socket for an interface, of `rings` sockets in total. It receives from [`bind`](Self::bind)
+    /// on.
     pub(crate) fn open(offloads: bool, rings: usize) -> Result<Ring, (&'static str, io::Error)> {
         let step = |what: &'static str| move |error| (what, error);
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(step("socket"))?;
@@ -150,7 +157,7 @@ impl Ring {
         bind(self.socket.as_fd(), index, libc::ETH_P_ALL as u16)
     }
 
-    /// The number of the interface that the socket is bound to: -1 once that was removed.
+    /// Returns the index of the interface that the socket is bound to: -1 once the interface was removed.
     pub(crate) fn bound(&self) -> c_int {
         bound(self.socket.as_fd())
     }
@@ -159,7 +166,7 @@ impl Ring {
         self.socket.as_fd()
     }
 
-    /// Asks the kernel, which forgets what it has said.
+    /// Reads the kernel's counts, which the kernel then resets.
     fn look(&mut self) {
         let (came, lost) = fanout::counts(self.socket());
         self.came += u64::from(came);
@@ -167,43 +174,44 @@ impl Ring {
         self.read_before = self.read;
     }
 
-    /// Packets for which there was no room, and those that had waited for too long.
+    /// Returns the number of packets for which there was no room, or that had waited for too long.
     pub(crate) fn lost(&mut self) -> u64 {
         self.look();
         self.lost
     }
 
-    /// Whether there are packets that have not been read, also in a block that the kernel has not given over yet.
+    /// True if there are packets that have not been read, including packets in a block that the kernel has
+    /// not handed over yet.
     pub(crate) fn has_rest(&mut self) -> bool {
         self.look();
         self.came > self.lost + self.read
     }
 
     fn block(&self, number: usize) -> *mut u8 {
-        // SAFETY: no number is greater than that of the last of the blocks that are mapped.
+        // SAFETY: no number is greater than the number of the last mapped block.
         unsafe { self.map.as_ptr().add(number % self.blocks * BLOCK) }
     }
 
     fn status(&self, number: usize) -> &AtomicU32 {
-        // SAFETY: every block starts with its header, which is aligned and lives as long as the mapping; the kernel
-        // accesses this word as atomically as we do.
+        // SAFETY: every block starts with its header, which is aligned and lives as long as the mapping;
+        // the kernel accesses this word as atomically as this code does.
         unsafe { &*self.block(number).add(block::STATUS).cast::<AtomicU32>() }
     }
 
-    /// Whether the kernel has given a block over.
+    /// True if the kernel has handed a block over.
     fn is_ours(&self, number: usize) -> bool {
-        // Acquire: what the kernel wrote before is there.
+        // Acquire: the kernel's earlier writes are visible.
         self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Whether there is something to read. Gives a block that was read to its end back.
+    /// True if there is something to read. Gives a block that was read to its end back to the kernel.
     pub(crate) fn is_ready(&mut self) -> bool {
         loop {
             if let Some((0, _)) = self.left {
                 self.left = None;
-                // The block before this one has been the kernel's while this one was read.
+                // The kernel has owned the previous block while this block was read.
                 self.is_full |= self.is_ours(self.current + self.blocks - 1);
-                // Release: we have read all of it before the kernel writes there again.
+                // Release: the whole block has been read before the kernel writes to it again.
                 self.status(self.current).store(libc::TP_STATUS_KERNEL, Ordering::Release);
                 self.current = (self.current + 1) % self.blocks;
                 if self.read - self.read_before > UNASKED {
@@ -232,7 +240,7 @@ impl Ring {
         }
     }
 
-    /// The next packet. A block that turns out to be malformed is skipped.
+    /// Returns the next packet. Skips a malformed block.
     pub(crate) fn next(&mut self) -> Option<Frame<'_>> {
         // Blocks may be empty.
         loop {
@@ -259,12 +267,12 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `open` with this length, and nobody borrows from it any more.
+        // SAFETY: the mapping was made by `open` with this length, and nothing borrows from it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.blocks * BLOCK) };
     }
 }
 
-/// The number of the interface that a packet socket is bound to: -1 once that was removed.
+/// Returns the index of the interface that a packet socket is bound to: -1 once the interface was removed.
 pub(super) fn bound(socket: BorrowedFd<'_>) -> c_int {
     // SAFETY: the structure is plain memory, for which zero is a value.
     let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -274,19 +282,19 @@ pub(super) fn bound(socket: BorrowedFd<'_>) -> c_int {
     if result == 0 { address.sll_ifindex } else { -1 }
 }
 
-/// Whether what came at a time since 1970 has waited for too long.
+/// True if packets that arrived at this time since 1970 have waited for too long.
 fn is_late(came: Duration) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(came) > LATE
 }
 
-/// The packet at a place in a block, and how far away the next one is.
+/// Parses the packet at an offset of a block. Returns the packet and the distance to the next packet.
 fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> {
     let slot = block.get(at..)?;
     if slot.len() < size_of::<tpacket3_hdr>() {
         return None;
     }
-    // SAFETY: there are as many bytes, and any of them are a value.
+    // SAFETY: the slot has as many bytes, and any bytes are a value.
     let header: tpacket3_hdr = unsafe { slot.as_ptr().cast::<tpacket3_hdr>().read_unaligned() };
     let start = usize::from(header.tp_mac);
     let bytes = slot.get(start..start.checked_add(header.tp_snaplen as usize)?)?;
@@ -294,7 +302,7 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
         Some(at) => parse_virtio(slot.get(at..)?.first_chunk()?),
         None => VirtioNet::default(),
     };
-    // The address stands behind the header, which is padded to 16 bytes.
+    // The address follows the header, which is padded to 16 bytes.
     let address = slot.get(size_of::<tpacket3_hdr>().next_multiple_of(16)..)?;
     if address.len() < size_of::<sockaddr_ll>() {
         return None;
@@ -312,7 +320,7 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
         vlan: is(libc::TP_STATUS_VLAN_VALID).then_some((protocol, header.hv1.tp_vlan_tci as u16)),
         virtio,
     };
-    // The last one of a block says zero.
+    // The distance is zero for the last packet of a block.
     Some((frame, header.tp_next_offset as usize))
 }
 
@@ -335,7 +343,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// A packet as the kernel writes it into a block.
+    /// Returns a packet as the kernel writes it into a block.
     fn written(bytes: &[u8], virtio: &VirtioNet, tag: Option<u16>, next: u32) -> Vec<u8> {
         let start = size_of::<tpacket3_hdr>().next_multiple_of(16)
             + size_of::<sockaddr_ll>().next_multiple_of(16)

@@ -1,4 +1,5 @@
-//! The hash by which an interface chooses receive queues, by ioctl (ETHTOOL_GRSSH, ETHTOOL_SRSSH of `linux/ethtool.h`).
+//! The hash by which an interface chooses receive queues, by ioctl (ETHTOOL_GRSSH, ETHTOOL_SRSSH of
+//! `linux/ethtool.h`).
 
 use std::io;
 
@@ -6,38 +7,38 @@ use super::link;
 
 const GET: u32 = 0x46;
 const SET: u32 = 0x47;
-/// In the place of the number of entries of the table: the table stays.
+/// The number of entries of the table that leaves the table unchanged.
 const NO_CHANGE: u32 = u32::MAX;
 /// The bit of Toeplitz' hash among the hash functions.
 const TOEPLITZ: u8 = 1;
-/// Words of `struct ethtool_rxfh` in front of the table.
+/// The number of words of `struct ethtool_rxfh` before the table.
 const HEAD: usize = 6;
-/// Longest tables and keys that are asked for; the longest key of the kernel's drivers has 52 bytes.
+/// The longest tables and keys that are read; the longest key of the kernel's drivers has 52 bytes.
 const MOST_ENTRIES: u32 = 1 << 16;
 const MOST_BYTES: u32 = 256;
 
 /// The hash of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hash {
-    /// Entries of the table from hashes to queues.
+    /// The number of entries of the table from hashes to queues.
     entries: usize,
     pub(crate) key: Vec<u8>,
 }
 
 impl Hash {
-    /// The same by another key.
+    /// Returns the hash with another key.
     pub(crate) fn with_key(&self, key: Vec<u8>) -> Hash {
         Hash { entries: self.entries, key }
     }
 }
 
-/// What the interface hashes by.
+/// Reads the hash of an interface.
 ///
 /// # Errors
-/// What the kernel says; `EOPNOTSUPP` if there is no key.
+/// If the kernel refuses the request; `EOPNOTSUPP` if there is no key.
 pub(crate) fn get(name: &str) -> io::Result<Hash> {
     let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    // With no room, the kernel says how much it takes.
+    // Without room for table and key, the kernel returns their lengths.
     let mut sizes = words(GET, 0, 0);
     link::ethtool(name, &mut sizes)?;
     let [_, _, entries, bytes, ..] = sizes[..] else { return Err(unsupported()) };
@@ -46,7 +47,7 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
     }
     let mut all = words(GET, entries, bytes);
     link::ethtool(name, &mut all)?;
-    // Others have no key, or do not go by it.
+    // Other functions have no key, or do not use it.
     let [function, ..] = all[4].to_ne_bytes();
     if function != 0 && function & TOEPLITZ == 0 {
         return Err(unsupported());
@@ -56,10 +57,11 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
     Ok(Hash { entries, key })
 }
 
-/// Sets its key, which is as long as the old one; the function and the table stay.
+/// Sets the key of an interface's hash, which must be as long as the old key; the function and the table
+/// stay.
 ///
 /// # Errors
-/// What the kernel says; `EOPNOTSUPP` if the interface goes on with another key than this.
+/// If the kernel refuses the request; `EOPNOTSUPP` if the interface continues with another key.
 pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
     link::ethtool(name, &mut request(hash))?;
     match get(name)?.key == hash.key {
@@ -68,7 +70,8 @@ pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
     }
 }
 
-/// The request that sets a key. It lies behind the room for the table, although that is not set.
+/// Returns the request that sets a key. The key lies after the room for the table, although the table is
+/// not set.
 fn request(hash: &Hash) -> Vec<u32> {
     let mut request = words(SET, hash.entries as u32, hash.key.len() as u32);
     request[2] = NO_CHANGE;
@@ -80,7 +83,8 @@ fn request(hash: &Hash) -> Vec<u32> {
     request
 }
 
-/// `struct ethtool_rxfh`: command, context, entries, bytes of the key, function, and a word in reserve; then the table and the key.
+/// Returns a `struct ethtool_rxfh`: command, context, entries, bytes of the key, function, and a reserved
+/// word; then the table and the key.
 fn words(command: u32, entries: u32, bytes: u32) -> Vec<u32> {
     let mut words = vec![0; HEAD + entries as usize + (bytes as usize).div_ceil(4)];
     words[..4].copy_from_slice(&[command, 0, entries, bytes]);
@@ -99,7 +103,7 @@ mod tests {
             let bytes: Vec<u8> = request.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
             assert_eq!([word(0), word(4), word(8), word(12)], [0x47, 0, u32::MAX, length.into()]);
-            // The hash function stays, and what is reserved is zero.
+            // The hash function stays, and reserved bytes are zero.
             assert_eq!(bytes[16..24], [0; 8]);
             // The table begins at byte 24.
             assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);

@@ -1,4 +1,4 @@
-//! Sending packets to an interface: `sendmmsg` on a packet socket, many packets with one call.
+//! Sends packets to an interface: `sendmmsg` on a packet socket, many packets with one call.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,9 +8,9 @@ use packet::Packet;
 
 use super::{VIRTIO, ring, set_option, socket, virtio_bytes};
 
-/// Packets per call.
+/// The largest number of packets per call.
 pub(crate) const MOST: usize = 64;
-/// Pieces per call: a packet of 64 KiB has 32.
+/// The largest number of pieces per call: a packet of 64 KiB has 32.
 const PIECES: usize = 1024;
 
 /// A packet socket for sending.
@@ -22,12 +22,14 @@ pub(crate) struct Sender {
     headers: Vec<[u8; VIRTIO]>,
 }
 
-// SAFETY: the pointers in messages and pieces are used only inside of `send`, which writes all of them anew.
+// SAFETY: the pointers in messages and pieces are used only inside of `send`, which writes all of them
+// again.
 unsafe impl Send for Sender {}
 
 impl Sender {
-    /// A socket that sends to an interface. With `offloads` packets carry what is left to be done by the device; without,
-    /// they pass by queueing disciplines and by whoever watches the interface.
+    /// Opens a socket that sends to an interface. With `offloads`, packets carry the work that is left to
+    /// the device. With `bypass`, packets bypass the queueing discipline and are not seen by programs that
+    /// watch the interface.
     pub(crate) fn open(
         index: c_int,
         offloads: bool,
@@ -56,19 +58,20 @@ impl Sender {
         self.socket.as_fd()
     }
 
-    /// The number of the interface that the socket is bound to: -1 once that was removed.
+    /// Returns the index of the interface that the socket is bound to: -1 once the interface was removed.
     pub(crate) fn bound(&self) -> c_int {
         ring::bound(self.socket.as_fd())
     }
 
-    /// Sends the first packets of some; how many. An error is about the first one.
+    /// Sends the first packets of an iterator, and returns their number. An error is about the first
+    /// packet.
     pub(crate) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a Packet>) -> io::Result<usize> {
         self.messages.clear();
         self.pieces.clear();
         self.headers.clear();
         for packet in packets.take(MOST) {
             let first = self.pieces.len();
-            // Nothing grows, because pointers into these lists must stay valid.
+            // The lists must not grow, because pointers into them must stay valid.
             if PIECES - first <= packet.chunks().count() {
                 if first == 0 {
                     return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
@@ -93,8 +96,8 @@ impl Sender {
         if self.messages.is_empty() {
             return Ok(0);
         }
-        // SAFETY: the messages point to pieces, and these to headers and packets, all of which live through the call and
-        // none of which the kernel writes to; the lists have not moved since.
+        // SAFETY: the messages point to pieces, and these to headers and packets, all of which live through
+        // the call and none of which the kernel writes to; the lists have not moved since.
         let sent = unsafe {
             let (first, count) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
             libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT)

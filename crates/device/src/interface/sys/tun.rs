@@ -9,24 +9,25 @@ use packet::VirtioNet;
 use super::link::{ioctl, name, request};
 use super::{VIRTIO, checked, virtio_bytes};
 
-/// What we can have left to do: checksums, TCP segments of both versions, also with ECN, and UDP segments.
+/// The work that the kernel may leave to Tidegate: checksums, TCP segments of IPv4 and IPv6, also with ECN,
+/// and UDP segments.
 const OFFLOADS: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 /// A queue of a TUN or TAP interface.
 pub(crate) struct Tun {
     file: OwnedFd,
-    /// What the kernel calls it.
+    /// The interface's name.
     pub(crate) name: String,
 }
 
 impl Tun {
-    /// Makes an interface, or attaches to one that is there. Without a name the kernel chooses one. It is gone when all
-    /// of its queues are.
+    /// Creates an interface, or attaches to an existing one. Without a name, the kernel chooses one. The
+    /// interface is removed when its last queue is closed.
     pub(crate) fn open(wanted: &str, tap: bool, queues: bool) -> Result<Tun, (&'static str, io::Error)> {
         let step = |what: &'static str| move |error| (what, error);
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
-        // SAFETY: the path ends with a zero byte; the descriptor that comes back belongs to nobody else.
+        // SAFETY: the path ends with a zero byte; the descriptor that comes back has no other owner.
         let file = unsafe {
             let fd = checked(libc::open(c"/dev/net/tun".as_ptr(), flags)).map_err(step("/dev/net/tun"))?;
             OwnedFd::from_raw_fd(fd)
@@ -48,7 +49,7 @@ impl Tun {
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         ioctl(file.as_fd(), libc::TUNSETIFF, &mut request).map_err(step("TUNSETIFF"))?;
         let tun = Tun { file, name: name(&request) };
-        // UDP segments are new; without them the kernel cuts datagrams itself.
+        // UDP segments are a new feature; without it, the kernel cuts datagrams itself.
         tun.set_offloads(OFFLOADS | UDP_OFFLOADS)
             .or_else(|_| tun.set_offloads(OFFLOADS))
             .map_err(step("TUNSETOFFLOAD"))?;
@@ -72,9 +73,9 @@ impl Tun {
         self.file.as_fd()
     }
 
-    /// Reads a packet with its virtio-net header; how many bytes there were.
+    /// Reads a packet with its virtio-net header. Returns the number of bytes.
     pub(crate) fn read(&self, to: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: the kernel writes at most as many bytes as there are.
+        // SAFETY: the kernel writes at most `to.len()` bytes.
         let n = unsafe { libc::read(self.file.as_raw_fd(), to.as_mut_ptr().cast(), to.len()) };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
@@ -101,14 +102,14 @@ impl Tun {
     }
 }
 
-/// The files of this process that belong to an interface, which others have opened.
+/// The files of this process that belong to an interface and that other code has opened.
 #[cfg(feature = "dpdk")]
 #[derive(Debug)]
 pub(crate) struct Attached(Vec<c_int>);
 
 #[cfg(feature = "dpdk")]
 impl Attached {
-    /// Those of the interface with this name.
+    /// Returns the files of the interface with this name.
     pub(crate) fn to(name: &str) -> Attached {
         let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         let of_tun =
@@ -117,7 +118,7 @@ impl Attached {
         Attached(numbers.filter(|&file| name_of_file(file).is_some_and(|other| other == name)).collect())
     }
 
-    /// True if the interface was deleted, wherever it was.
+    /// True if the interface was deleted, in whichever namespace it was.
     pub(crate) fn is_gone(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|&file| name_of_file(file).is_none())
     }
@@ -126,12 +127,13 @@ impl Attached {
 fn name_of_file(file: c_int) -> Option<String> {
     // SAFETY: the structure is plain memory, for which zero is a value.
     let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
-    // SAFETY: the request writes an `ifreq`, which lives through the call; a number that is no such file is refused.
+    // SAFETY: the request writes an `ifreq`, which lives through the call; a descriptor that is no such
+    // file is refused.
     let result = unsafe { libc::ioctl(file, libc::TUNGETIFF as _, &raw mut answer) };
     (result == 0).then(|| name(&answer))
 }
 
-/// A packet of the largest size, with the header.
+/// The number of pieces of a packet of the largest size, with the virtio-net header.
 const MOST_PIECES: usize = packet::MAX_PACKET.div_ceil(packet::SLOT_CAPACITY) + 2;
 
 const _: () = assert!(MOST_PIECES < 1024 && VIRTIO == 10);

@@ -1,7 +1,8 @@
-//! The program that hands frames to sockets, attached to an interface for as long as somebody has it open (bpf(2)).
+//! The XDP program that redirects frames to sockets. It stays attached to an interface while a descriptor
+//! of it is open (bpf(2)).
 //!
-//! It asks a map of sockets for the one of the frame's queue, or for that of one of the workers that share the queue; a frame
-//! without a socket goes to the kernel.
+//! The program looks up the socket of the frame's queue in a map, or the socket of one of the workers that
+//! share the queue. A frame without a socket goes to the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,7 +16,7 @@ use crate::interface::sys::bpf::{
     self, ATTACH_XDP, CALL, EXIT, KIND_XDP, LOAD_MAP, LOAD_WORD, MOVE, bpf, own, step,
 };
 
-/// Most queues of an interface.
+/// The largest number of queues of an interface.
 pub(crate) const MOST_QUEUES: u32 = 256;
 
 /// Commands, kinds and bits of `linux/bpf.h` and `linux/if_link.h`.
@@ -25,16 +26,16 @@ const KIND_XSKMAP: u32 = 17;
 const BY_SOFTWARE: u32 = 1 << 1;
 const BY_DRIVER: u32 = 1 << 2;
 
-/// Who runs the program.
+/// The part of the system that runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runner {
-    /// The driver, before the kernel has made anything of a frame.
+    /// The driver, before the kernel has built a packet buffer for the frame.
     Driver,
-    /// The kernel, on its own packets (`skb`).
+    /// The kernel, on its own packet buffers (`skb`).
     Kernel,
 }
 
-/// Attributes of the commands in use; the kernel takes what is missing as zero.
+/// The attribute of a command. The kernel takes missing fields as zero.
 #[repr(C)]
 struct MapCreate {
     kind: u32,
@@ -52,11 +53,13 @@ struct MapUpdate {
     flags: u64,
 }
 
-/// The program for queues that are not shared: `return redirect_map(map, frame.rx_queue_index, XDP_PASS)`.
+/// Returns the program for queues that are not shared: `return redirect_map(map, frame.rx_queue_index,
+/// XDP_PASS)`.
 fn by_queue(map: c_int) -> Vec<u64> {
     vec![
         step(LOAD_WORD, 2, 1, 16, 0),
-        // A constant of two instructions' size; source 1 says that it stands for a map.
+        // A constant that takes two instructions; source register 1 says that its value is the descriptor
+        // of a map.
         step(LOAD_MAP, 1, 1, 0, map),
         0,
         step(MOVE, 3, 0, 0, 2),
@@ -65,18 +68,19 @@ fn by_queue(map: c_int) -> Vec<u64> {
     ]
 }
 
-/// A program on an interface. When the last descriptor is closed, also by the death of the process, it is gone.
+/// A program on an interface. The kernel removes it when the last descriptor is closed, which the death of
+/// the process does as well.
 pub(crate) struct Program {
     map: OwnedFd,
     program: OwnedFd,
     link: Option<OwnedFd>,
-    /// Sockets that each queue may have.
+    /// The number of sockets that each queue may have.
     of_queue: u32,
 }
 
 impl Program {
-    /// Loads the program. It runs from [`attach`](Self::attach) on. With a steering, each of so many workers has a socket at
-    /// each queue.
+    /// Loads the program. It runs from [`attach`](Self::attach) on. With a steering, each of the given
+    /// number of workers has a socket at each queue.
     pub(crate) fn load(shared: Option<(Steering, usize, Key)>) -> Result<Program, (&'static str, io::Error)> {
         let of_queue = shared.map_or(1, |(_, workers, _)| workers as u32);
         let entries = MOST_QUEUES.saturating_mul(of_queue);
@@ -91,12 +95,12 @@ impl Program {
         Ok(Program { map, program, link: None, of_queue })
     }
 
-    /// Gives all frames of a queue to a socket.
+    /// Redirects all frames of a queue to a socket.
     pub(crate) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         (0..self.of_queue as usize).try_for_each(|worker| self.serve_worker(queue, worker, socket))
     }
 
-    /// Gives a worker's frames of a queue to a socket.
+    /// Redirects a worker's frames of a queue to a socket.
     pub(crate) fn serve_worker(&self, queue: u32, worker: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
         let key = queue * self.of_queue + worker as u32;
         let value = socket.as_raw_fd() as u32;
@@ -111,7 +115,7 @@ impl Program {
         unsafe { bpf(MAP_UPDATE, &update) }.map(drop)
     }
 
-    /// Lets the program run on what the interface receives.
+    /// Attaches the program to an interface, so that it runs on each frame that the interface receives.
     pub(crate) fn attach(&mut self, index: c_int, runner: Runner) -> io::Result<()> {
         let flags = if runner == Runner::Driver { BY_DRIVER } else { BY_SOFTWARE };
         self.link = Some(bpf::link(self.program.as_fd(), index, ATTACH_XDP, flags)?);

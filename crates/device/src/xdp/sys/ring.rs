@@ -1,5 +1,6 @@
-//! A ring that the kernel and one thread of ours share: one of them writes entries and moves the producer's index on, the
-//! other one reads them and moves the consumer's. Indices run on for ever; the ring's size is a power of two.
+//! A ring that the kernel and one thread of Tidegate share. The producer writes entries and advances its
+//! index; the consumer reads them and advances its own index. Indices wrap around at 2^32. The ring's size
+//! is a power of two.
 
 use std::io;
 use std::marker::PhantomData;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_void, off_t, xdp_desc, xdp_ring_offset};
 
-/// What rings consist of.
+/// The type of a ring's entries.
 ///
 /// # Safety
 /// Plain numbers: any bytes are a value.
@@ -19,15 +20,15 @@ unsafe impl Entry for u64 {}
 // SAFETY: numbers.
 unsafe impl Entry for xdp_desc {}
 
-/// The mapping, and where the parts are.
+/// The mapping of a ring, and the offsets of its parts.
 struct Shared<T> {
     map: NonNull<u8>,
     length: usize,
     places: xdp_ring_offset,
     size: u32,
-    /// Our own index.
+    /// The index of this side.
     own: u32,
-    /// The kernel's, as it was seen last.
+    /// The kernel's index, as last read.
     seen: u32,
     entries: PhantomData<T>,
 }
@@ -51,8 +52,8 @@ impl<T: Entry> Shared<T> {
     }
 
     fn word(&self, at: u64) -> &AtomicU32 {
-        // SAFETY: the kernel says that an aligned word stands there, inside the mapping, which lives as long as the
-        // borrow; the kernel accesses it as atomically as we do.
+        // SAFETY: the kernel says that an aligned word is at this offset, inside the mapping, which lives
+        // as long as the borrow; the kernel accesses it as atomically as this code does.
         unsafe { &*self.map.as_ptr().add(at as usize).cast::<AtomicU32>() }
     }
 
@@ -77,16 +78,16 @@ impl<T: Entry> Shared<T> {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` with this length, and nobody borrows from it any more.
+        // SAFETY: the mapping was made by `map` with this length, and nothing borrows from it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.length) };
     }
 }
 
-/// A ring that we write to: free slots, or packets to be sent.
+/// A ring that Tidegate writes to: free slots, or packets to be sent.
 pub(crate) struct Producer<T>(Shared<T>);
 
 impl<T: Entry> Producer<T> {
-    /// Maps a ring of a socket that has been made with this size.
+    /// Maps a ring of a socket. The socket was set up with this ring size.
     pub(crate) fn map(
         socket: BorrowedFd<'_>,
         at: u64,
@@ -96,51 +97,55 @@ impl<T: Entry> Producer<T> {
         Shared::map(socket, at, places, size).map(Producer)
     }
 
-    /// How many entries there is room for; looks at the kernel's index only where fewer than wanted are known.
+    /// Returns the number of free entries. Reads the kernel's index only if fewer free entries than
+    /// `wanted` are known.
     pub(crate) fn room(&mut self, wanted: u32) -> u32 {
         let ring = &mut self.0;
         let room = |seen: u32| ring.size.saturating_sub(ring.own.wrapping_sub(seen));
         if room(ring.seen) < wanted {
-            // Acquire: the kernel has read what it gave back before we write there again.
+            // Acquire: the kernel has finished reading the entries that it returned, before they are
+            // written again.
             ring.seen = ring.consumer().load(Ordering::Acquire);
         }
         ring.size.saturating_sub(ring.own.wrapping_sub(ring.seen))
     }
 
-    /// Writes an entry, which [`submit`](Self::submit) hands to the kernel. False, and nothing done, without room.
+    /// Writes an entry, which [`submit`](Self::submit) hands to the kernel. Returns false, and does
+    /// nothing, if the ring is full.
     pub(crate) fn put(&mut self, entry: T) -> bool {
         if self.room(1) == 0 {
             return false;
         }
-        // SAFETY: the kernel does not touch entries that are not handed over, and there is room for this one.
+        // SAFETY: the kernel does not touch entries that are not handed over, and there is room for this
+        // entry.
         unsafe { self.0.entry(self.0.own).write(entry) };
         self.0.own = self.0.own.wrapping_add(1);
         true
     }
 
-    /// Hands what was written to the kernel.
+    /// Hands the written entries to the kernel.
     pub(crate) fn submit(&mut self) {
-        // Release: entries, and what they stand for, are written before the kernel sees the index.
+        // Release: entries, and the slots that they refer to, are written before the kernel sees the index.
         self.0.producer().store(self.0.own, Ordering::Release);
     }
 
-    /// How many entries the kernel has not taken yet.
+    /// Returns the number of entries that the kernel has not taken yet.
     pub(crate) fn pending(&mut self) -> u32 {
         self.0.seen = self.0.consumer().load(Ordering::Acquire);
         self.0.own.wrapping_sub(self.0.seen)
     }
 
-    /// Whether the kernel wants a system call before it goes on.
+    /// True if the kernel needs a system call to continue.
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.0.needs_wakeup()
     }
 }
 
-/// A ring that we read from: packets that have come, or slots of packets that were sent.
+/// A ring that Tidegate reads from: received packets, or slots of packets that were sent.
 pub(crate) struct Consumer<T>(Shared<T>);
 
 impl<T: Entry> Consumer<T> {
-    /// As [`Producer::map`].
+    /// Maps a ring, like [`Producer::map`].
     pub(crate) fn map(
         socket: BorrowedFd<'_>,
         at: u64,
@@ -150,29 +155,30 @@ impl<T: Entry> Consumer<T> {
         Shared::map(socket, at, places, size).map(Consumer)
     }
 
-    /// Whether there is something to read.
+    /// True if there is an entry to read.
     pub(crate) fn is_ready(&mut self) -> bool {
         if self.0.own == self.0.seen {
-            // Acquire: entries, and what they stand for, were written before.
+            // Acquire: entries, and the slots that they refer to, were written before.
             self.0.seen = self.0.producer().load(Ordering::Acquire);
         }
         self.0.own != self.0.seen
     }
 
-    /// The next entry. [`release`](Self::release) lets the kernel write to its place again.
+    /// Takes the next entry. [`release`](Self::release) allows the kernel to write to its place again.
     pub(crate) fn take(&mut self) -> Option<T> {
         if !self.is_ready() {
             return None;
         }
-        // SAFETY: the kernel has written the entry and does not touch it before it is released; any bytes are a value.
+        // SAFETY: the kernel has written the entry and does not touch it before it is released; any bytes
+        // are a value.
         let entry = unsafe { self.0.entry(self.0.own).read() };
         self.0.own = self.0.own.wrapping_add(1);
         Some(entry)
     }
 
-    /// Gives the places of what was taken back to the kernel.
+    /// Returns the places of the taken entries to the kernel.
     pub(crate) fn release(&mut self) {
-        // Release: we have read them before the kernel writes there.
+        // Release: the entries have been read before the kernel writes to their places.
         self.0.consumer().store(self.0.own, Ordering::Release);
     }
 }
@@ -193,7 +199,7 @@ mod tests {
         let mut consumer = Consumer::<u64>::map(file.as_fd(), 0, places, 4).unwrap();
         assert!(!producer.needs_wakeup() && !consumer.is_ready());
         let (mut next_in, mut next_out) = (0u64, 0u64);
-        // Indices pass over the end of the ring many times.
+        // Indices pass the end of the ring many times.
         for round in 0..50 {
             while producer.put(next_in) {
                 next_in += 1;

@@ -18,29 +18,31 @@ unsafe impl Plain for xdp_statistics {}
 // SAFETY: a number.
 unsafe impl Plain for xdp_options {}
 
-/// Bits of an address that say where the slot starts; those above, how far behind the bytes do (unaligned chunks).
+/// The number of low bits of an address that hold the slot's start. The bits above hold the offset in the
+/// slot (unaligned chunks).
 const SLOT_BITS: u32 = 48;
 
 /// A socket with its four rings.
 pub(crate) struct Opened {
     pub(crate) socket: OwnedFd,
-    /// Slots for what will come.
+    /// Free slots for packets to be received.
     pub(crate) fill: Producer<u64>,
-    /// What has come.
+    /// Received packets.
     pub(crate) receive: Consumer<xdp_desc>,
-    /// What is to be sent.
+    /// Packets to be sent.
     pub(crate) transmit: Producer<xdp_desc>,
-    /// Slots of what was sent.
+    /// Slots of packets that were sent.
     pub(crate) completed: Consumer<u64>,
 }
 
-/// Opens a socket whose memory is the pool's, with rings of this size. The step that failed, and why, otherwise.
+/// Opens a socket whose memory is the pool's, with rings of the given size. On an error, returns the step
+/// that failed and the reason.
 pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::Error)> {
     let step = |what: &'static str| move |error| (what, error);
     let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
     let fd = socket.as_fd();
     let (start, length) = pool.device_area();
-    // The kernel leaves 256 bytes in front of each frame itself, as the pool does.
+    // The kernel itself leaves 256 bytes of headroom before each frame, as the pool does.
     let memory = xdp_umem_reg {
         flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
         chunk_size: SLOT_STRIDE as u32,
@@ -49,8 +51,9 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
         addr: start as u64,
         len: length as u64,
     };
-    // The kernel writes only to slots that it finds in the ring `fill`, all of which the pool has handed out, until it
-    // returns them by `receive`; it reads those in `transmit` until it returns them by `completed`.
+    // The kernel writes only to slots that it finds in the ring `fill`, all of which the pool has handed
+    // out, until it returns them by `receive`. It reads the slots in `transmit` until it returns them by
+    // `completed`.
     set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &memory).map_err(step("XDP_UMEM_REG"))?;
     for (name, what) in [
         (libc::XDP_UMEM_FILL_RING, "XDP_UMEM_FILL_RING"),
@@ -60,7 +63,8 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     ] {
         set_option(fd, libc::SOL_XDP, name, &size).map_err(step(what))?;
     }
-    // Room for as many packets as the ring has, of those that the kernel has copied; without it there are fewer.
+    // Room for a ring full of packets that the kernel has copied. Without this, the kernel's limit is
+    // lower.
     let room = size as c_int * 4096;
     let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room);
     let places: xdp_mmap_offsets =
@@ -74,7 +78,8 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     Ok(Opened { socket, fill, receive, transmit, completed })
 }
 
-/// Opens a socket that only receives, into the memory of another one, with a ring of this size; or the step that failed.
+/// Opens a socket that only receives, into the memory of another socket, with a ring of the given size. On
+/// an error, returns the step that failed and the reason.
 pub(crate) fn open_guest(size: u32) -> Result<(OwnedFd, Consumer<xdp_desc>), (&'static str, io::Error)> {
     let step = |what: &'static str| move |error| (what, error);
     let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
@@ -86,13 +91,15 @@ pub(crate) fn open_guest(size: u32) -> Result<(OwnedFd, Consumer<xdp_desc>), (&'
     Ok((socket, receive))
 }
 
-/// Gives a socket to a queue of an interface: with `copy`, without asking whether the driver could do without.
+/// Binds a socket to a queue of an interface. With `copy`, the kernel copies packets even if the driver
+/// could do without.
 pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int, queue: u32, copy: bool) -> io::Result<()> {
     let flags = libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 };
     bind_to(socket, index, queue, (flags, 0))
 }
 
-/// Gives a socket to the queue of another one, whose memory it shares. Slots are the other one's business.
+/// Binds a socket to the queue of another socket, whose memory it shares. The other socket handles the
+/// slots.
 pub(crate) fn bind_guest(
     socket: BorrowedFd<'_>,
     index: c_int,
@@ -116,13 +123,13 @@ fn bind_to(socket: BorrowedFd<'_>, index: c_int, queue: u32, (flags, owner): (u1
     checked(result).map(drop)
 }
 
-/// Whether the kernel copies what comes into the slots, because the driver cannot write there.
+/// True if the kernel copies received packets into the slots, because the driver cannot write there.
 pub(crate) fn is_copied(socket: BorrowedFd<'_>) -> bool {
     let options = option::<xdp_options>(socket, libc::SOL_XDP, libc::XDP_OPTIONS);
     options.map_or(true, |options| options.flags & libc::XDP_OPTIONS_ZEROCOPY == 0)
 }
 
-/// Lets the kernel send what is in the ring.
+/// Makes the kernel send the packets in the ring.
 pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes and no address.
     let result = unsafe {
@@ -131,33 +138,33 @@ pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     checked(result as c_int).map(drop)
 }
 
-/// Tells the kernel that there are slots again.
+/// Notifies the kernel that there are free slots again.
 pub(crate) fn wake(socket: BorrowedFd<'_>) {
     let (nothing, none) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: no bytes and no address.
     unsafe { libc::recvfrom(socket.as_raw_fd(), nothing, 0, libc::MSG_DONTWAIT, none, std::ptr::null_mut()) };
 }
 
-/// What the kernel has counted.
+/// Returns the kernel's counters for a socket.
 pub(crate) fn statistics(socket: BorrowedFd<'_>) -> Option<xdp_statistics> {
     option(socket, libc::SOL_XDP, libc::XDP_STATISTICS).ok()
 }
 
-/// A slot, as the ring of free ones has it.
+/// Returns the address of a slot, as the ring of free slots needs it.
 pub(crate) fn address(slot: u32) -> u64 {
     u64::from(slot) * SLOT_STRIDE as u64
 }
 
-/// The descriptor of bytes in a slot.
+/// Returns the descriptor of bytes in a slot.
 pub(crate) fn descriptor(slot: u32, start: u16, length: u16) -> xdp_desc {
     xdp_desc { addr: address(slot) | u64::from(start) << SLOT_BITS, len: length.into(), options: 0 }
 }
 
-/// The slot of an address, and how far behind its start the address is.
+/// Returns the slot of an address, and the offset of the address in the slot.
 pub(crate) fn parse(address: u64) -> (u32, usize) {
     let (base, offset) = (address & ((1 << SLOT_BITS) - 1), address >> SLOT_BITS);
     let stride = SLOT_STRIDE as u64;
-    // Slots that do not exist are refused by the pool.
+    // The pool refuses slots that do not exist.
     (u32::try_from(base / stride).unwrap_or(u32::MAX), (base % stride + offset) as usize)
 }
 
@@ -173,7 +180,7 @@ mod tests {
             prop_assert_eq!(parse(descriptor.addr), (slot, usize::from(start)));
             prop_assert_eq!(descriptor.len, u32::from(length));
             prop_assert_eq!(parse(address(slot)), (slot, 0));
-            // As some drivers have it: all in the lower bits.
+            // Some drivers put the whole address into the lower bits.
             prop_assert_eq!(parse(address(slot) + u64::from(start)), (slot, usize::from(start)));
         }
 
