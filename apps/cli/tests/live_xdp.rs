@@ -40,7 +40,7 @@ fn each_worker_has_its_queues() {
     options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
     let running = line.forward_by_xdp("", &options);
     line.check();
-    // There are so many flows that some arrive at each queue.
+    // With this number of flows, some arrive at each queue.
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, missing, doubled] = stream.stop();
