@@ -32,8 +32,8 @@ pub(crate) struct CheckArgs {
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size that the
-    /// machine does not have is refused [default: 1G, or half of the memory that the machine has]
+    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size above the
+    /// available memory is refused [default: 1G, at most half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
 }

@@ -67,8 +67,8 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
     /// The most memory for packets that are in transit or held, such as 512M or 8G, for all workers
     /// together; tables of elements are extra and have their own bounds. It is allocated as needed; when it
-    /// is full, no packets are received. A size that the machine does not have is refused [default: 4G, or
-    /// half of the memory that the machine has]
+    /// is full, no packets are received. A size above the available memory is refused [default: 4G, at most
+    /// half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     memory: Option<usize>,
     /// The seed of random numbers

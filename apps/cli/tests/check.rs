@@ -77,7 +77,7 @@ fn where_packets_end_is_said_with_examples() {
     }
 }
 
-/// These elements set their timer again each time, without end.
+/// Examples end although their elements set a timer again each time, without end.
 #[test]
 fn examples_end_although_timers_go_on() {
     for (config, fate) in [

@@ -309,7 +309,7 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
 }
 
-/// The pictures are the ones that the program draws; `BLESS=1` writes them again.
+/// The pictures match the pictures that the program draws; `BLESS=1` writes them again.
 #[test]
 fn pictures_in_documents_are_as_drawn() {
     let path = root().join("docs/synthesizer.svg");

@@ -248,7 +248,7 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
 }
 
-/// Another program deletes a TAP: DPDK creates it again, and both elements continue.
+/// DPDK creates a TAP again that another program has deleted, and both elements continue.
 #[test]
 fn taps_that_are_deleted_are_made_again() {
     let Some(line) = Line::without_cables() else { return };

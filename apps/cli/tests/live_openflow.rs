@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-/// One of the chains.
+/// A chain with an access list.
 struct Chain {
     folder: tempfile::TempDir,
     /// The number of cables between switch and software.

@@ -23,7 +23,7 @@ fn listed() -> BTreeMap<String, Vec<String>> {
     rights
 }
 
-/// Starts an element as the user nobody, with capabilities. The error is its messages if it does not start.
+/// Starts an element as an unprivileged user, with capabilities. The error is its messages if it does not start.
 fn start(space: &Space, program: &Path, element: &str, capabilities: &[String]) -> Result<(), String> {
     let config = match element {
         "FromDevice" | "FromXDP" => format!("{element}(left, PROMISC true) -> Discard"),
@@ -61,7 +61,7 @@ fn start(space: &Space, program: &Path, element: &str, capabilities: &[String]) 
 #[test]
 fn the_listed_capabilities_are_enough_and_needed() {
     let Some(line) = Line::new() else { return };
-    // The user nobody cannot read the build folder.
+    // An unprivileged user cannot read the build folder.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("tidegate");

@@ -246,6 +246,6 @@ fn iperf3_through_a_translator() {
     }
     let (good, [counts, messages]) = host.stop();
     assert!(good, "{messages}");
-    // The host may end before all packets have been sent.
+    // iperf3 may end before all packets have been sent.
     check_counts(&counts, SEGMENTS);
 }

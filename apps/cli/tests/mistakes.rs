@@ -589,7 +589,7 @@ fn no_color_is_heeded() {
     assert!(on_terminal(Some("1")).is_some_and(|text| text.contains("Error") && !text.contains("\x1b[3")));
 }
 
-/// If standard output is JSON, no other text is written there.
+/// No other text is written to standard output if it is JSON.
 #[test]
 fn json_on_standard_output_stays_valid() {
     let text = "InfiniteSource(LIMIT 1) -> Print(seen) -> c :: Counter -> Discard; Script(print \"hello\")";

@@ -175,8 +175,8 @@ fn what_is_written_can_be_read_again() {
     assert!(dot.starts_with("digraph") && dot.contains("IP TTL"), "{dot}");
 }
 
-/// If handlers are called when some packets have arrived, the fate of packets cannot be proven. Then the
-/// elements run, and a message says so.
+/// The elements run, and a message says so, if the fate of packets cannot be proven: here a handler is called
+/// after some packets.
 #[test]
 fn what_is_not_proven_does_not_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,8 +24,8 @@ use crate::problem::Problem;
 use crate::streams::Sink;
 use crate::worker::{Worker, captures};
 
-/// A function that makes a graph from a value of the handler `hotconfig`. The error is the errors of the
-/// configuration, or the reason why a caller of this origin may not install it.
+/// A function that makes a graph from a value of the handler `hotconfig`. The error text lists the errors
+/// of the configuration, or says why a caller of this origin may not install it.
 pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
 
 /// A message about a problem of a graph.
