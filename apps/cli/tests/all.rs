@@ -18,7 +18,7 @@ fn without(words: &[&str]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         match line {
-            // The element after this one, on a line of its own, continues the next line.
+            // The elements after Splice, on a separate line, continue the path.
             line if line.starts_with("out -> Splice") && words.contains(&"Splice(") => {
                 lines.push("out".into())
             }

@@ -23,7 +23,8 @@ fn listed() -> BTreeMap<String, Vec<String>> {
     rights
 }
 
-/// Starts an element as an unprivileged user, with capabilities. The error is its messages if it does not start.
+/// Starts an element as an unprivileged user, with capabilities. If it does not start, the error is its
+/// messages.
 fn start(space: &Space, program: &Path, element: &str, capabilities: &[String]) -> Result<(), String> {
     let config = match element {
         "FromDevice" | "FromXDP" => format!("{element}(left, PROMISC true) -> Discard"),

@@ -16,7 +16,7 @@ pub(crate) const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 pub(crate) const MEGABYTE: usize = 1 << 20;
 
 /// Three machines in a row, `left` - `between` - `right`. The interfaces of `between` have the names of the
-/// others.
+/// other machines.
 pub(crate) struct Line {
     pub(crate) left: Space,
     pub(crate) between: Space,

@@ -22,7 +22,7 @@
 //! - `PORT`: the port; with 0, the system chooses the port of a server.
 //! - `LOCAL_ADDR`: the address from which a client connects or sends.
 //! - `LOCAL_PORT`: the port from which a client connects or sends.
-//! - `WAIT_LEARN`: if true, the element is a server, and sends to the sender of the first datagram.
+//! - `WAIT_LEARN`: if true, the element is a server, and sends to the sender of the last datagram.
 //! - `FILENAME`: the path of a Unix socket; a zero byte at the start (`"\<00>name"`) makes it an abstract
 //!   name.
 //! - `LOCAL_FILENAME`: the path of the client itself.
@@ -36,7 +36,6 @@
 //! - `RCVBUF`: the size of the system's buffer for receiving.
 //! - `VERBOSE`: if true, connections and failures are reported.
 //! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `PROPER`: accepted; it was for PlanetLab.
 //! - `ALLOW`: not supported yet.
 //! - `DENY`: not supported yet.
