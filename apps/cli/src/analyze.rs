@@ -1,4 +1,4 @@
-//! `tidegate analyze`: what is in captures.
+//! `tidegate analyze`: figures about captures.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::numbers::whole;
 use crate::origin;
 use crate::{FAILURE, print};
 
-/// Arguments of `analyze`.
+/// The arguments of `analyze`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Several captures count as one trace, in the order given. A flow is a directed five-tuple of unfragmented TCP or UDP. \
 A damaged capture counts up to its damage, and the exit status is 1. docs/analyze.md defines every figure.")]
 pub(crate) struct Args {
-    /// Captures: pcap or pcapng, plain, gzip or zstd; `-` for standard input
+    /// The captures: pcap or pcapng, plain, gzip or zstd; `-` for standard input
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Write all figures as JSON; without a name to standard output, in place of the text. A capture is never
-    /// overwritten: one that is named here is analysed
+    /// Write all figures as JSON; without FILE, to standard output instead of the text. A capture is never
+    /// overwritten: if FILE is a capture, it is analysed
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// Write a page with plots that needs nothing else
+    /// Write a page with plots, which needs no other files
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Look at the packets only of which this holds, in IPFilter's language: 'tcp port 80 && src net 10/8'; questions
-    /// are about IPv4 unless they start with ip6
+    /// Analyse only packets that match an expression in IPFilter's language, such as 'tcp port 80 && src
+    /// net 10/8'; terms are about IPv4 unless they start with ip6
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
     /// Describe the N addresses with the most TCP flows
@@ -55,7 +55,8 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         crate::tell(format_args!("there is no TRACE to analyse; `tidegate analyze --help` shows the usage"));
         return ExitCode::from(2);
     }
-    // Better now than behind an hour of reading; a pipe can be opened only once.
+    // A wrong capture is reported now, not after an hour of reading. Pipes are left out, because they can
+    // be opened only once.
     let files = args.traces.iter().filter(|path| !is_stream(path) && (!path.exists() || path.is_file()));
     if let Some(error) = files.filter_map(|path| Reader::open(path).err()).next() {
         crate::tell(format_args!("{error}"));
@@ -95,7 +96,8 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
 }
 
-/// The packets that `--filter` asks for. Its names are those of a configuration without any of its own.
+/// Returns the selection of packets that `--filter` describes. Only names that need no configuration have a
+/// meaning in it.
 fn select(filter: Option<&str>) -> Result<Selection, ExitCode> {
     let Some(text) = filter else { return Ok(Selection::default()) };
     let setup = Setup::default();
@@ -111,23 +113,24 @@ fn select(filter: Option<&str>) -> Result<Selection, ExitCode> {
     }
 }
 
-/// Whether a name means standard input or output.
+/// True if a name means standard input or output.
 pub(crate) fn is_stream(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Whether a file is a capture. Pipes and terminals are not asked: they may never answer.
+/// True if a file is a capture. Pipes and terminals are not opened, because reading them may block.
 fn is_capture(path: &Path) -> bool {
     path.is_file() && Reader::open(path).is_ok()
 }
 
-/// The capture that stands behind `--json` by mistake: the JSON then goes to standard output.
+/// Returns the capture that follows `--json` by mistake, and sends the JSON to standard output instead.
 pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
     let json = json.as_mut().filter(|json| is_capture(json))?;
     Some(std::mem::replace(json, PathBuf::from("-")))
 }
 
-/// What would keep a file from being written that is not to be opened before there is something to write.
+/// Checks that a file can be written, for files that are opened only at the end. A capture is refused, so
+/// that it is not overwritten. The error is the reason.
 pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     if !is_stream(path) && is_capture(path) {
         let name = path.display();
@@ -136,7 +139,7 @@ pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     no_place(path)
 }
 
-/// Says why a file cannot be written, which may take the place of a capture.
+/// Checks that a file can be written; it may replace a capture. The error is the reason.
 pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     if is_stream(path) {
         return Ok(());
@@ -153,22 +156,24 @@ pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     if path.is_file() {
         OpenOptions::new().append(true).open(path).map_err(refused)?;
     } else if !path.exists() && !path.is_symlink() {
-        // Who may write in the folder is told by writing there.
+        // Only an attempt shows whether a file can be created in the folder.
         OpenOptions::new().write(true).create_new(true).open(path).map_err(refused)?;
         std::fs::remove_file(path).map_err(refused)?;
     }
-    // Pipes and devices are not asked: they may wait for somebody to read.
+    // Pipes and devices are not opened, because that may block until there is a reader.
     Ok(())
 }
 
-/// Looks whether files can be written, before there is something to write; says why not.
+/// Checks that files can be written, before there is something to write, and prints the reason if one
+/// cannot.
 pub(crate) fn can_write<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> bool {
     let wrong = files.into_iter().find_map(|path| unwritable(path).err());
     wrong.iter().for_each(|wrong| crate::tell(format_args!("{wrong}")));
     wrong.is_none()
 }
 
-/// A bar over the bytes of all captures; drawn on a terminal only. How much a pipe will bring is not known.
+/// Returns a progress bar over the bytes of all captures, drawn only on a terminal. The size of a pipe is
+/// not known.
 pub(crate) fn progress(traces: &[PathBuf]) -> ProgressBar {
     let size =
         |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file()).map(|data| data.len());
@@ -190,7 +195,7 @@ pub(crate) fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, captur
     }
     match File::open(path) {
         Ok(file) => Reader::from_read(progress.wrap_read(file), path.display().to_string()),
-        // It knows how to say this.
+        // Opens the file again for its error message.
         Err(_) => Reader::open(path),
     }
 }

@@ -1,4 +1,4 @@
-//! `tidegate bench`: cost per packet.
+//! `tidegate bench`: measures the cost per packet.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,51 +17,52 @@ const STATUS: &str = "\
 Exit status: 0, or 4 if figures must not be quoted because the machine was busy (marked !) or if `soak` finds memory that \
 grows, 1 for errors, 2 for wrong usage.";
 
-/// Arguments of `bench`.
+/// The arguments of `bench`.
 #[derive(clap::Args)]
 #[command(after_help = STATUS)]
 pub(crate) struct Args {
-    /// Benchmarks to run; all of them if none is named. `list` lists them
+    /// The benchmarks to run, by default all; `list` lists them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Write the rows as JSON, with program, machine, load and inputs; `-` for standard output
+    /// Write the rows as JSON, with the program, the machine, its load and the inputs; `-` for standard
+    /// output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Rules for `classify`, `firewall` and `synthesizer`, in ClassBench's form; for the last one, a configuration with an
-    /// IPFilter (FILE.click) will do too
+    /// Rules for `classify`, `firewall` and `synthesizer`, in ClassBench's format; `synthesizer` also takes
+    /// a configuration with an IPFilter (FILE.click)
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Prefixes for `lpm`, a line each; may be packed with gzip
+    /// Prefixes for `lpm`, one per line; may be compressed with gzip
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// Write the headers of `classify` or the addresses of `lpm`, and what was found, for another program; for `juggler`,
-    /// captures of its packets into a folder
+    /// Write the headers of `classify` or the addresses of `lpm`, with the results, as input for another
+    /// program; for `juggler`, write captures of its packets into a folder
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
-    /// For `soak`: minutes in all, beside what filling the tables takes [default: 1]
+    /// For `soak`: the minutes in total, without the time for filling the tables [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_minutes, allow_hyphen_values = true, conflicts_with = "small")]
     minutes: Option<f64>,
-    /// For `soak`: the capacity of all tables, in the place of that which each has by default
+    /// For `soak`: the capacity of all tables, instead of the default of each table
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), allow_negative_numbers = true)]
     capacity: Option<u64>,
-    /// One case of `soak` alone, with JSON on standard output: what the program asks of itself
+    /// Run one case of `soak`, with JSON on standard output; the program calls itself with this option
     #[arg(long, hide = true, requires = "milliseconds")]
     case: Option<usize>,
-    /// The time for it
+    /// The time for `--case`, in milliseconds
     #[arg(long, hide = true)]
     milliseconds: Option<u64>,
-    /// Measure more often, for figures to be quoted
+    /// Measure more often, for figures that are to be quoted
     #[arg(long, conflicts_with = "small")]
     full: bool,
-    /// Measure once and little: for counting instructions with callgrind
+    /// Measure once with few packets, for counting instructions with callgrind
     #[arg(long)]
     small: bool,
 }
 
-/// Entries of tables under floods where it is only to be seen that it works.
+/// The entries of flooded tables with `--small`, where only the function of the benchmark is checked.
 const SMALL_CAPACITY: u64 = 1000;
 
-/// A number of minutes, of which parts count too.
+/// Parses a number of minutes, which may have a fraction.
 fn parse_minutes(text: &str) -> Result<f64, String> {
     let minutes = text.parse().ok().filter(|&minutes| minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0);
     minutes.ok_or_else(|| "give a number of minutes, such as 10 or 0.5".into())
@@ -118,7 +119,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     };
     let (rules, routes, asked) = (args.rules.clone(), args.routes.clone(), args.asked.clone());
     let begun = origin::begin(None);
-    // Only drawn on a terminal.
+    // The spinner is drawn only on a terminal.
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(250));
     let shown = progress.clone();
@@ -128,7 +129,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         routes,
         asked,
         soak: if args.small { amount.soak } else { soak },
-        // To fill tables of a million takes longer than all else that is measured once.
+        // Filling tables of a million entries takes longer than all other benchmarks with `--small`
+        // together.
         capacity: args.capacity.or(args.small.then_some(SMALL_CAPACITY)),
         progress: Progress(Some(Arc::new(move |text: &str| shown.set_message(text.to_string())))),
         ..amount
@@ -174,7 +176,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
-/// The rows as they stand in JSON.
+/// The rows of a benchmark as JSON.
 #[derive(serde::Serialize)]
 struct Rows {
     rows: Vec<Row>,

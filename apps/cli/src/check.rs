@@ -1,4 +1,4 @@
-//! `tidegate check`, `flatten` and `dot`: what a configuration is, without running it.
+//! `tidegate check`, `flatten` and `dot`: describe a configuration without running it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,40 +15,40 @@ use crate::prove::MOST_SECONDS;
 use crate::reasoning::Unread;
 use crate::{FAILURE, explain, print, reasoning};
 
-/// Arguments of `check`.
+/// The arguments of `check`.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     input: Input,
-    /// Show every element and rule that never does anything
+    /// Show each element and each rule that never does anything
     #[arg(long)]
     all: bool,
-    /// Refuse elements that do not work on packets whose payload a Slice elsewhere has left aside
+    /// Refuse elements that do not work on packets whose payload a Slice elsewhere has parked
     #[arg(long)]
     sliced: bool,
-    /// Seconds after which looking at packets is given up
+    /// The number of seconds after which the check of packets stops
     #[arg(
         long, value_name = "N", default_value_t = 10,
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
-    /// [default: 1G, or half of what the machine has]
+    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size above the
+    /// available memory is refused [default: 1G, at most half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
 }
 
-/// Arguments of commands that print a configuration in another form.
+/// The arguments of commands that print a configuration in another form.
 #[derive(clap::Args)]
 pub(crate) struct TextArgs {
     #[command(flatten)]
     input: Input,
-    /// Where to write, instead of standard output
+    /// The file to write, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Reads a configuration, or says why that cannot be.
+/// Reads a configuration, or prints the reason why it cannot be read.
 fn load(input: &Input, checks_classes: bool) -> Result<Loaded, ExitCode> {
     input.load(checks_classes).map_err(|text| {
         crate::tell(format_args!("{text}"));
@@ -61,7 +61,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
-    // What is known of elements of other classes can be said all the same.
+    // Errors of known classes are found even if other classes are unknown.
     let built = loaded.build(None);
     if let Some((plan, configured)) = &built {
         loaded.problems.extend(plan.unknown_calls(configured));
@@ -69,7 +69,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let reasoned = match reasoning::read(&args.input) {
         Ok(reasoned) => reasoned,
         Err(unread) => {
-            // Errors beside unknown classes, which end the building above, are found only here.
+            // A build ends at unknown classes, so that other errors are found only here.
             if let Unread::Problems(other) = unread {
                 let known: HashSet<&Problem> = loaded.problems.iter().collect();
                 let new = other.problems.into_iter().filter(|problem| !known.contains(problem));
@@ -80,7 +80,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    // What is known from the text alone does not wait for packets to be looked at.
+    // Findings from the text alone are shown before the check of packets, which takes time.
     loaded.show();
     let graph = &loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());

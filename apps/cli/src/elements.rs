@@ -1,4 +1,4 @@
-//! `tidegate elements`: the manual.
+//! `tidegate elements`: prints the manual.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use element::{Access, Class};
 use crate::load::registry;
 use crate::{FAILURE, print};
 
-/// Arguments of `elements`.
+/// The arguments of `elements`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One element, for its whole page
+    /// The element whose page is shown; without NAME, all elements are listed
     name: Option<String>,
 }
 
@@ -44,7 +44,8 @@ fn list(registry: &element::Registry) -> String {
     text
 }
 
-/// The page of one element: the doc block, with what the class says about each argument and handler.
+/// Returns the page of one element: its doc block, with what the class declares about each argument and
+/// handler.
 fn page(class: &Class) -> String {
     let page = Page::parse(class.manual);
     let mut text = format!("{}\n\n    {}\n", class.name, page.summary);

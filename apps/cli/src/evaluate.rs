@@ -1,4 +1,4 @@
-//! `tidegate evaluate`: the papers' figures.
+//! `tidegate evaluate`: measures the papers' figures.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::origin::{self, UNSTEADY};
 use crate::{FAILURE, print};
 
-/// Arguments of `evaluate`.
+/// The arguments of `evaluate`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Without a name, lists the figures. For each one the folder gets NAME.csv with all that was measured, NAME.svg with a plot, \
@@ -25,25 +25,25 @@ A figure during which the floor varied by more than a third is marked, has no co
 
 Exit status: 0, or 4 if the machine was too busy for a figure, 1 if one failed or was interrupted, 2 for wrong usage.")]
 pub(crate) struct Args {
-    /// Figures to measure, such as snf-7; `snf` is all of that paper
+    /// The figures to measure, such as snf-7; `snf` means all figures of that paper
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Measure all of them, which takes an hour and a quarter
+    /// Measure all figures, which takes about 75 minutes
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Folder for results
+    /// The folder for results
     #[arg(long, value_name = "FOLDER", default_value = "evaluation")]
     into: PathBuf,
-    /// Capture to take for the load of Reframer's chain (figures 11 to 18), in place of one that is made
+    /// A capture to use as load of Reframer's chain (figures 11 to 18), instead of a generated one
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Measure more often
+    /// Repeat each measurement more often
     #[arg(long, conflicts_with = "small")]
     full: bool,
-    /// Measure once and little, to see that each figure comes about
+    /// Measure each figure once with few packets, to check that it can be made
     #[arg(long)]
     small: bool,
-    /// Measure also what stands in the folder
+    /// Measure figures again whose results are in the folder
     #[arg(long)]
     again: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             ));
             return ExitCode::from(2);
         }
-        // Better now than behind an hour of other figures.
+        // A wrong capture is reported now, not after an hour of other figures.
         if let Err(error) = capture::Reader::open(trace) {
             crate::tell(format_args!("{error}"));
             return ExitCode::from(FAILURE);
@@ -81,7 +81,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
-/// All figures with what is measured.
+/// Returns the list of all figures, each with the quantity that it measures.
 fn list() -> String {
     let mut text = String::new();
     for figure @ Figure { name, paper, about, .. } in ALL {
@@ -95,7 +95,8 @@ fn list() -> String {
     text
 }
 
-/// The figures of these names, or all if there are none; or the name that means nothing.
+/// Returns the figures with these names, or all figures if there are no names. The error is a name that no
+/// figure has.
 fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, String> {
     let mut chosen: Vec<&Figure> = Vec::new();
     for name in names {
@@ -137,7 +138,8 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
             tell(&bar, &format!("{}: stands in the folder", figure.name));
         } else if let Some(lack) = figure.lacks() {
             tell(&bar, &format!("{}: {lack}", figure.name));
-            // Of all figures those are measured that can be; of those that are named, all.
+            // With `--all`, a figure that cannot be measured is skipped; a figure that was named has to be
+            // measured.
             failed |= !args.all;
             left.push(Left { name: figure.name, reason: lack });
         } else {
@@ -176,7 +178,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
     })
 }
 
-/// Above the bar on a terminal, as a line of its own elsewhere.
+/// Prints a line above the bar on a terminal, and to standard error elsewhere.
 fn tell(bar: &ProgressBar, line: &str) {
     if std::io::stderr().is_terminal() {
         bar.println(line);

@@ -1,4 +1,4 @@
-//! One packet through a configuration, of which nothing is opened.
+//! Runs of one packet through a configuration whose interfaces and files are not opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use synthesizer::verify::run::{Came, Exit, PACKETS, prepare};
 
 use crate::reasoning::{Reasoned, registry_for};
 
-/// What came of one packet.
+/// The outcome of running one packet.
 pub(crate) struct Ran {
-    /// By exit: the packets that came there, sorted. Exits without packets are not among them.
+    /// The packets that arrived, by exit, sorted. Exits without packets are not in the map.
     pub(crate) out: BTreeMap<String, Vec<Came>>,
-    /// Where packets ended otherwise, and why.
+    /// The elements that dropped packets, each with a reason.
     pub(crate) dropped: Vec<(String, &'static str)>,
 }
 
@@ -28,11 +28,11 @@ impl engine::Sink for Quiet {
     fn flush(&mut self) {}
 }
 
-/// The longest that a packet may take on its way. One that an element moves in a circle never ends.
+/// The longest time that a packet may take. A packet that an element moves in a loop never ends.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Runs a packet through one configuration. `None` where that is not possible, or takes longer than a second or than to the end
-/// that is given.
+/// Runs a packet through one configuration. Returns `None` if that is not possible, or if it takes longer
+/// than a second or until after `end`.
 pub(crate) fn run(
     reasoned: &Reasoned,
     entry: usize,
@@ -72,7 +72,7 @@ pub(crate) fn run(
     let _ = watch.join();
     let texts = exits.keys().map(|&node| worker.read(Some(node), PACKETS, ""));
     let texts: Result<Vec<String>, _> = texts.collect();
-    // Packets that are on their way still end here.
+    // Packets that are still in the graph are dropped here.
     let _ = worker.finish();
     if interrupt.load(Ordering::Relaxed) {
         return None;
@@ -93,12 +93,12 @@ pub(crate) fn run(
 }
 
 impl Ran {
-    /// Why packets ended, whichever element they ended in.
+    /// Returns the reasons for which packets were dropped, whichever element dropped them.
     pub(crate) fn reasons(&self) -> BTreeSet<&'static str> {
         self.dropped.iter().map(|end| end.1).collect()
     }
 
-    /// Whether that was what a check foretold.
+    /// True if the packet had the fate that a check predicted.
     pub(crate) fn met(&self, fate: &Fate, reasoned: &Reasoned, exits: &BTreeMap<usize, Exit>) -> bool {
         match fate.reason {
             None => exits.get(&fate.node).is_some_and(|exit| self.out.contains_key(&exit.name)),

@@ -1,5 +1,5 @@
-//! What `tidegate check` says about a configuration that is right: where packets end, what never happens, and what
-//! each mechanism can do with it.
+//! The output of `tidegate check` about a configuration without errors: where packets end, which elements
+//! and rules never act, and what each mechanism can do with it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,13 +21,13 @@ use crate::example::run;
 use crate::packets::describe as describe_packet;
 use crate::reasoning::Reasoned;
 
-/// Findings shown with a picture; others are counted, or stand on a line each.
+/// The number of findings that are shown with a picture. Further findings are counted, or have a line each.
 const PICTURES: usize = 5;
 
-/// Names in one enumeration.
+/// The most names in one enumeration.
 const NAMES: usize = 6;
 
-/// Looks at all packets at once. Progress is shown on a terminal.
+/// Checks all packets at once, by symbolic execution. Shows progress on a terminal.
 pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
@@ -38,8 +38,8 @@ pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings
     findings
 }
 
-/// Elements and rules that never do anything, as warnings. Beyond some they are lines of text: one each with `all`, else
-/// one for all of them.
+/// Returns warnings about elements that no packet reaches and rules that never decide. Beyond [`PICTURES`]
+/// they are text: a line each with `all`, else one line for all.
 pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<Problem>, String) {
     let elements = &reasoned.graph.elements;
     let unreached = findings.unreached.iter().map(|&node| {
@@ -72,7 +72,7 @@ pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<
     (problems, text)
 }
 
-/// Why a rule never decides.
+/// Returns the reason why a rule never decides.
 fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     let fate = match elsewhere {
         None => "with the same fate".to_string(),
@@ -90,7 +90,7 @@ fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     }
 }
 
-/// Where a rule is written, and what it is called.
+/// Returns the place and the name of a rule.
 fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     let element = &reasoned.graph.elements[node];
     let args = lang::args::split(&element.config);
@@ -108,7 +108,7 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     }
 }
 
-/// Gives the rest as text, piece by piece: running examples takes time.
+/// Gives the rest of the report as text, piece by piece, because running examples takes time.
 pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, give: &mut dyn FnMut(&str)) {
     let chain = &reasoned.chain;
     if findings.entries.is_empty() && !findings.exhausted {
@@ -138,11 +138,12 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, g
     give(&text);
 }
 
-/// Elements that are set up to run examples, beyond which no more are run: each run sets up the whole configuration.
+/// The number of elements that are set up for examples, after which no more examples are run: each run sets
+/// up the whole configuration.
 const MOST_SET_UP: usize = 200_000;
 
-/// Where the packets of an entry end. An example counts as one if it does so when it is run; else it is perhaps one, because
-/// its fate depends on what is only known while running, or it was not run.
+/// Describes where the packets of an entry end. An example is shown as such if it ends there when it is
+/// run. Otherwise it is marked `perhaps`: its fate depends on the state at run time, or it was not run.
 fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -> String {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
@@ -209,7 +210,7 @@ fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -
     text
 }
 
-/// Up to some names, and how many more there are.
+/// Lists the first names, and the number of names that are left out.
 fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
@@ -259,19 +260,19 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
     }
 }
 
-/// Why an element needs more than the headers of packets.
+/// Returns the reason why an element needs more than the headers of packets.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.sliced != Sliced::default() {
-        // It takes them away itself.
+        // Such an element removes payloads itself.
         return None;
     }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
-    // Where nothing is known of packets, they are taken to start with their IP header.
+    // Unknown packets are assumed to start with their IP header.
     let starts = known.cloned().unwrap_or_else(|| [0].into());
     starts.into_iter().find_map(|start| to_slicing(&chain.nodes[node].effects, start))
 }
 
-/// Elements that need more than the headers of packets, where these are to come without their payload.
+/// Returns errors about elements that need more than the headers of packets, for `--sliced`.
 pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Problem> {
     let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
     let nodes = (0..chain.nodes.len()).filter(|&node| !is_end(chain, node));
@@ -283,7 +284,8 @@ pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Probl
     refused.collect()
 }
 
-/// A warning where sliced packets leave: what becomes of them behind is not known here.
+/// Returns a warning about an element that sends sliced packets: what happens to them downstream is not
+/// known here.
 pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
     let sends = |&node: &usize| chain.nodes[node].effects.cases.iter().any(|case| case.to == Target::Send);
@@ -295,7 +297,8 @@ pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
 }
 
-/// Where elements work when there are several workers: as a row of the same table.
+/// Describes on which workers elements run if there are several workers, as rows of the table of
+/// mechanisms.
 pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, 2);
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -331,7 +334,7 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
 }
 
-/// Warnings about fragments with several workers, for elements that need their ports.
+/// Returns a message about elements that need the ports of fragments, if there are several workers.
 fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Option<String> {
     let mind = placement.meet_fragments(plan, &configured.effects);
     let names = list(mind.iter().map(|&id| plan.graph.elements[id].name.as_str()));
@@ -343,7 +346,7 @@ fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Opt
     })
 }
 
-/// The warning about that, for a run with so many workers.
+/// Returns a warning about elements that need the ports of fragments, for a run with `workers` workers.
 pub(crate) fn warn_of_fragments(plan: &Plan, configured: &Configured, workers: usize) -> Option<Problem> {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, workers);
     let first = *placement.meet_fragments(plan, &configured.effects).first()?;
@@ -352,7 +355,7 @@ pub(crate) fn warn_of_fragments(plan: &Plan, configured: &Configured, workers: u
     (workers > 1).then(|| Problem::new(Diagnostic::warning(span, format!("fragments: {text}"))))
 }
 
-/// The elements that something is said about, by what it is.
+/// Lists the elements for which `why` gives a reason, grouped by the reason.
 fn in_the_way(chain: &Chain, nodes: &[usize], why: impl Fn(usize) -> Option<String>) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     let mut by_reason: BTreeMap<String, Vec<usize>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `tidegate generate`: traces made to measure.
+//! `tidegate generate`: generates captures with given properties.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,55 +11,57 @@ use trace::generate::{Generator, Protocols, SizeMix, Specification};
 use crate::FAILURE;
 use crate::numbers::{not_negative, whole};
 
-/// Arguments of `generate`.
+/// The arguments of `generate`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 The trace is a pcap file with nanoseconds. The same arguments give the same bytes. Flows are directed; TCP starts with \
 a SYN, has sequence numbers that follow its payload, and ends with a FIN. Packets come in runs of one flow; `tidegate analyze` finds the SLF that was asked for within 1 %.")]
 pub(crate) struct Args {
-    /// File to write; compressed if its name ends with .gz, `-` for standard output
+    /// The file to write; compressed if its name ends with .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     output: String,
-    /// Directed flows, without those that answer; each has at least one packet
+    /// The number of directed flows, without the flows of answers; each has at least one packet
     #[arg(
         long, value_name = "N", default_value_t = 1000,
         value_parser = whole(1..=u32::MAX), allow_negative_numbers = true
     )]
     flows: u32,
-    /// Packets, without those that answer
+    /// The number of packets, without answers
     #[arg(
         long, value_name = "N", default_value_t = 100_000,
         value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
     )]
     packets: u64,
-    /// Spatial locality factor: mean number of packets of a flow in a row
+    /// The spatial locality factor: the mean number of packets of a flow in a row
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = not_negative, allow_negative_numbers = true)]
     slf: f64,
-    /// Exponent of Zipf's law for the flows' shares; 0 gives equal shares. No flow has more than half of the runs
+    /// The exponent of Zipf's law for the flows' shares; 0 gives equal shares. No flow has more than half
+    /// of the runs
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = not_negative, allow_negative_numbers = true)]
     zipf: f64,
-    /// Frame sizes with weights, such as 60:7,590:4,1514:1, without the check sequence; that one is `imix`
+    /// Frame sizes in bytes with weights, such as 60:7,590:4,1514:1, without the frame check sequence;
+    /// `imix` is this mix
     #[arg(long, value_name = "MIX", default_value = "imix")]
     sizes: SizeMix,
-    /// Packets per second, evenly spaced
+    /// The rate in packets per second; packets are evenly spaced
     #[arg(
         long, value_name = "PPS", default_value_t = 1e6,
         value_parser = not_negative, allow_negative_numbers = true
     )]
     rate: f64,
-    /// Protocol of the flows
+    /// The protocol of the flows
     #[arg(long, value_enum, default_value_t = Protocol::Tcp)]
     protocol: Protocol,
-    /// Share of the flows that are IPv6, from 0 to 1
+    /// The share of the flows that are IPv6, from 0 to 1
     #[arg(
         long, value_name = "SHARE", default_value_t = 0.0,
         value_parser = not_negative, allow_negative_numbers = true
     )]
     ipv6: f64,
-    /// Acknowledge each TCP packet in the opposite flow
+    /// Answer each TCP packet by an ACK in the opposite flow
     #[arg(long)]
     answers: bool,
-    /// Seed of everything random
+    /// The seed of all random choices
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
@@ -71,7 +73,7 @@ pub(crate) struct Args {
 enum Protocol {
     Tcp,
     Udp,
-    /// Each flow either, by chance
+    /// TCP or UDP at random for each flow
     Mix,
 }
 
@@ -109,14 +111,14 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 }
 
 fn write(generator: Generator, args: &Args) -> std::io::Result<()> {
-    /// Packets between two looks at the progress bar.
+    /// Packets between two updates of the progress bar.
     const STRIDE: u64 = 4096;
     let file: Box<dyn Write> = match args.output.as_str() {
         "-" => Box::new(std::io::stdout().lock()),
         name => capture::create(name)?,
     };
     let mut writer = Writer::new(file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });
-    // Of UDP nothing is answered: then the bar ends early.
+    // UDP packets are not answered, so the bar may end early.
     let progress = ProgressBar::new(args.packets.saturating_mul(1 + u64::from(args.answers)));
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} packets, {per_sec}, {eta} left")
     {

@@ -1,14 +1,14 @@
-//! Reading handlers from the command line, in Click's format.
+//! Reads handlers for the command line, in Click's format.
 
 use element::ElementId;
 use engine::Workers;
 use lang::nearest;
 
-/// Reads the handlers that `-h` asks for, in Click's format: the bare value of a single one, `name:` before
-/// each of several.
+/// Reads the handlers that `-h` asks for, in Click's format: the bare value of a single handler, `name:`
+/// before each of several.
 ///
 /// # Errors
-/// Each handler that could not be read; the others have been.
+/// A message for each handler that could not be read; the other handlers have been read.
 pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec<String>) {
     let (mut text, mut errors) = (String::new(), Vec::new());
     for want in wanted {
@@ -42,7 +42,8 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
     (text, errors)
 }
 
-/// Messages about handlers that `-h` asks for and that cannot be read, each with what to do; for use before a run.
+/// Returns messages about handlers of `-h` that cannot be read, each with a remedy. It is called before a
+/// run.
 pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     let help = "; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)";
     let error = |want: &String| {
@@ -52,7 +53,7 @@ pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     wanted.iter().filter_map(error).collect()
 }
 
-/// The handler that may be meant by one that does not exist, as the end of a message.
+/// Suggests the handler that may be meant by a wrong name, as the end of a message.
 fn hint(workers: &Workers, want: &str) -> String {
     let graph = &workers.plan().graph;
     let Some((element, handler)) = want.split_once('.') else { return String::new() };
@@ -73,7 +74,7 @@ fn hint(workers: &Workers, want: &str) -> String {
 /// Reads one handler, `ELEMENT.HANDLER` or `HANDLER`, with a parameter.
 ///
 /// # Errors
-/// What the user should know.
+/// The message for the user, if the handler does not exist or cannot be read.
 pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result<String, String> {
     let found = find(workers, want).map_err(|error| error + &hint(workers, want))?;
     match found.0.as_slice() {
@@ -84,9 +85,9 @@ pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result
 
 type Found = (Vec<(Option<ElementId>, String)>, bool);
 
-/// The elements that `ELEMENT.HANDLER` means: one by name, or several by pattern or class.
+/// Finds the elements that `ELEMENT.HANDLER` means: one element by name, or several by pattern or class.
 fn find(workers: &Workers, want: &str) -> Result<Found, String> {
-    // Element names have no dots, handler names may.
+    // Element names have no dots, but handler names may have some.
     let Some((element, handler)) = want.split_once('.') else {
         return match workers.can_read(None, want) {
             Some(true) => Ok((vec![(None, want.to_string())], false)),
@@ -120,9 +121,9 @@ fn find(workers: &Workers, want: &str) -> Result<Found, String> {
     }
 }
 
-/// Shell patterns: `*`, `?`, `[abc]`, `[^abc]`, backslash.
+/// True if a text matches a shell pattern: `*`, `?`, `[abc]`, `[^abc]`, backslash.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    // Where to try again: behind the last star, with one more byte taken by it.
+    // The place of the next attempt: after the last star, which takes one more byte.
     let (mut p, mut t) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -142,7 +143,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|&b| b == b'*')
 }
 
-/// Matches one byte against the pattern at `p`; where the pattern goes on.
+/// Matches one byte against the pattern at offset `p`. Returns the offset of the rest of the pattern.
 fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),

@@ -1,6 +1,6 @@
-//! `tidegate`: the command line, also for programs with elements of their own.
+//! `tidegate`: the command line, also for programs with their own elements.
 //!
-//! Such a program is one line, with the classes of its elements; `examples/own-nf` is one:
+//! Such a program is one line, with the classes of its elements; `examples/own-nf` is an example:
 //!
 //! ```no_run
 //! # static CLASSES: &[&element::Class] = &[];
@@ -59,33 +59,34 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a configuration, on captures or interfaces
+    /// Run a configuration on captures or interfaces
     Run(run::Args),
-    /// Say what is wrong with a configuration, without opening a capture or an interface
+    /// Report the errors of a configuration, without opening a capture or an interface
     Check(check::CheckArgs),
-    /// Show the manual: all elements, or one of them
+    /// Show the manual: a list of all elements, or the page of one element
     Elements(elements::Args),
     /// Print a configuration with all compound elements expanded
     Flatten(check::TextArgs),
-    /// Draw a configuration as a graph, for Graphviz
+    /// Print a configuration as a graph, for Graphviz
     Dot(check::TextArgs),
-    /// Compose elements into one classification and one write per field, and prove that nothing changed
+    /// Compose elements into one classification and one write per field, and prove that the result does the
+    /// same
     Synthesize(synthesize::Args),
-    /// Prove that two configurations do the same to every packet, or show one that tells them apart
+    /// Prove that two configurations do the same to every packet, or show a packet that tells them apart
     Verify(verify::Args),
-    /// Say what is in captures: flows, locality, order, what mechanisms could bring
+    /// Describe captures: flows, locality, order, and what mechanisms could gain
     Analyze(analyze::Args),
-    /// Say what the mechanisms would bring for a capture, and which configuration follows
+    /// Advise on the mechanisms for a capture, and write the configuration that follows
     Advise(advise::Args),
-    /// Make a capture with a given number of flows, locality, sizes and rate
+    /// Generate a capture with a given number of flows, locality, sizes and rate
     Generate(generate::Args),
-    /// Make more load of a capture: parts of it at the same time, with addresses of their own
+    /// Make more load of a capture: play several parts of it at the same time, each with its own addresses
     Multiply(multiply::Args),
-    /// Measure cost per packet beside the floor that memory sets
+    /// Measure the cost per packet against the floor of sources and sinks
     Bench(bench::Args),
-    /// Measure the figures of the five papers, with tables, plots and what came of them
+    /// Measure the figures of the five papers, with tables, plots and conclusions
     Evaluate(evaluate::Args),
-    /// Understand the options of Click's own driver
+    /// Run with the options of Click's own driver
     #[command(disable_help_flag = true)]
     Click {
         /// Click's options; `tidegate click --help` shows them
@@ -94,11 +95,11 @@ enum Command {
     },
 }
 
-/// Configuration and run errors; usage errors are 2, as clap has it.
+/// The exit status for errors of configurations and runs. Usage errors have status 2, as clap defines.
 pub(crate) const FAILURE: u8 = 1;
 
-/// The whole command line, by the arguments of the process. Configurations can use all elements of the product and these; one
-/// of the same name as one of the product replaces it.
+/// Runs the whole command line with the arguments of the process. Configurations can use all elements of
+/// the product and the classes in `own`; a class with the name of one of the product replaces it.
 pub fn main(own: &'static [&'static Class]) -> ExitCode {
     load::add_classes(own);
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
@@ -113,7 +114,8 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
             }
         };
     }
-    // With a value it prints a handler, as in Click; everywhere else it is for help, and so it is alone.
+    // `-h` with a value prints a handler, as in Click. Without a value, at the end of the line, it asks for
+    // help, as in other commands.
     if let [_, command, .., last] = &mut arguments[..]
         && (command == "run" && last == "-h")
     {
@@ -147,7 +149,7 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
     }
 }
 
-/// The message about a command that does not exist.
+/// Returns the message about a command that does not exist.
 fn unknown_command(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     let commands = Cli::command();
@@ -160,7 +162,7 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     Some(format!("there is no command '{name}'{guess} `tidegate --help` lists all of them"))
 }
 
-/// The message about arguments that are not UTF-8, where they have to be.
+/// Returns the message about arguments that have to be UTF-8 and are not.
 fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::InvalidUtf8 {
         return None;
@@ -170,7 +172,7 @@ fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     Some(format!("this is not UTF-8, and only names of files may be so: {}", wrong.join("; ")))
 }
 
-/// Prints to standard output; a closed pipe ends the program quietly, as tools do.
+/// Prints to standard output. A closed pipe ends the program without an error, as in other tools.
 pub(crate) fn print(text: &str) -> ExitCode {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -183,18 +185,18 @@ pub(crate) fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Writes a line to standard error; a closed one is no reason to fail.
+/// Writes a line to standard error. If standard error is closed, the program continues.
 pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
     show(format_args!("{text}\n"));
 }
 
-/// Writes text to standard error as it stands.
+/// Writes text to standard error as it is.
 pub(crate) fn show(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = std::io::stderr().write_fmt(text);
 }
 
-/// The system's words for an error, as other tools print them.
+/// Returns the system's text for an error, as other tools print it.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()
@@ -204,7 +206,8 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    /// Options whose values are no texts say what is wrong with a value, and not that it looks like an option.
+    /// Options that take numbers and the like say what is wrong with a value, instead of taking it for an
+    /// option.
     #[test]
     fn options_for_numbers_say_what_they_expect() {
         let texts = ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH"];
@@ -225,7 +228,7 @@ mod tests {
                     let Err(error) = Cli::try_parse_from(words) else {
                         panic!("{words:?} is taken");
                     };
-                    // What is a text for clap is looked at later.
+                    // Some values are texts for clap, and are parsed later.
                     let later = (command.get_name(), long) == ("multiply", "length");
                     let kind =
                         if later { ErrorKind::MissingRequiredArgument } else { ErrorKind::ValueValidation };

@@ -1,4 +1,4 @@
-//! From a file or text to a plan, with diagnostics for people.
+//! Loads configurations: from a file or text to a plan, with diagnostics for people.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, IsTerminal, Read};
@@ -14,13 +14,13 @@ use engine::{Configured, Plan, Problem};
 use lang::{Diagnostic, Graph, LibraryText, Parameters, Severity, Sources, Span};
 use synthesizer::topology;
 
-/// Where a configuration comes from.
+/// The source of a configuration.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Input {
     /// The configuration, or a chain of several (`.prop`); `-` for standard input
     #[arg(value_name = "FILE", required_unless_present = "expression")]
     pub(crate) file: Option<PathBuf>,
-    /// The configuration itself, instead of a file
+    /// The text of the configuration, instead of a file
     #[arg(short = 'e', long, value_name = "TEXT")]
     pub(crate) expression: Option<String>,
     /// Start DPDK with its own arguments, up to `--`: `--dpdk --no-huge --vdev=net_tap0 -- FILE`
@@ -36,27 +36,27 @@ pub(crate) struct Loaded {
     pub(crate) sources: Sources,
     pub(crate) graph: Graph,
     pub(crate) problems: Vec<Problem>,
-    /// The file's name.
+    /// The name of the file.
     pub(crate) name: String,
-    /// The configuration as it was written; a chain of several as it is when they are joined.
+    /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
 }
 
-/// Errors that are shown, and warnings; further ones are counted.
+/// The most errors, and the most warnings, that are shown; the rest is counted.
 const MOST_SHOWN: usize = 20;
 
-/// Bytes of a line beyond which only the place of a problem is told.
+/// The length of a line in bytes above which a problem is shown without the line.
 const LONGEST_LINE: usize = 1000;
 
-/// Classes that the program has beside those of the product.
+/// The classes of the program that are not part of the product.
 static OWN_CLASSES: OnceLock<&[&Class]> = OnceLock::new();
 
-/// Adds classes to those of the product, once, before any configuration is read.
+/// Adds classes to the product's classes. It is called once, before any configuration is read.
 pub(crate) fn add_classes(own: &'static [&'static Class]) {
     OWN_CLASSES.get_or_init(|| own);
 }
 
-/// All classes that configurations can use.
+/// Returns all classes that configurations can use.
 pub(crate) fn registry() -> Registry {
     let own = OWN_CLASSES.get().copied().unwrap_or_default();
     Registry::new()
@@ -69,10 +69,11 @@ pub(crate) fn registry() -> Registry {
         .with(own)
 }
 
-/// Reads the text of a configuration. The error is ready to be printed.
+/// Reads the text of a configuration, and returns its name and the text. The error is a message for the
+/// user.
 pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     if file == Path::new("-") {
-        // It can be read only once, but asked for twice.
+        // Standard input can be read only once, but may be asked for twice.
         static INPUT: OnceLock<Result<String, String>> = OnceLock::new();
         let input = INPUT.get_or_init(|| {
             let mut text = String::new();
@@ -94,12 +95,13 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     }
 }
 
-/// A text without the byte order mark that some editors put in front of it.
+/// Removes the byte order mark that some editors write at the start of a text.
 fn without_mark(text: String) -> String {
     text.strip_prefix('\u{feff}').map(String::from).unwrap_or(text)
 }
 
-/// The message about a file that is a capture, or compressed, or encoded in another way, and so no configuration.
+/// Returns the message about a file that is a capture, or compressed, or not UTF-8, and so no
+/// configuration.
 fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Some(format!("{name}: this is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"));
@@ -120,8 +122,8 @@ fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
 }
 
 impl Input {
-    /// Reads and parses. `checks_classes` makes unknown classes errors. Values for parameters that the configuration does
-    /// not have are errors, too.
+    /// Reads and parses the configuration. With `checks_classes`, unknown classes are errors. Values for
+    /// parameters that the configuration does not have are errors, too.
     pub(crate) fn load(&self, checks_classes: bool) -> Result<Loaded, String> {
         let mut loaded = self.load_with_any_values(checks_classes)?;
         let parameters = loaded.graph.parameters.clone();
@@ -129,9 +131,9 @@ impl Input {
         Ok(loaded)
     }
 
-    /// The values that are given to parameters, by name, in order.
+    /// Returns the values of parameters by name, in the order of the command line.
     pub(crate) fn values(&self) -> Result<Vec<(String, String)>, String> {
-        // With -e there is no file: the first word is a definition too.
+        // With -e there is no file: the first word is a definition, too.
         let first = self.file.as_ref().filter(|_| self.expression.is_some());
         let words = first.map(|first| first.display().to_string()).into_iter().chain(self.defines.clone());
         let value = |word: String| match word.split_once('=') {
@@ -142,7 +144,7 @@ impl Input {
         words.map(value).collect()
     }
 
-    /// Reads and parses, without a look at which parameters the values are for.
+    /// Reads and parses the configuration, without checking that it has a parameter for each value.
     pub(crate) fn load_with_any_values(&self, checks_classes: bool) -> Result<Loaded, String> {
         let defines = self.values()?;
         let file = self.file.as_ref().filter(|_| self.expression.is_none());
@@ -160,8 +162,8 @@ impl Input {
     }
 }
 
-/// Adds to the problems of a configuration what is wrong with the values that the command line gives to parameters: each has to
-/// be for one of these, and there has to be one for each.
+/// Checks the values that the command line gives to parameters, and adds problems to the configuration:
+/// each value has to be for one of these parameters, and no parameter may have two values.
 pub(crate) fn check_values(
     loaded: &mut Loaded,
     values: &[(String, String)],
@@ -195,7 +197,7 @@ fn shows_colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// The message about a parameter that a configuration does not have, and what to do.
+/// Returns the message about a parameter that a configuration does not have, and a hint.
 fn unknown_parameter(name: &str, parameters: &Parameters) -> (String, String) {
     let known = parameters.defined.iter().chain(&parameters.mentioned).map(String::as_str);
     let guess = lang::nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
@@ -207,26 +209,26 @@ fn unknown_parameter(name: &str, parameters: &Parameters) -> (String, String) {
     (format!("no `define` has a parameter {name}{guess}"), hint)
 }
 
-/// Starts DPDK, if that was asked for. It runs for as long as what this gives lives.
+/// Starts DPDK, if there are arguments for it. It runs until the result is dropped.
 pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<Running>, String> {
     arguments.map(device::dpdk::start).transpose()
 }
 
-/// A configuration that is to be parsed, and where its libraries are.
+/// A configuration that is to be parsed, and the place of its libraries.
 pub(crate) struct Texts<'a> {
-    /// What messages call it.
+    /// The name of the configuration in messages.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Its file, if it stands in one.
+    /// The file of the configuration, if it has one.
     pub(crate) file: Option<&'a Path>,
-    /// Folders for libraries, in place of those of CLICKPATH.
+    /// Folders for libraries, instead of the folders in CLICKPATH.
     pub(crate) folders: Option<&'a str>,
-    /// Libraries may require each other in a circle.
+    /// True if libraries may require each other in a cycle.
     pub(crate) allows_circles: bool,
 }
 
 impl Texts<'_> {
-    /// A text that stands in no file.
+    /// Returns a text that is in no file.
     pub(crate) fn of(name: &str, text: String) -> Texts<'static> {
         Texts { name: name.to_string(), text, file: None, folders: None, allows_circles: false }
     }
@@ -254,21 +256,22 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
     Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
 }
 
-/// The folders that the environment lists for libraries.
+/// Returns the folders for libraries that the environment lists.
 fn click_path() -> OsString {
     std::env::var_os("CLICKPATH").unwrap_or_default()
 }
 
-/// A file's name that is the same however the file is named.
+/// Returns the canonical name of a file.
 fn identity(file: &Path) -> String {
     std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf()).display().to_string()
 }
 
-/// Finds a file that another one names: beside that one, in the current folder, then in each of `folders`, which colons
-/// separate, and in its `conf`. Pipes and devices are passed over: they might never end.
+/// Finds a file that another file names: in the folder of that file, in the current folder, then in each of
+/// `folders`, which are separated by colons, and in its folder `conf`. Pipes and devices are skipped,
+/// because reading them might never end.
 ///
 /// # Errors
-/// What there is of that name instead, if there is something.
+/// If there is no such file; the message says so if there is something else of that name.
 fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Result<PathBuf, Option<String>> {
     let listed = std::env::split_paths(folders).filter(|folder| !folder.as_os_str().is_empty());
     let listed = listed.flat_map(|folder| [folder.join("conf").join(name), folder.join(name)]);
@@ -279,7 +282,7 @@ fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Result<PathBuf, Op
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(instead)
 }
 
-/// The message about something that is there and no file, or cannot be looked at.
+/// Returns the message about a path that exists and is no file, or that cannot be accessed.
 fn no_file(path: &Path) -> Option<String> {
     match path.metadata() {
         Ok(there) if there.is_dir() => Some("this is a folder; name a file".into()),
@@ -306,7 +309,7 @@ fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<Librar
         })
     })?;
     let (_, text) = read_text(&file)?;
-    // Files are found by whole paths, of which only the end tells people something.
+    // Messages show the path from the current folder, because only its end is useful to people.
     let here = std::env::current_dir().unwrap_or_default();
     let shown = file.strip_prefix(here).unwrap_or(&file).display().to_string();
     Ok(LibraryText { name: shown, file: identity(&file), text })
@@ -329,7 +332,7 @@ fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_
 }
 
 impl Loaded {
-    /// The same once more, without what was found wrong with it.
+    /// Returns a copy without the problems.
     pub(crate) fn copied(&self) -> Loaded {
         Loaded {
             sources: self.sources.clone(),
@@ -344,13 +347,15 @@ impl Loaded {
         self.problems.iter().any(|problem| problem.diagnostic.severity == Severity::Error)
     }
 
-    /// Builds plan and elements, and adds to the problems what is found on the way. `None` if there are errors.
+    /// Builds the plan and the elements, and adds new problems to the list. Returns `None` if there are
+    /// errors.
     pub(crate) fn build(&mut self, burst: Option<usize>) -> Option<(Arc<Plan>, Configured)> {
         let (plan, copies) = self.build_copies(burst, 1, None)?;
         Some((plan, copies.into_iter().next()?))
     }
 
-    /// The same with elements for each of so many workers.
+    /// Builds the plan and the elements as [`build`](Self::build) does, with a copy of the elements for
+    /// each worker.
     pub(crate) fn build_copies(
         &mut self,
         burst: Option<usize>,
@@ -369,7 +374,7 @@ impl Loaded {
         };
         match plan.configure_all(burst, workers, spreading) {
             Ok(mut copies) => {
-                // The same for each worker.
+                // The warnings are the same for each worker.
                 self.problems.append(&mut copies.first_mut()?.warnings);
                 Some((Arc::new(plan), copies))
             }
@@ -380,8 +385,8 @@ impl Loaded {
         }
     }
 
-    /// Shows problems on standard error, with the lines that they are about: the first errors and the first warnings. How many
-    /// there are is said.
+    /// Shows the first errors and the first warnings on standard error, with the lines that they are about,
+    /// and the number of problems.
     pub(crate) fn show(&self) {
         if self.problems.is_empty() {
             return;
@@ -415,7 +420,7 @@ impl Loaded {
         }
     }
 
-    /// A problem with its lines, where these are not too long to be read.
+    /// Returns a problem as text with its lines, unless these are too long to be read.
     fn picture(&self, problem: &Problem, texts: &mut impl ariadne::Cache<String>) -> String {
         let related = problem.diagnostic.related.iter().map(|(span, _)| *span);
         let mut lines = related.chain([problem.diagnostic.span]).map(|span| self.sources.line_text(span));
@@ -434,7 +439,8 @@ impl Loaded {
         };
         let place = |span: Span| {
             let name = self.sources.name(span.source).to_string();
-            // Byte offsets are what ariadne is told to count in; an empty span shows as its next byte.
+            // Places are byte offsets, as the configuration of the report says. An empty span is shown as
+            // its next byte.
             (name, span.start..span.end.max(span.start + 1).min(self.sources.text(span.source).len().max(1)))
         };
         let config = Config::default().with_color(shows_colours()).with_index_type(ariadne::IndexType::Byte);

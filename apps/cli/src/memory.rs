@@ -1,16 +1,17 @@
-//! Sizes of memory on the command line, checked against what there is for this process before anything is begun.
+//! Sizes of memory on the command line, checked against the memory that this process can have before a
+//! command starts.
 
 use std::fs;
 use std::path::Path;
 
-/// What limits the memory of this process, each in bytes as far as it is known.
+/// The limits of this process's memory, each in bytes if it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Limits {
-    /// What the machine can give without swapping.
+    /// The memory that the machine can give without swapping.
     available: Option<u64>,
-    /// The least limit of the control groups that the process is in.
+    /// The lowest limit of the control groups that the process is in.
     group: Option<u64>,
-    /// Address space (`ulimit -v`) that the process does not have yet.
+    /// The address space (`ulimit -v`) that the process has not used yet.
     address_space: Option<u64>,
 }
 
@@ -24,7 +25,7 @@ impl Limits {
         }
     }
 
-    /// The tightest limit, and what it is.
+    /// Returns the lowest limit, and its description.
     fn tightest(&self) -> Option<(u64, &'static str)> {
         let all = [
             (self.available, "this machine has (MemAvailable)"),
@@ -34,7 +35,7 @@ impl Limits {
         all.into_iter().filter_map(|(bytes, what)| Some((bytes?, what))).min()
     }
 
-    /// A size that was asked for, if there is so much.
+    /// Returns a size that was asked for, or an error if it is above a limit.
     fn check(&self, size: usize) -> Result<usize, String> {
         match self.tightest() {
             Some((most, what)) if size as u64 > most => {
@@ -44,18 +45,20 @@ impl Limits {
         }
     }
 
-    /// As much as usual, but no more than half of what there is: the rest is for tables and the program.
+    /// Returns the usual size, but at most half of the lowest limit: the rest is for tables and the
+    /// program.
     fn usual(&self, usual: usize) -> usize {
         self.tightest().map_or(usual, |(most, _)| usual.min(usize::try_from(most / 2).unwrap_or(usual)))
     }
 }
 
-/// A size in bytes, with K, M or G for powers of 1024, of which there is so much.
+/// Parses a size in bytes, with K, M or G for powers of 1024, and checks it against the limits of this
+/// process.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     Limits::here().check(number(text)?)
 }
 
-/// The same for decision diagrams, which are of no use with next to nothing.
+/// Parses a size as [`parse_size`] does, for decision diagrams, which need at least [`LEAST_DIAGRAMS`].
 pub(crate) fn parse_diagrams(text: &str) -> Result<usize, String> {
     match parse_size(text)? {
         size @ LEAST_DIAGRAMS.. => Ok(size),
@@ -63,15 +66,15 @@ pub(crate) fn parse_diagrams(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The least memory for decision diagrams.
+/// The least memory for decision diagrams, in bytes.
 const LEAST_DIAGRAMS: usize = 1 << 20;
 
-/// The memory for packets, where nobody has said how much.
+/// The default memory for packets, in bytes.
 pub(crate) fn for_packets() -> usize {
     Limits::here().usual(4 << 30)
 }
 
-/// The memory for decision diagrams, where nobody has said how much.
+/// The default memory for decision diagrams, in bytes.
 pub(crate) fn for_diagrams() -> usize {
     Limits::here().usual(1 << 30)
 }
@@ -87,7 +90,7 @@ fn number(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "give a number of bytes, such as 512M or 8G".into())
 }
 
-/// A size as it would be given, rounded down.
+/// Returns a size as a user would write it, rounded down.
 fn shown(size: u64) -> String {
     match size {
         0..0x100_000 => format!("{}K", size >> 10),
@@ -96,18 +99,19 @@ fn shown(size: u64) -> String {
     }
 }
 
-/// What `/proc/meminfo` says is available.
+/// Returns the available memory in `/proc/meminfo`.
 fn available(meminfo: &str) -> Option<u64> {
     kib(meminfo, "MemAvailable:")
 }
 
-/// The number of KiB behind a word at the start of a line, in bytes.
+/// Returns the number of KiB after a word at the start of a line, in bytes.
 fn kib(text: &str, word: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(word))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least limit of the groups of `/proc/self/cgroup` and of those around them, in the file systems of both versions.
+/// Returns the lowest limit of the groups in `/proc/self/cgroup` and of their parents, in the file systems
+/// of cgroup versions 1 and 2.
 fn group(groups: &str, root: &Path) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -124,7 +128,8 @@ fn group(groups: &str, root: &Path) -> Option<u64> {
     limits.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
 }
 
-/// The soft limit of address space in `/proc/self/limits` less what the process has by `/proc/self/status`.
+/// Returns the soft limit of address space in `/proc/self/limits` less the size of the process in
+/// `/proc/self/status`.
 fn address_space(limits: &str, status: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -174,7 +179,7 @@ mod tests {
         put("a/b/memory.max", "4000000\n");
         assert_eq!(group("0::/a/b\n", root.path()), Some(4_000_000));
         assert_eq!(group("0::/\n", root.path()), None);
-        // The first version has a file system for each controller.
+        // Version 1 has a file system for each controller.
         put("memory/c/memory.limit_in_bytes", "3000000\n");
         assert_eq!(group("4:cpu:/a\n3:memory:/c\n", root.path()), Some(3_000_000));
         assert_eq!(group("4:cpu:/c\n", root.path()), None);

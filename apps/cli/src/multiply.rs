@@ -1,4 +1,4 @@
-//! `tidegate multiply`: parts of a capture at the same time.
+//! `tidegate multiply`: plays several windows of a capture at the same time.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::FAILURE;
 use crate::analyze::{is_stream, no_place, open, progress};
 use crate::numbers::whole;
 
-/// Arguments of `multiply`.
+/// The arguments of `multiply`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Window 1 has the packets from the first one on, window 2 those from S later on, and so forth. In the result all begin together. \
@@ -18,16 +18,16 @@ The first keeps its addresses; those of each other one are moved to networks tha
 network, so that no two windows share a flow, and both directions of a connection stay together. ARP messages and what ICMP \
 errors quote are moved along, tunnels only outside. Checksums that were right are right. Addresses of groups stay.")]
 pub(crate) struct Args {
-    /// Capture: pcap or pcapng, plain, gzip or zstd; `-` for standard input
+    /// The capture: pcap or pcapng, plain, gzip or zstd; `-` for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// How many windows to cut it into, up to 256
+    /// The number of windows to cut the capture into, at most 256
     #[arg(long, value_name = "N", value_parser = whole(0..=usize::MAX), allow_negative_numbers = true)]
     windows: usize,
-    /// How long each is: `2.5`, `500ms`
+    /// The length of each window in seconds, or with a unit: `2.5`, `500ms`
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     length: String,
-    /// File to write; compressed if its name ends with .gz, `-` for standard output
+    /// The file to write; compressed if its name ends with .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -63,12 +63,12 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 }
 
 fn multiply(args: &Args, windows: Windows) -> Result<Multiplied, String> {
-    /// Packets between two looks at the progress bar.
+    /// Packets between two updates of the progress bar.
     const STRIDE: u64 = 4096;
     let bar = progress(std::slice::from_ref(&args.trace));
     let mut reader = open(&args.trace, &bar).map_err(|error| error.to_string())?;
     let name = args.output.display().to_string();
-    // Nothing is lost before there is something to write.
+    // The file is created with the first bytes of the result, so that an early error loses nothing.
     let mut output = Output { name: &name, file: None };
     let mut report = |packets: u64| {
         if packets.is_multiple_of(STRIDE) {
@@ -86,7 +86,7 @@ fn multiply(args: &Args, windows: Windows) -> Result<Multiplied, String> {
     })
 }
 
-/// A file that is made when the first bytes are written to it.
+/// A file that is created when the first bytes are written to it.
 struct Output<'n> {
     name: &'n str,
     file: Option<Box<dyn std::io::Write>>,
@@ -99,7 +99,6 @@ impl Output<'_> {
             self.file =
                 Some(if is_stream { Box::new(std::io::stdout()) } else { capture::create(self.name)? });
         }
-        // It has just been set.
         self.file.as_mut().ok_or(std::io::ErrorKind::NotFound.into())
     }
 }

@@ -1,9 +1,9 @@
-//! Numbers on the command line: what is said of wrong ones.
+//! Parsers of numbers on the command line, with messages about wrong numbers.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// A whole number in a range.
+/// Returns a parser of whole numbers in a range.
 pub(crate) fn whole<T>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
@@ -22,7 +22,7 @@ where
     }
 }
 
-/// A number that is not negative, with or without a fraction.
+/// Parses a number that is not negative, with or without a fraction.
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number < 0.0 => Err("it has to be 0 or more".into()),

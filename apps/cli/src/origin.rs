@@ -1,4 +1,4 @@
-//! What results and `--version` say of the program and of where a result comes from.
+//! The origin of results, and the text of `--version`.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use bench::origin::{Begun, Origin, Program};
 use serde::Serialize;
 
-/// The exit status where figures were measured that must not be quoted, because the machine was too busy.
+/// The exit status if figures were measured that must not be quoted, because the machine was too busy.
 pub(crate) const UNSTEADY: u8 = 4;
 
-/// This build.
+/// Describes this build.
 pub(crate) fn program() -> Program {
     let features = [("dpdk", cfg!(feature = "dpdk")), ("machine-code", cfg!(feature = "machine-code"))];
     let features = features.into_iter().filter(|(_, is_there)| *is_there);
@@ -25,18 +25,18 @@ pub(crate) fn program() -> Program {
     }
 }
 
-/// Version, commit and features, for `--version`.
+/// Returns version, commit and features, for `--version`.
 pub(crate) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| program().to_string().trim_start_matches("tidegate ").to_string())
 }
 
-/// A result that begins now.
+/// Begins a result: its time starts now.
 pub(crate) fn begin(seed: Option<u64>) -> Begun {
     Begun::now(program(), seed)
 }
 
-/// A report with where it comes from.
+/// A report with its origin.
 #[derive(Serialize)]
 struct Signed<'r, T> {
     #[serde(flatten)]
@@ -44,13 +44,13 @@ struct Signed<'r, T> {
     origin: &'r Origin,
 }
 
-/// A report as JSON, with where it comes from under `origin`.
+/// Returns a report as JSON, with its origin under `origin`.
 pub(crate) fn json<T: Serialize>(report: &T, origin: &Origin) -> Result<String, String> {
     let text = serde_json::to_string_pretty(&Signed { report, origin });
     text.map(|text| text + "\n").map_err(|error| error.to_string())
 }
 
-/// The origin of a result that was made of these files.
+/// Returns the origin of a result that was made of these files.
 pub(crate) fn made_of<'f>(begun: &Begun, files: impl IntoIterator<Item = &'f std::path::PathBuf>) -> Origin {
     begun.origin(files.into_iter().map(|file| -> &Path { file }))
 }

@@ -1,10 +1,10 @@
-//! A packet in a few words.
+//! Descriptions of packets in a few words.
 
 use packet::PacketKind;
 use wire::layers::{Layers, Network};
 use wire::{LinkType, checksum, ether_type, ip_protocol};
 
-/// What stands out in a frame: addresses, protocol, and what is wrong with it. `kind` is its packet type.
+/// Describes a frame: its addresses, its protocol and its faults. `kind` is its packet type.
 pub(crate) fn describe(frame: &[u8], kind: PacketKind) -> String {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let mut words = if layers.vlan_tags > 0 { "VLAN ".to_string() } else { String::new() };

@@ -1,9 +1,10 @@
-//! A folder of proofs, so that none has to be found twice.
+//! A folder of proofs, so that each proof is searched for only once.
 //!
-//! A proof is found by a hash (SHA-256) of all that it rests on: this program itself, the configuration, the declaration of each
-//! element (which says what was read from files, too), and the configuration with programs in it. Where any of these changes, there
-//! is no proof until a new one is found. The folder can be deleted at any time; whoever may write there can pass off programs as
-//! proven, so that nobody else gets access when it is made.
+//! The key of a proof is a hash (SHA-256) of all that the proof depends on: this program itself, the
+//! configuration, the declaration of each element (which includes what the element read from files), and
+//! the configuration with programs in it. If any of these changes, a new proof has to be found. The folder
+//! can be deleted at any time. A user who can write there can make unproven programs count as proven, so
+//! the folder is created without access for other users.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -14,33 +15,34 @@ use sha2::{Digest, Sha256};
 
 use crate::reasoning::Reasoned;
 
-/// Name of the variable with the folder.
+/// The name of the environment variable with the folder.
 const FOLDER: &str = "TIDEGATE_PROOFS";
 
-/// Limits of a search for a proof.
+/// The limits of a search for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
-    /// Seconds that the whole command had: a stretch's share of them depends on how fast the others were.
+    /// The seconds that the whole command had: the share of a region depends on how fast the other proofs
+    /// were.
     pub(crate) seconds: u64,
-    /// Bytes of decision diagrams.
+    /// The bytes of decision diagrams.
     pub(crate) memory: usize,
 }
 
 impl Tried {
-    /// Says whether another search, within those limits, has no better chance than this one.
+    /// True if a search within the limits `other` has no better chance than the search with these limits.
     pub(crate) fn is_enough_for(self, other: Tried) -> bool {
         self.seconds >= other.seconds && self.memory >= other.memory
     }
 }
 
-/// Knowledge about a pair of configurations.
+/// The knowledge about a pair of configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Both do the same.
+    /// The configurations do the same.
     Proven,
-    /// A packet has shown that they do not, whatever another proof says.
+    /// A packet has shown that the configurations differ, whatever another proof says.
     Refuted,
-    /// A search within these limits found nothing out, for this reason.
+    /// A search within these limits had no result, for this reason.
     Undecided(Tried, String),
 }
 
@@ -48,13 +50,13 @@ pub(crate) enum Kept {
 #[derive(Clone, Debug)]
 pub(crate) struct Key(String);
 
-/// The folder, if there is a place for it, and the hash of this program.
+/// The folder, if one is known, and the hash of this program.
 pub(crate) struct Proofs {
     folder: Option<PathBuf>,
     program: Option<Sha256>,
 }
 
-/// A hash as something that text is written to.
+/// A hash that text can be written to.
 struct Hashing(Sha256);
 
 impl fmt::Write for Hashing {
@@ -65,14 +67,15 @@ impl fmt::Write for Hashing {
 }
 
 impl Proofs {
-    /// Proofs of the user: in `$TIDEGATE_PROOFS`, else in `tidegate/proofs` in the folder for caches.
+    /// Returns the proofs of the user: in `$TIDEGATE_PROOFS`, else in `tidegate/proofs` in the user's
+    /// folder for caches.
     pub(crate) fn of_user() -> Proofs {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let caches = || set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
         Proofs::at(set(FOLDER).or_else(|| caches().map(|caches| caches.join("tidegate/proofs"))))
     }
 
-    /// Proofs in this folder; without one, nothing is kept.
+    /// Returns the proofs in this folder. Without a folder, no proofs are kept.
     fn at(folder: Option<PathBuf>) -> Proofs {
         let program = std::env::current_exe().and_then(fs::File::open).and_then(|mut file| {
             let mut hash = Sha256::new();
@@ -82,10 +85,10 @@ impl Proofs {
         Proofs { folder, program: program.ok() }
     }
 
-    /// The key of a proof of this kind that two configurations do the same.
+    /// Returns the key of a proof of this kind that two configurations do the same.
     pub(crate) fn key(&self, kind: &str, pair: [&Reasoned; 2]) -> Option<Key> {
         let mut hash = Hashing(self.program.clone()?);
-        // A hash takes all that is written to it. Lengths keep parts apart.
+        // Writing to a hash never fails. Lengths keep parts apart.
         let _ = write!(hash, "\0{kind}\0");
         for reasoned in pair {
             let text = lang::flatten(&reasoned.loaded.graph);
@@ -101,7 +104,7 @@ impl Proofs {
         Some(Key(key))
     }
 
-    /// Knowledge that is kept under a key.
+    /// Returns the knowledge that is kept under a key.
     pub(crate) fn find(&self, key: &Key) -> Option<Kept> {
         let text = fs::read_to_string(self.folder.as_ref()?.join(&key.0)).ok()?;
         let (verdict, _) = text.split_once('\n')?;
@@ -118,7 +121,7 @@ impl Proofs {
         }
     }
 
-    /// Says why nothing can be kept, for whoever has asked for it.
+    /// Checks that proofs can be kept. The error is the reason, for a user who has asked for `--prove`.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(folder) = &self.folder else {
             return Err(format!("there is no folder for proofs: set {FOLDER} to one"));
@@ -132,8 +135,9 @@ impl Proofs {
         })
     }
 
-    /// Keeps knowledge, with a line about its subject. What cannot be kept will be found out again. A time-out does not take the
-    /// place of anything else: another command may have found a proof in the meantime.
+    /// Keeps knowledge, with a line about its subject. Knowledge that cannot be kept has to be found again.
+    /// An undecided search does not replace a proof or a refutation, which another command may have found
+    /// in the meantime.
     pub(crate) fn keep(&self, key: &Key, kept: &Kept, about: &str) {
         let Some(folder) = &self.folder else { return };
         let is_undecided = matches!(kept, Kept::Undecided(..));
@@ -149,7 +153,7 @@ impl Proofs {
         };
         let write = || -> io::Result<()> {
             made(folder)?;
-            // Whoever reads at the same time sees all of it or nothing.
+            // A concurrent reader sees the whole file or no file.
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             write!(file, "{verdict}\n{about}\n")?;
             file.persist(folder.join(&key.0))?;
@@ -159,7 +163,7 @@ impl Proofs {
     }
 }
 
-/// Makes a folder that is its owner's alone, unless it is there.
+/// Creates a folder to which only its owner has access, unless it exists.
 fn made(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -199,7 +203,7 @@ mod tests {
         proofs.keep(&key("chain", [0, 1]), &undecided, "test");
         let found = Kept::Undecided(tried, "c: it takes too long".into());
         assert_eq!(proofs.find(&key("chain", [0, 1])), Some(found));
-        // A time-out takes no proof's place, a packet does.
+        // A time-out does not replace a proof, but a packet does.
         proofs.keep(&key("stretch", [0, 1]), &undecided, "test");
         assert_eq!(proofs.find(&key("stretch", [0, 1])), Some(Kept::Proven));
         proofs.keep(&key("stretch", [0, 1]), &Kept::Refuted, "test");
@@ -207,7 +211,7 @@ mod tests {
         assert_eq!(proofs.check(), Ok(()));
     }
 
-    /// Two configurations of one text are not the same if elements read other things from a file.
+    /// The keys of two configurations with the same text differ if elements read different files.
     #[test]
     fn what_stands_in_files_is_part_of_the_key() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
-//! Proofs of what was synthesized: each stretch by itself, against its own elements, and then the whole chain.
+//! Proofs of synthesized programs: each region by itself, against its own elements, and then the whole
+//! chain.
 //!
-//! A stretch whose program is not proven within its share of the time stays as it is. So nothing that stands in front of it, or
-//! behind, is in the way of its proof, and one that is out of reach costs no other one its program.
+//! A region whose program is not proven within its share of the time stays as it is. So elements upstream
+//! or downstream of a region do not affect its proof, and a region that cannot be proven does not prevent
+//! programs for other regions.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +17,20 @@ use crate::proofs::{Kept, Key, Proofs, Tried};
 use crate::reasoning::{Reasoned, of};
 use crate::verify::{self, Limit};
 
-/// Limits of all proofs of a command.
+/// The limits of all proofs of a command.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
-    /// Seconds for all of them.
+    /// The seconds for all proofs together.
     pub(crate) seconds: u64,
-    /// Bytes of decision diagrams, for one at a time.
+    /// The bytes of decision diagrams, for one proof at a time.
     pub(crate) memory: usize,
 }
 
-/// Seconds beyond which a proof is as good as without a limit: a hundred years.
+/// The most seconds for proofs: a hundred years, which is practically no limit.
 pub(crate) const MOST_SECONDS: u64 = 3_200_000_000;
 
 impl Allowed {
-    /// The time for all proofs.
+    /// Returns the time for all proofs.
     pub(crate) fn time(self) -> Duration {
         Duration::from_secs(self.seconds)
     }
@@ -38,16 +40,16 @@ impl Allowed {
     }
 }
 
-/// A stretch whose program is not proven.
+/// A region whose program is not proven.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Unproven {
-    /// The element that it begins behind.
+    /// The element upstream of the region.
     pub(crate) from: String,
     /// The output of this element.
     pub(crate) output: usize,
-    /// Elements that packets would be taken past.
+    /// The number of elements that the program would replace.
     pub(crate) elements: usize,
-    /// Why there is no proof.
+    /// The reason why there is no proof.
     pub(crate) why: String,
     /// True if a proof may be found with more time or memory.
     #[serde(skip)]
@@ -55,31 +57,32 @@ pub(crate) struct Unproven {
 }
 
 impl Unproven {
-    /// Describes it in a line.
+    /// Describes the region in a line.
     pub(crate) fn describe(&self) -> String {
         let Unproven { from, output, elements, why, .. } = self;
         format!("behind {from} [{output}], {elements} elements: not proven: {why}")
     }
 }
 
-/// Stretches by whether they are proven.
+/// Regions, divided by whether they are proven.
 pub(crate) struct Split {
-    /// The synthesis with proven stretches only.
+    /// The synthesis with proven regions only.
     pub(crate) proven: Synthesis,
-    /// Keys of their proofs.
+    /// The keys of their proofs.
     keys: Vec<Key>,
-    /// The other stretches.
+    /// The regions that are not proven.
     pub(crate) unproven: Vec<Unproven>,
 }
 
 impl Split {
-    /// Takes back what is kept of the proofs: a packet has shown that the whole chain does something else.
+    /// Refutes the kept proofs of these regions, after a packet has shown that the whole chain differs.
     pub(crate) fn refute(&self, proofs: &Proofs, about: &str) {
         self.keys.iter().for_each(|key| proofs.keep(key, &Kept::Refuted, about));
     }
 }
 
-/// Splits stretches by whether they are proven. Each one has a share of the time; with none, only kept proofs count.
+/// Divides regions by whether they are proven. Each region gets a share of the time; without any time, only
+/// kept proofs count.
 pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed, proofs: &Proofs) -> Split {
     let end = Instant::now() + allowed.time();
     let proven = Synthesis { stretches: Vec::new(), ..synthesis.clone() };
@@ -106,7 +109,7 @@ pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed
 
 const NO_PROOF: &str = "there is no proof yet";
 
-/// Proves one stretch. The error is why that is not so.
+/// Proves one region. The error is the reason why there is no proof.
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
@@ -122,13 +125,14 @@ fn prove(
     let key = proofs.key("stretch", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
-        // The place is said in front of the reason.
+        // The message about the region begins with the place, so the reason does not repeat it.
         Finding::Undecided(why) => Err(why.replace(&format!("behind {from}: "), "")),
         Finding::Different(why) => Err(why),
     }
 }
 
-/// Compares a configuration with what was made of it. With `reasons`, packets have to be dropped for the same ones.
+/// Compares a configuration with the synthesized one. With `reasons`, packets have to be dropped for the
+/// same reasons.
 pub(crate) fn whole(
     reasoned: &Reasoned,
     graph: &Graph,
@@ -149,15 +153,16 @@ pub(crate) fn whole(
 
 /// The outcome of a comparison.
 pub(crate) enum Finding {
-    /// Both do the same.
+    /// The configurations do the same.
     Equivalent,
-    /// The comparison found nothing out, for this reason.
+    /// The comparison has no result, for this reason.
     Undecided(String),
     /// The configurations differ, as this text shows with a packet.
     Different(String),
 }
 
-/// Finds a kept proof, or searches for one and keeps it. A search that found nothing out is not repeated within the same limits.
+/// Finds a kept proof, or searches for a proof and keeps it. An undecided search is not repeated within the
+/// same limits.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,
@@ -195,7 +200,7 @@ fn find(
     finding
 }
 
-/// Reads what was made of a configuration as a configuration of its own.
+/// Reads a synthesized graph as a configuration.
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
     of(parse(Texts::of(&name, lang::flatten(graph)), &[], false)).map_err(|unread| {

@@ -1,4 +1,4 @@
-//! From a configuration to the chain that the synthesizer reasons about.
+//! The step from a configuration to the chain that the synthesizer analyses.
 
 use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
@@ -9,28 +9,28 @@ use synthesizer::verify::run;
 
 use crate::load::{Input, Loaded, registry};
 
-/// A configuration and what its elements declare.
+/// A configuration with the declarations of its elements.
 pub(crate) struct Reasoned {
     pub(crate) loaded: Loaded,
-    /// Its graph without elements that have no part in what becomes of packets.
+    /// The graph without elements that do not affect the fate of packets.
     pub(crate) graph: Graph,
     pub(crate) chain: Chain,
-    /// Classes that it uses and that do not exist here, each once.
+    /// The classes of the configuration that do not exist here, each once.
     pub(crate) unknown: Vec<String>,
-    /// Outputs of elements, by number in the chain, out of which packets are pushed.
+    /// True for each output, by element in the chain, that pushes packets.
     pub(crate) pushed: Vec<Vec<bool>>,
 }
 
-/// Why a configuration cannot be reasoned about.
+/// The reason why a configuration cannot be analysed.
 pub(crate) enum Unread {
-    /// There is none to read.
+    /// The configuration cannot be read, for this reason.
     Input(String),
-    /// What is wrong with it is among its problems.
+    /// The configuration has errors, which are among its problems.
     Problems(Box<Loaded>),
 }
 
 impl Unread {
-    /// Says so.
+    /// Prints the reason.
     pub(crate) fn show(&self) {
         match self {
             Unread::Input(text) => crate::tell(format_args!("{text}")),
@@ -48,18 +48,20 @@ impl Element for Stranger {
     }
 }
 
-/// A class that takes any arguments and ports, for one that does not exist here. Its elements never run.
+/// Returns a class that takes any arguments and ports, in place of one that does not exist here. Its
+/// elements never run.
 fn stranger(name: &str) -> &'static Class {
     fn build(_args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         Ok(Box::new(Stranger))
     }
-    // A few bytes for each name, once per program.
+    // The leak is a few bytes for each name, once per program.
     let name: &'static str = Box::leak(name.to_string().into_boxed_str());
     let class = Class { name, ports: "-/-", processing: "a/a", flow: "x/y", build, ..Class::DEFAULT };
     Box::leak(Box::new(class))
 }
 
-/// All classes, those for running examples, and strangers for the rest of a graph.
+/// Returns all classes, the classes for running examples, and substitutes for the unknown classes of a
+/// graph; and the names of these.
 pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
     let registry = registry().with(run::CLASSES);
     let mut unknown: Vec<String> = graph
@@ -74,15 +76,15 @@ pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
     (registry.with(Box::leak(strangers.into_boxed_slice())), unknown)
 }
 
-/// Reads a configuration for reasoning: no capture and no interface is opened.
+/// Reads a configuration for analysis: no capture and no interface is opened.
 ///
 /// # Errors
-/// If it cannot be read, or has errors beside classes that do not exist.
+/// If the configuration cannot be read, or has errors other than unknown classes.
 pub(crate) fn read(input: &Input) -> Result<Reasoned, Unread> {
     of(input.load(false).map_err(Unread::Input)?)
 }
 
-/// The same for a configuration that has been loaded.
+/// Analyses a configuration that has been loaded, as [`read`] does.
 ///
 /// # Errors
 /// As for [`read`].
@@ -110,7 +112,7 @@ struct Parts {
     pushed: Vec<Vec<bool>>,
 }
 
-/// The chain of a graph.
+/// Builds the chain of a graph.
 fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;

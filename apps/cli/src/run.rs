@@ -1,4 +1,4 @@
-//! `tidegate run`: a configuration on captures or interfaces.
+//! `tidegate run`: runs a configuration on captures or interfaces.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,23 +21,23 @@ use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
 use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
 
-/// Packets per batch where a configuration does not say.
+/// The most packets per batch, unless `--burst` is given.
 pub(crate) const BURST: usize = 32;
 
 const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error. HUP and \
     USR2 say that they do nothing.";
 
-/// Arguments of `run`.
+/// The arguments of `run`.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true, after_help = SIGNALS)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// What drives time: the machine's clock, or the time stamps of the captures
+    /// The source of time: the machine's clock, or the time stamps of the captures
     #[arg(long, value_enum, default_value_t = Clock::Real)]
     clock: Clock,
-    /// Worker threads, each on a core of its own with a copy of the graph; what has to be in one place, such as a file or a
-    /// shaper, is on the first one
+    /// The number of worker threads, each on its own core with a copy of the graph. Elements that need a
+    /// single place, such as files and shapers, run on the first worker
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u16>(1..=64), allow_negative_numbers = true
@@ -45,48 +45,51 @@ pub(crate) struct Args {
     threads: u16,
     #[command(flatten)]
     steering: Steering,
-    /// Workers look for packets without ever sleeping: the least delay, and a core each even when idle
+    /// Poll for packets without ever sleeping: the lowest delay, but each worker uses a whole core even
+    /// when idle
     #[arg(long)]
     busy_poll: bool,
-    /// The longest that a worker stays awake before held packets have to leave (Reframer, Juggler, shapers), because sleeps end
-    /// late; with 0 the worker sleeps until then, and packets leave late
+    /// The time before held packets have to leave (Reframer, Juggler, shapers) during which a worker stays
+    /// awake, because sleeps end late; with 0, the worker sleeps until they are due, and packets leave late
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time, allow_hyphen_values = true)]
     spin: Duration,
-    /// With `--clock trace`: how long timers run between one packet of a capture and the next one; in a longer gap, which a wrong
-    /// time stamp makes, time jumps to the next packet then
+    /// With `--clock trace`: the longest time for which timers run between two packets of a capture. In a
+    /// longer gap, which a wrong time stamp makes, the clock then jumps to the next packet
     #[arg(long, value_name = "TIME", default_value = "86400s", value_parser = parse_time, allow_hyphen_values = true)]
     max_gap: Duration,
-    /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
-    /// given several times
+    /// Print the value of a handler at the end, before elements release the packets that they hold (the
+    /// table counts these packets, too); may be given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
     handlers: Vec<String>,
-    /// Write the final report as JSON; `-` for standard output, which has nothing else then: what scripts and elements
-    /// print and values of handlers go to standard error
+    /// Write the final report as JSON; `-` for standard output. Then the output of scripts and elements and
+    /// the values of handlers go to standard error
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Memory for packets that are under way or held, such as 512M or 8G, of all workers together; tables of elements come on
-    /// top, with bounds of their own. It is taken as it is needed; where it is full, nothing is received. More than the machine
-    /// has is refused [default: 4G, or half of what the machine has]
+    /// The most memory for packets that are in transit or held, such as 512M or 8G, for all workers
+    /// together; tables of elements are extra and have their own bounds. It is allocated as needed; when it
+    /// is full, no packets are received. A size above the available memory is refused [default: 4G, at most
+    /// half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     memory: Option<usize>,
-    /// Seed of random numbers
+    /// The seed of random numbers
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
     )]
     seed: u64,
-    /// Most packets per batch
+    /// The most packets per batch
     #[arg(
         long, value_name = "N", default_value_t = BURST as u16,
         value_parser = whole::<u16>(1..=256), allow_negative_numbers = true
     )]
     burst: u16,
-    /// Take packets past whole stretches of elements, in one classification and one write per field (see `tidegate
-    /// synthesize`); handlers and counts stay as they are. Stretches whose proof is neither kept nor found within 20 seconds stay
-    /// as they are, and so do those that cost less without, unless `all` is asked for
+    /// Replace stretches of elements by programs with one classification and one write per field (see
+    /// `tidegate synthesize`); handlers and counts do not change. A stretch stays as it is if its proof is
+    /// neither kept nor found within 20 seconds, or if its program costs more than its elements (unless
+    /// WHICH is `all`)
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "paying")]
     synthesize: Option<Which>,
-    /// No table at the end
+    /// Print no table at the end
     #[arg(short, long)]
     quiet: bool,
     /// Print help
@@ -98,16 +101,16 @@ pub(crate) struct Args {
 enum Clock {
     /// The machine's clock
     Real,
-    /// The captures' time stamps: same capture, same result
+    /// The time stamps of the captures: the same capture gives the same result
     Trace,
 }
 
-/// Shows on a terminal how many packets have been read, once a run takes longer than a moment.
+/// Shows the number of packets that have been read, on a terminal, if a run takes longer than a moment.
 fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
     follow(ProgressBar::new_spinner(), "{spinner} {pos} packets, {per_sec}, {elapsed}", count)
 }
 
-/// The same where it is known how many packets there will be.
+/// Shows the number of packets that have been read, as [`progress`] does, as a share of `packets`.
 pub(crate) fn progress_of(count: &Arc<AtomicU64>, packets: u64, message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(packets).with_message(message);
     follow(bar, "{bar:40} {percent} %, {elapsed}, {eta} left ({msg})", count)
@@ -120,7 +123,7 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
     if !spinner.is_hidden() {
         let (spinner, count) = (spinner.downgrade(), Arc::clone(count));
         std::thread::spawn(move || {
-            // Ends with the spinner.
+            // The thread ends with the spinner.
             while let Some(spinner) = spinner.upgrade() {
                 std::thread::sleep(Duration::from_millis(250));
                 if spinner.is_finished() {
@@ -152,12 +155,13 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if let Some(which) = args.synthesize
         && !loaded.has_errors()
     {
-        match synthesize::insert_region(&mut loaded, which) {
+        match synthesize::insert_programs(&mut loaded, which) {
             Ok(PutIn { done, left }) => {
                 if !args.quiet && !done.is_empty() {
                     crate::tell(format_args!("{}: {done}", loaded.name));
                 }
-                // Quiet or not: this was asked for, and is not done.
+                // These lines are printed with `--quiet`, too, because a stretch was not synthesized
+                // although that was asked for.
                 left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
             }
             Err(text) => {
@@ -250,13 +254,13 @@ pub(crate) fn main(args: Args) -> ExitCode {
         loaded.show();
         return ExitCode::from(FAILURE);
     }
-    // Until here a signal has ended the program at once, whatever it was waiting for.
+    // Until here, a signal ends the program immediately, whatever it is waiting for.
     interrupt::listen(&interrupt);
     let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
     workers.run();
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
-    // Handlers are read before elements let go of what they hold, as in Click.
+    // Handlers are read before elements release the packets that they hold, as in Click.
     let (values, mut errors) = handlers::read_all(&mut workers, &args.handlers);
     errors.extend(workers.finish().err().unwrap_or_default());
     let report = workers.report();
@@ -269,7 +273,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         false => code = print(&values),
     }
     if let Some(path) = &args.json {
-        // The configuration, its libraries, files of rules, and captures.
+        // The inputs are the configuration, its libraries, files of rules, and captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
         let inputs: Vec<PathBuf> = texts.chain(files).chain(captures(&mut workers)).collect();
         let origin = origin::made_of(&begun, &inputs);
@@ -285,7 +289,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     code
 }
 
-/// An element that writes a file which is standard output.
+/// Finds an element that writes a file which is standard output.
 fn writes_output(plan: &Plan) -> Option<ElementId> {
     let writes =
         |class: &Class| !class.ports.starts_with('0') && class.args.iter().any(|arg| arg.ty == "file");
@@ -296,22 +300,23 @@ fn writes_output(plan: &Plan) -> Option<ElementId> {
     (0..plan.classes.len()).filter(|&id| writes(plan.classes[id])).find(is_output)
 }
 
-/// True of a class that is about an interface of the machine, or a port.
+/// True if a class uses an interface of the machine, or a port.
 fn has_interface(class: &Class) -> bool {
     class.notes.is_live || class.args.iter().any(|arg| arg.ty == "interface")
 }
 
-/// The stamp in front of messages: on interfaces, a run takes long, and when something happened matters.
+/// Returns the stamp at the start of messages. A run on interfaces takes long, so that the time of a
+/// message matters.
 fn stamp(is_live: bool) -> Stamp {
     match is_live {
-        // Where standard error is the journal, systemd says so (systemd.exec(5)).
+        // If standard error is the journal, systemd sets this variable (systemd.exec(5)).
         true if std::env::var_os("JOURNAL_STREAM").is_some() => Stamp::Priority,
         true => Stamp::Time,
         false => Stamp::None,
     }
 }
 
-/// The captures that elements have read.
+/// Returns the captures that elements have read.
 fn captures(workers: &mut Workers) -> Vec<PathBuf> {
     let plan = workers.plan();
     let reads = |class: &Class| {

@@ -1,4 +1,4 @@
-//! How packets come to workers: `--steering` and what belongs to it.
+//! The distribution of packets over workers: `--steering` and its options.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,56 +13,59 @@ use element::{Setup, Timestamp};
 use engine::{Configured, Place, Placement, Plan};
 use sprayer::{Classes, Policy, Settings};
 
-/// Arguments of `run`.
+/// The arguments of `run` about steering.
 #[derive(clap::Args)]
 pub(crate) struct Steering {
-    /// How packets come to workers
+    /// The way in which packets are distributed over workers
     #[arg(long, value_enum, default_value_t = Way::Rss)]
     steering: Way,
-    /// Workers that one flow is spread over, chosen by its addresses and ports; 0 for all
+    /// The number of workers that a flow is spread over, chosen by its addresses and ports; 0 for all
     #[arg(
         long, value_name = "N", default_value_t = 0,
         value_parser = whole(0..=u16::MAX), allow_negative_numbers = true
     )]
     spray_cores: u16,
-    /// With `--steering flowlet`: the pause after which a flow may go on at another worker [default: 500us]
+    /// With `--steering flowlet`: the pause after which a flow may move to another worker [default: 500us]
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     flowlet_gap: Option<Duration>,
-    /// Whether packets that are spread leave in order
+    /// The order in which packets of a spread flow leave
     #[arg(long, value_enum, default_value_t = Order::None)]
     order: Order,
-    /// UDP ports, of either end, whose datagrams may be spread too, such as 4789,5000-5999
+    /// UDP ports whose datagrams are spread, too, if either end has such a port: 4789,5000-5999
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports, allow_hyphen_values = true)]
     spray_udp: Vec<RangeInclusive<u16>>,
-    /// The same for QUIC, whose packets that open connections are told apart
+    /// UDP ports whose datagrams are spread as QUIC, if either end has such a port; packets that open a
+    /// connection are recognised
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports, allow_hyphen_values = true)]
     spray_quic: Vec<RangeInclusive<u16>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
-    /// Each flow to one worker, by the hash that interfaces use too
+    /// Send each flow to one worker, by the hash that interfaces use, too
     Rss,
-    /// Packets of each TCP connection to all workers in turn; those that open and close it to one
+    /// Send the packets of each TCP connection to all workers in turn; packets that open or close it go to
+    /// one worker
     Spray,
-    /// Bursts of each TCP connection to all workers in turn
+    /// Send the bursts of each TCP connection to all workers in turn
     Flowlet,
-    /// As with rss, but large TCP connections of a worker that has more to do than others go to those too
+    /// Like `rss`, but also spread large TCP connections of a worker that is busier than the others
     Auto,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Order {
-    /// As each worker is done with them
+    /// Packets leave as soon as a worker has processed them
     None,
-    /// In the order in which they came, at one worker; what comes from interfaces is waited for 10 ms at most
+    /// Packets leave from one worker in the order of their arrival; it waits at most 10 ms for a packet
+    /// from an interface
     Keep,
 }
 
-/// The pause between flowlets unless another one is given.
+/// The default of `--flowlet-gap`.
 const GAP: Duration = Duration::from_micros(500);
 
-/// A port, or the first and the last of several.
+/// Parses a port, or a range of ports with its first and its last port.
 fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
@@ -71,7 +74,7 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// A time such as 500us; zero needs no unit.
+/// Parses a time such as 500us. Zero needs no unit.
 pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let nanoseconds = match &text[digits..] {
@@ -88,10 +91,10 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 impl Steering {
-    /// What was given without the `--steering` that it belongs to.
+    /// Checks that no option was given without the `--steering` that it belongs to.
     ///
     /// # Errors
-    /// That, for the user.
+    /// If an option was given without it: the message for the user.
     pub(crate) fn check(&self) -> Result<(), String> {
         let spreads = self.steering != Way::Rss;
         let wrong = [
@@ -107,7 +110,7 @@ impl Steering {
         }
     }
 
-    /// How packets of one flow are spread, if they are.
+    /// Returns the policy that spreads packets of one flow over workers; `None` with `rss`.
     pub(crate) fn spreading(&self) -> Option<Arc<dyn Spreading>> {
         let policy = match self.steering {
             Way::Rss => return None,
@@ -123,8 +126,8 @@ impl Steering {
         Some(Settings { policy, cores: self.spray_cores.into(), classes, keeps_order }.spreading())
     }
 
-    /// What is in the way of spreading the packets of each flow, with the elements' names. Where only large flows are spread,
-    /// flows stay whole in front of such elements.
+    /// Returns a message about elements that prevent spreading the packets of each flow, with their names.
+    /// With `auto`, there is no such message, because flows stay whole upstream of such elements.
     pub(crate) fn refusal(&self, plan: &Plan, configured: &Configured) -> Option<String> {
         if !matches!(self.steering, Way::Spray | Way::Flowlet) {
             return None;
@@ -132,7 +135,7 @@ impl Steering {
         let Setup { workers, .. } = configured.setup;
         let places = Placement::new(plan, &configured.effects, &configured.setup, workers).places;
         let all = configured.effects.iter().enumerate().zip(places);
-        // Where an element has one place, all packets go there anyway.
+        // All packets of an element on one worker go there anyway.
         let flows = all.filter(|(_, place)| *place == Place::Owner);
         let written = flows.filter_map(|((id, effects), _)| {
             to_spraying(effects)?;

@@ -1,4 +1,4 @@
-//! Configurations that take the place of a running one: which ones somebody may ask for, and where they are.
+//! Configurations that replace a running one: the configurations that clients may ask for, and their files.
 
 use std::path::PathBuf;
 
@@ -6,29 +6,29 @@ use element::{Folder, Origin};
 
 use crate::load::read_text;
 
-/// What the handler `hotconfig` takes.
+/// The configurations that the handler `hotconfig` takes.
 pub(crate) struct Successors {
-    /// The folder of configurations that anybody may name, and its path as it was given.
+    /// The folder of configurations that any client may name, and its path as it was given.
     folder: Option<(String, Folder)>,
-    /// Whether clients of Unix sockets may send the text of a configuration.
+    /// True if clients of Unix sockets may send the text of a configuration.
     takes_texts: bool,
 }
 
-/// A configuration that has been asked for.
+/// A configuration that a client has asked for.
 #[derive(Debug)]
 pub(crate) struct Successor {
-    /// What messages call it.
+    /// The name of the configuration in messages.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Its file, if it stands in one.
+    /// The file of the configuration, if it has one.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Successors {
-    /// Those of a folder; and with `takes_texts`, those that clients of Unix sockets send.
+    /// Allows the configurations of a folder and, with `takes_texts`, texts from clients of Unix sockets.
     ///
     /// # Errors
-    /// What is wrong with the folder.
+    /// If the folder cannot be opened.
     pub(crate) fn new(folder: Option<&str>, takes_texts: bool) -> Result<Successors, String> {
         let open = |path: &str| match Folder::new(path) {
             Ok(folder) => Ok((path.trim_end_matches('/').to_string(), folder)),
@@ -37,11 +37,12 @@ impl Successors {
         Ok(Successors { folder: folder.map(open).transpose()?, takes_texts })
     }
 
-    /// The configuration that a value of the handler stands for: the name of a file, or a text. What has letters,
-    /// digits and `._-+/` only is a name where there is a folder, and no text that would be of use.
+    /// Returns the configuration that a value of the handler means: the name of a file, or a text. If there
+    /// is a folder, a value of only letters, digits and `._-+/` is a name, because no useful configuration
+    /// consists of these alone.
     ///
     /// # Errors
-    /// Why there is none, or why it may not be asked for.
+    /// If there is no such configuration, or if it may not be asked for from this origin.
     pub(crate) fn find(&self, value: &str, origin: Origin) -> Result<Successor, String> {
         let name = value.trim();
         if let Some((path, folder)) = self.folder.as_ref().filter(|_| is_name(name)) {
@@ -58,7 +59,7 @@ impl Successors {
         Ok(Successor { name: "config".into(), text: value.to_string(), file: None })
     }
 
-    /// The message about a text that is not taken.
+    /// Returns the message about a text that is refused.
     fn refusal(&self, origin: Origin) -> String {
         let instead = match &self.folder {
             Some((path, _)) => format!("write the name of a file below {path} (letters, digits and ._-+/)"),

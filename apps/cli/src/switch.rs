@@ -1,4 +1,4 @@
-//! `tidegate synthesize` for a switch and for the software behind it.
+//! `tidegate synthesize` for a switch and the software downstream of it.
 
 use clap::ValueEnum;
 use lang::Graph;
@@ -8,37 +8,38 @@ use synthesizer::model::chain::Chain;
 use synthesizer::openflow::behind::{number_ports, take_tags};
 use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 
-/// What there is to say about a switch.
+/// The arguments of `synthesize` about a switch.
 #[derive(clap::Args)]
 #[command(next_help_heading = "With a switch in front")]
 pub(crate) struct Switch {
-    /// With `--emit click`: the configuration of the software behind a switch that has the rules of `--emit openflow`, with
-    /// the same options
+    /// With `--emit click`: write the configuration of the software behind a switch that has the rules of
+    /// `--emit openflow` with the same options
     #[arg(long)]
     behind_switch: bool,
-    /// The switch's ports for each source, in their order: where packets come in, and where the software is; with one port
-    /// for each class, IN:OUT+OUT=INTERFACE+..., where interfaces are those of the software
+    /// The switch's ports for each source, in the order of the sources: IN, where packets arrive, and OUT,
+    /// where the software is connected. For one port per class, write IN:OUT+OUT=INTERFACE+...; each
+    /// INTERFACE is one of the software
     #[arg(
         long, value_name = "IN:OUT", default_value = "1:2", value_delimiter = ',',
         value_parser = ports, allow_hyphen_values = true
     )]
     switch_ports: Vec<Ports>,
-    /// How the switch matches ranges of ports
+    /// The way in which the switch matches ranges of ports
     #[arg(long, value_enum, default_value_t = Ranges::Fewest)]
     openflow_ranges: Ranges,
-    /// Let the switch drop what the software would drop; what it says of packets without IP options goes for all packets
-    /// then
+    /// Let the switch drop the packets that the software would drop; the rules for packets without IP
+    /// options then apply to all packets
     #[arg(long)]
     openflow_discard: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Ranges {
-    /// In whichever way there are fewer flows
+    /// The way that needs fewer flows
     Fewest,
-    /// As prefixes
+    /// Prefixes
     Prefix,
-    /// As bits of metadata that tables before the rules set
+    /// Bits of metadata, which tables before the rules set
     Metadata,
 }
 
@@ -46,9 +47,9 @@ enum Ranges {
 #[derive(Clone)]
 struct Ports {
     from: String,
-    /// One, or one for each class.
+    /// The ports towards the software: one, or one for each class.
     to: Vec<String>,
-    /// The software's interfaces at all but the first of these.
+    /// The software's interfaces at all ports of `to` but the first one.
     interfaces: Vec<String>,
 }
 
@@ -71,15 +72,15 @@ fn ports(text: &str) -> Result<Ports, String> {
 }
 
 impl Switch {
-    /// Whether what is wanted is the software behind a switch.
+    /// True if the configuration of the software behind a switch is wanted.
     pub(crate) fn is_in_front(&self) -> bool {
         self.behind_switch
     }
 
-    /// The flows for each source, and why there are none for others.
+    /// Returns the flows for each source, and comments about sources without flows.
     ///
     /// # Errors
-    /// There are none at all.
+    /// If there are no flows at all.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
         for (stretch, division) in synthesis.stretches.iter().zip(self.divide(chain, synthesis)) {
@@ -95,7 +96,7 @@ impl Switch {
         }
     }
 
-    /// The configuration of the software.
+    /// Returns the configuration of the software downstream of the switch.
     pub(crate) fn behind(&self, graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
         let mut divided = synthesis.clone();
         let mut fronts = Vec::new();
@@ -118,7 +119,8 @@ impl Switch {
         graph
     }
 
-    /// Each stretch, divided between switch and software, with the software's further interfaces, or why it is not.
+    /// Divides each region between switch and software. Each result has the software's further interfaces;
+    /// an error is the reason why the region is not divided.
     fn divide(&self, chain: &Chain, synthesis: &Synthesis) -> Vec<Result<(Division, Vec<String>), String>> {
         let mut ports = self.switch_ports.iter().cloned();
         let mut table = 0u8;

@@ -1,4 +1,4 @@
-//! `tidegate synthesize`: a configuration in which packets are taken past whole stretches of elements.
+//! `tidegate synthesize`: replaces regions of a configuration by synthesized programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::prove::{self, Allowed, Finding, MOST_SECONDS, Split, Unproven};
 use crate::reasoning::{Reasoned, Unread, of, read};
 use crate::{FAILURE, switch};
 
-/// Arguments of `synthesize`.
+/// The arguments of `synthesize`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Each stretch is proven to do the same as its elements before it is put in; one that is not stays as it is, which is said. Then \
@@ -33,39 +33,41 @@ names, or else in tidegate/proofs in the folder for caches. Exit status: 0 good,
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// What to write
+    /// The form of the output
     #[arg(long, value_enum, default_value_t = Form::Report)]
     emit: Form,
-    /// Where to write, instead of standard output
+    /// The file to write, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Classes of packets in one stretch; with more, an element that makes many ends it
+    /// The most classes of packets in one stretch; an element that would make more ends the stretch
     #[arg(
         long, value_name = "N", default_value_t = 4096,
         value_parser = whole(0..=usize::MAX), allow_negative_numbers = true
     )]
     classes: usize,
-    /// Make programs of all stretches of four elements and more, also where these cost less as they are; programs take all packets
-    /// then
+    /// Make programs of all stretches of four elements or more, even if a program costs more than its
+    /// elements; all packets then take the programs
     #[arg(long)]
     all: bool,
-    /// End stretches at translators instead of taking flows on lease from them: that is slower to run, and easier to prove
+    /// End stretches at translators instead of leasing their flows; the result is slower, but easier to
+    /// prove
     #[arg(long)]
     no_leases: bool,
     /// With `--emit click`: use only elements that Click and FastClick have, too; no flows are leased then
     #[arg(long, conflicts_with = "behind_switch")]
     standard: bool,
-    /// Put in stretches that are not proven, too
+    /// Put in unproven stretches, too
     #[arg(long)]
     unproven: bool,
-    /// Search for proofs and keep them, so that runs need none; nothing else is written
+    /// Only search for proofs and keep them for later runs; write nothing else
     #[arg(long, conflicts_with_all = ["emit", "output", "unproven", "standard"])]
     prove: bool,
-    /// Seconds that proofs may take in all; with 0, only proofs that are kept count [default: 120, with --prove 3600]
+    /// The most seconds for all proofs together; with 0, only proofs that were kept count [default: 120,
+    /// with --prove 3600]
     #[arg(long, value_name = "N", value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true)]
     seconds: Option<u64>,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
-    /// [default: 1G, or half of what the machine has]
+    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size above the
+    /// available memory is refused [default: 1G, at most half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
     #[command(flatten)]
@@ -74,32 +76,33 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// What was gained, in words
+    /// The gain, as text
     Report,
     /// A configuration to run
     Click,
-    /// The part that a switch can answer, as flows of OpenFlow 1.3 for `ovs-ofctl`
+    /// The part that a switch can do, as OpenFlow 1.3 flows for `ovs-ofctl`
     Openflow,
-    /// Questions and classes as a drawing, for Graphviz
+    /// Questions and classes as a graph, for Graphviz
     Dot,
-    /// The longest way before and after, as a picture
+    /// The longest path before and after, as a picture
     Svg,
-    /// All of it, for programs
+    /// The whole result, as JSON for programs
     Json,
 }
 
-/// What `--emit json` writes.
+/// The JSON that `--emit json` writes.
 #[derive(Serialize)]
 struct Json {
     #[serde(flatten)]
     report: Report,
-    /// Stretches that are not proven; they are among the others with `--unproven` only.
+    /// Regions that are not proven. They are part of the report only with `--unproven`.
     unproven: Vec<Unproven>,
-    /// For the whole chain: `equivalent`, or why that was not found out; nothing without a proof.
+    /// The proof of the whole chain: `equivalent`, or the reason why it is undecided; `None` if only kept
+    /// proofs count and there is none.
     proof: Option<String>,
 }
 
-/// Seconds that proofs may take by default, and where nothing else is wanted.
+/// The default times for proofs, in seconds: without and with `--prove`.
 const SECONDS: u64 = 120;
 const SECONDS_TO_PROVE: u64 = 3600;
 
@@ -117,7 +120,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let name = &reasoned.loaded.name;
     let is_standard = args.standard && args.emit == Form::Click;
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
-    // A switch, and elements of other engines, cost something else.
+    // A switch, and the elements of other engines, have other costs.
     let all = args.all || is_standard || args.emit == Form::Openflow || args.switch.is_in_front();
     let limits = Limits { classes, leases, least: all.then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
@@ -152,7 +155,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
     };
     let left = end.saturating_duration_since(Instant::now());
-    // Elsewhere nobody asks for which reason a packet is dropped.
+    // Other engines do not report reasons for drops, so reasons are compared only without `--standard`.
     let proof = match prove::whole(&reasoned, &graph, !is_standard, (allowed, left), &proofs) {
         Finding::Equivalent => Some(EQUIVALENT.to_string()),
         Finding::Undecided(_) if allowed.seconds == 0 => None,
@@ -164,7 +167,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         }
     };
     let is_whole = proof.as_ref().is_some_and(|proof| proof == EQUIVALENT);
-    // Standard elements stand for programs in a way that is compared as a whole only.
+    // Programs made of standard elements are proven only by the comparison of the whole chain.
     if is_standard && !is_whole && !args.unproven {
         let why = proof.as_deref().unwrap_or("there is no proof yet");
         crate::tell(format_args!("{name}: nothing is put in: not proven: {why}; --unproven puts it in"));
@@ -204,7 +207,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 
 const EQUIVALENT: &str = "equivalent";
 
-/// A line for each stretch that is put in.
+/// Returns a line for each region that is put in.
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     let line = |stretch: &Stretch| {
         let from = &reasoned.chain.nodes[stretch.from.0].name;
@@ -213,7 +216,8 @@ fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     synthesis.stretches.iter().map(line).collect()
 }
 
-/// Says in a sentence what is proven of stretches that are put in. `all` says that those that are not proven are among them.
+/// Returns a sentence about the proofs of the regions that are put in. `all` is true if unproven regions
+/// are among them.
 fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>, all: bool) -> String {
     let stretches = synthesis.stretches.len();
     let each = if stretches == 1 { "The stretch is" } else { "Each stretch is" };
@@ -229,7 +233,7 @@ fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>, al
     }
 }
 
-/// Synthesizes a configuration that has been read.
+/// Synthesizes programs for a configuration that has been read.
 fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         reasoned.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
@@ -237,37 +241,37 @@ fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     synthesize(&reasoned.chain, limits, &is_pushed)
 }
 
-/// Seconds that proofs may take before a run.
+/// The most seconds for proofs before a run.
 const BEFORE_RUN: u64 = 20;
 
-/// Elements of a stretch that becomes a program whatever it costs.
+/// The fewest elements of a region that becomes a program whatever the program costs.
 const LEAST: usize = 4;
 
-/// Stretches that become programs before a run.
+/// The stretches that become programs before a run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
     /// Stretches whose programs cost less than their elements
     Paying,
-    /// Stretches of four elements and more, whatever their programs cost
+    /// Stretches of four elements or more, whatever their programs cost
     All,
 }
 
 /// The outcome of putting programs into a configuration.
 pub(crate) struct PutIn {
-    /// A line about what was put in; empty where nothing was tried.
+    /// A line about the programs that were put in; empty if none was tried.
     pub(crate) done: String,
-    /// A line for each stretch that was left out, and what helps.
+    /// Lines about regions that were left out, each with a remedy.
     pub(crate) left: Vec<String>,
 }
 
-/// For a run: puts programs into a configuration, those that are proven only.
+/// Puts proven programs into a configuration, before a run.
 ///
 /// # Errors
-/// In words, if it cannot be read.
-pub(crate) fn insert_region(loaded: &mut Loaded, which: Which) -> Result<PutIn, String> {
+/// If the configuration cannot be read.
+pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> Result<PutIn, String> {
     let reasoned = match of(loaded.copied()) {
         Ok(reasoned) => reasoned,
-        // The errors are those of the run too, which shows them.
+        // The run finds the same errors and shows them.
         Err(Unread::Problems(_)) => return Ok(PutIn { done: String::new(), left: Vec::new() }),
         Err(Unread::Input(text)) => return Err(text),
     };

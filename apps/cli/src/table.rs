@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use engine::Report;
 
-/// Rows shown at most.
+/// The most rows that are shown.
 const ROWS: usize = 60;
 
-/// Per element: packets in, out, held, dropped by reason; then the whole, and how long it took. Where packets come when
-/// they come (`live`), most of that is waiting, and says nothing about each of them.
+/// Writes a row per element: packets in, out, held, and dropped by reason; then the sums, and the duration.
+/// With `live`, packets come from interfaces: most of the duration is waiting time, so that no time per
+/// packet is shown.
 pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
     let busy: Vec<_> = report.elements.iter().filter(|e| e.packets_in > 0).collect();
     let names = busy.iter().take(ROWS).map(|e| e.name.len() + e.class.len() + 4);

@@ -1,4 +1,5 @@
-//! `tidegate verify`: whether two configurations do the same.
+//! `tidegate verify`: proves that two configurations do the same, or finds a packet that shows a
+//! difference.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,7 +23,7 @@ use crate::prove::MOST_SECONDS;
 use crate::reasoning::{Reasoned, Unread, of};
 use crate::{packets, print};
 
-/// Arguments of `verify`.
+/// The arguments of `verify`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit status: 0 equivalent, 1 different, 2 an error, 3 undecided.
@@ -31,33 +32,33 @@ Entries and exits correspond by name, else by class and arguments. Entries may g
 time and the order of packets are not compared. Nothing is opened: a packet that tells the configurations apart is run \
 through both with their ends replaced.")]
 pub(crate) struct Args {
-    /// One configuration, or a chain of several (`.prop`)
+    /// The first configuration, or a chain of several (`.prop`)
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The other one
+    /// The second configuration, or a chain
     #[arg(value_name = "B")]
     b: PathBuf,
     /// Values for parameters of both configurations
     #[arg(value_name = "NAME=VALUE")]
     defines: Vec<String>,
-    /// Packets that are dropped must be dropped for the same reason
+    /// Require that dropped packets are dropped for the same reason
     #[arg(long)]
     reasons: bool,
-    /// Seconds after which it is given up as undecided
+    /// The number of seconds after which the result is undecided
     #[arg(
         long, value_name = "N", default_value_t = 120,
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// Memory that decision diagrams may take, such as 256M; 900M is the most that they use. More than the machine has is refused
-    /// [default: 1G, or half of what the machine has]
+    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size above the
+    /// available memory is refused [default: 1G, at most half of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
 }
 
-/// An error in a configuration, or anything else that stops the comparison.
+/// The exit status if a configuration has an error, or if anything else stops the comparison.
 const ERROR: u8 = 2;
-/// It could not be found out.
+/// The exit status if the comparison is undecided.
 const UNDECIDED: u8 = 3;
 
 pub(crate) fn main(args: &Args) -> ExitCode {
@@ -92,7 +93,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if status == 0 { printed } else { ExitCode::from(status) }
 }
 
-/// Reads both configurations. Each value has to be for a parameter of one of them at least.
+/// Reads both configurations. Each value has to be for a parameter of at least one of them.
 fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Unread> {
     let input = |file: &PathBuf| Input {
         file: Some(file.clone()),
@@ -111,12 +112,12 @@ fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Unread> {
     Ok((of(a)?, of(b)?))
 }
 
-/// Limits of one comparison.
+/// The limits of one comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
-    /// When it ends.
+    /// The time at which the comparison ends.
     pub(crate) end: Instant,
-    /// Bytes of decision diagrams.
+    /// The most bytes of decision diagrams.
     pub(crate) memory: usize,
 }
 
@@ -126,14 +127,14 @@ impl Limit {
     }
 }
 
-/// Compares two configurations; shows progress on a terminal.
+/// Compares two configurations, and shows progress on a terminal.
 pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outcome {
     let options = verify::Options { reasons, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
     watched(pair, limit.end, |chains, watcher| verify::verify(chains, options, nodes, watcher))
 }
 
-/// Compares each program of the second configuration with the elements of the first one that it stands for.
+/// Compares each program of the second configuration with the elements of the first one that it replaces.
 pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
     let options = verify::Options { reasons: true, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
@@ -156,7 +157,7 @@ fn watched(
 struct Watcher<'w> {
     pair: [&'w Reasoned; 2],
     progress: &'w ProgressBar,
-    /// Examples are run until then.
+    /// The time until which examples are run.
     end: Instant,
 }
 
@@ -174,7 +175,7 @@ impl Companion for Watcher<'_> {
     }
 }
 
-/// The verdict in words. Gives the exit status.
+/// Describes the verdict in words, and returns the exit status.
 pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
     let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
     let _ = match verdict {
@@ -192,7 +193,7 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdic
             let exits = exits(pair.map(|reasoned| &reasoned.chain));
             for ((reasoned, entry), exits) in pair.into_iter().zip(entry).zip(&exits) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                // It takes a second at most, and is shown whatever time is left.
+                // A run takes a second at most, and is shown even if no time is left.
                 let end = Instant::now() + Duration::from_secs(60);
                 match run(reasoned, *entry, example, exits, end) {
                     Some(ran) => show(text, &ran, &example.bytes, exits),
@@ -231,7 +232,7 @@ fn show(text: &mut String, ran: &Ran, before: &[u8], exits: &BTreeMap<usize, Exi
     }
 }
 
-/// Annotation bytes that are not zero, if there are any.
+/// Writes the annotation bytes that are not zero, if there are any.
 fn annotations(text: &mut String, bytes: impl Iterator<Item = (u8, u8)>) {
     let words: Vec<String> = bytes.map(|(place, byte)| format!("{place}: {byte:02x}")).collect();
     if !words.is_empty() {
@@ -239,9 +240,9 @@ fn annotations(text: &mut String, bytes: impl Iterator<Item = (u8, u8)>) {
     }
 }
 
-/// Bytes in lines of 16; those that are not as they were are marked.
+/// Writes bytes in lines of 16. Bytes that differ from `before` are marked.
 fn dump(text: &mut String, bytes: &[u8], before: &[u8]) {
-    /// Lines shown at most.
+    /// The most lines that are shown.
     const LINES: usize = 8;
     for (line, chunk) in bytes.chunks(16).enumerate().take(LINES) {
         let _ = write!(text, "  {:4}:", line * 16);

@@ -19,7 +19,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder with `trace.pcap`.
+/// Makes a folder with `trace.pcap`.
 fn with_trace(arguments: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let output = tidegate(folder.path(), &[&["generate", "-o", "trace.pcap"], arguments].concat());
@@ -35,7 +35,8 @@ fn advice(folder: &Path, more: &[&str]) -> Value {
     advice
 }
 
-/// Twenty flows in turn at a million packets per second: waiting 64 us brings three of each together.
+/// Twenty flows in turn at a million packets per second: a delay of 64 us brings three packets of each flow
+/// together.
 const LOCAL: [&str; 8] = ["--flows", "20", "--packets", "20000", "--zipf", "0", "--sizes", "1000"];
 
 #[test]
@@ -48,14 +49,14 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let row = &reframer["delays"][2];
     let slf = row["slf"].as_f64().unwrap();
     assert!((2.5..5.0).contains(&slf), "{row}");
-    // Of switches, not of SLF.
+    // The share is of switches, not of the SLF.
     let saved = row["saved_switches"].as_f64().unwrap();
     assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
     assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");
-    // 300 ns for what is saved, less 35 for holding.
+    // The gain is 300 ns for each saved switch, less 35 ns for holding.
     let gain = row["gain_ns"].as_f64().unwrap();
     assert!((gain - (saved / advice["slf"].as_f64().unwrap() * 300.0 - 35.0)).abs() < 1.0, "{row}");
-    // What the element gives when it is run as advised is what was said.
+    // A run with the advised configuration gives the promised figures.
     let output =
         tidegate(folder.path(), &["advise", "trace.pcap", "--max-delay", "64", "-o", "advised.click"]);
     assert!(
@@ -81,7 +82,7 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
 
 #[test]
 fn what_does_not_pay_is_not_configured() {
-    // A thousand packets per second of a thousand flows: nothing comes together.
+    // With a thousand flows and a thousand packets per second, no packets of a flow come together.
     let folder = with_trace(&["--flows", "1000", "--packets", "3000", "--rate", "1000", "--sizes", "60"]);
     let found = advice(folder.path(), &[]);
     for mechanism in ["reframer", "elephants", "slo", "ack_coalescing", "sorting", "slicing"] {
@@ -92,7 +93,7 @@ fn what_does_not_pay_is_not_configured() {
     std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
     let output = tidegate(folder.path(), &["run", "advised.click"]);
     assert!(text(&output.stdout).contains("3000 packets written"), "{}", text(&output.stderr));
-    // A chain to which flow switches are dear may think otherwise.
+    // The verdict changes if flow switches cost a chain more.
     let folder = with_trace(&LOCAL);
     let verdict = |cost: &str| advice(folder.path(), &["--flow-cost", cost])["reframer"]["verdict"].clone();
     assert_eq!((verdict("30"), verdict("600")), ("does_not_pay".into(), "pays".into()));
@@ -105,7 +106,7 @@ fn spraying_is_for_few_flows_and_many_packets() {
         advice(folder.path(), &[])["spraying"].clone()
     };
     let few = spraying(&["--flows", "2", "--rate", "2e6"]);
-    // Each of 8 cores is missed by two flows with probability (7/8)^2.
+    // Two flows miss each of 8 cores with probability (7/8)^2.
     assert!((few["busy"].as_f64().unwrap() - (1.0 - 49.0 / 64.0)).abs() < 1e-9, "{few}");
     assert_eq!((&few["verdict"], &few["flows_p50"]), (&"pays".into(), &2.into()));
     assert_eq!(spraying(&["--flows", "2", "--rate", "5e5"])["verdict"], "little");
@@ -117,7 +118,7 @@ fn captures_that_say_nothing_are_no_reason_to_fail() {
     let folder = with_trace(&["--flows", "1", "--packets", "1", "--slf", "1"]);
     let found = advice(folder.path(), &[]);
     assert_eq!((&found["reframer"]["verdict"], &found["packets"]), (&"unknown".into(), &1.into()));
-    // Only its header.
+    // This capture has only its header.
     let whole = std::fs::read(folder.path().join("trace.pcap")).unwrap();
     std::fs::write(folder.path().join("trace.pcap"), &whole[..24]).unwrap();
     let found = advice(folder.path(), &[]);
@@ -127,7 +128,7 @@ fn captures_that_say_nothing_are_no_reason_to_fail() {
     assert!(configuration.contains("// Whether a Reframer pays here cannot be told."), "{configuration}");
 }
 
-/// Writes `trace.pcap` into a folder: frames with nanoseconds.
+/// Writes `trace.pcap` into a folder, with times in nanoseconds.
 fn with_packets(packets: impl IntoIterator<Item = (i64, Vec<u8>)>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::create(folder.path().join("trace.pcap")).unwrap();
@@ -140,7 +141,7 @@ fn with_packets(packets: impl IntoIterator<Item = (i64, Vec<u8>)>) -> tempfile::
     folder
 }
 
-/// A segment of one of the flows that go to port 80.
+/// Returns a segment of a flow to port 80.
 fn segment(flow: u16, flags: u8, sequence: u32, acknowledgment: u32, payload: usize) -> Vec<u8> {
     let ends =
         [(1000 + flow, 1), (80, 2)].map(|(port, host)| std::net::SocketAddr::from(([10, 0, 0, host], port)));
@@ -151,8 +152,9 @@ fn segment(flow: u16, flags: u8, sequence: u32, acknowledgment: u32, payload: us
 
 #[test]
 fn stamps_that_go_back_are_not_believed() {
-    // Eight flows in turn, a packet each 2 ms: no delay helps. Two such captures, one behind the other, the later one
-    // first; and one in whose front a packet has a time an hour ahead.
+    // In the first capture, eight flows take turns, with a packet each 2 ms: no delay helps. The second
+    // capture consists of two such captures, the later one first. In the third one, the first packet has a
+    // time an hour ahead.
     const SECOND: i64 = 1_000_000_000;
     let frames = |start: i64| {
         (0..400i64).map(move |n| (start + n * 2_000_000, segment(n as u16 % 8, 16, n as u32, 1, 9)))
@@ -167,7 +169,7 @@ fn stamps_that_go_back_are_not_believed() {
     assert_eq!(verdict(with_packets(two)), ("unknown".into(), 1));
     let ahead = frames(3600 * SECOND).take(1).chain(frames(SECOND));
     assert_eq!(verdict(with_packets(ahead)), ("unknown".into(), 1));
-    // One in 400 changes little.
+    // One packet in 400 changes little.
     let mut one: Vec<_> = frames(SECOND).collect();
     one[200].0 -= 1_000_000_000;
     assert_eq!(verdict(with_packets(one)), ("does_not_pay".into(), 1));
@@ -175,7 +177,8 @@ fn stamps_that_go_back_are_not_believed() {
 
 #[test]
 fn segments_in_order_are_promised_only_where_they_are() {
-    // Bulk of one flow in which every tenth segment is overtaken by the next one, so many nanoseconds apart.
+    // The trace is bulk data of one flow in which every tenth segment is overtaken by the next one, with
+    // `apart` nanoseconds between segments.
     let trace = |apart: i64| {
         let number = |n: u32| match n % 10 {
             4 => n + 1,
@@ -184,14 +187,14 @@ fn segments_in_order_are_promised_only_where_they_are() {
         };
         with_packets((0..2000).map(|n| (i64::from(n) * apart, segment(0, 16, 1 + 100 * number(n), 1, 100))))
     };
-    // One flow: there is nothing to bring together, and yet something to put in order.
+    // With one flow, there is nothing to bring together, but segments to put in order.
     let folder = trace(10_000);
     let found = advice(folder.path(), &[]);
     assert_eq!(
         (&found["reframer"]["verdict"], &found["sorting"]["verdict"]),
         (&"does_not_pay".into(), &"pays".into())
     );
-    // With 512 us, the pairs are seldom cut.
+    // With 512 us, few pairs are separated.
     let mended = found["configured"]["mended"].as_u64().unwrap();
     assert!((190..=200).contains(&mended), "{mended}");
     let configuration = found["configuration"].as_str().unwrap();
@@ -200,7 +203,7 @@ fn segments_in_order_are_promised_only_where_they_are() {
     let output =
         tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-h", "reframer.mended"]);
     assert_eq!(text(&output.stdout).lines().last(), Some(mended.to_string().as_str()));
-    // What comes a millisecond later is not waited for.
+    // A segment that arrives a millisecond later is not waited for.
     let found = advice(trace(1_000_000).path(), &[]);
     assert_eq!(found["sorting"]["verdict"], "does_not_pay", "{}", found["sorting"]);
     assert!(found["configured"].is_null());
@@ -208,7 +211,8 @@ fn segments_in_order_are_promised_only_where_they_are() {
 
 #[test]
 fn the_configuration_keeps_its_promise_where_acks_go() {
-    // Four flows acknowledge in turn, each every 20 us: of a burst one ACK is left, so that no run is.
+    // Four flows acknowledge in turn, each every 20 us. One ACK remains of a burst, so that there are no
+    // runs.
     let acks =
         (0..4000u32).map(|n| (i64::from(n) * 5_000, segment(n as u16 % 4, 16, 5, 1000 * (n / 4 + 1), 0)));
     let folder = with_packets(acks.clone());
@@ -217,7 +221,7 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     let configured = &found["configured"];
     let slf = configured["slf"].as_f64().unwrap();
     assert!(slf < 1.1 && found["reframer"]["delays"][4]["slf"].as_f64().unwrap() > 10.0, "{configured}");
-    // The switches are gone as the table says, for the chain behind sees so much less.
+    // The saved switches are as in the table, because the downstream chain gets far fewer packets.
     let saved = |row: &Value| row["saved_switches"].as_f64().unwrap();
     assert!((saved(configured) - saved(&found["reframer"]["delays"][4])).abs() < 0.01, "{configured}");
     let configuration = found["configuration"].as_str().unwrap();
@@ -231,7 +235,7 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     let values: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().last()).collect();
     assert!(values.contains(&format!("{slf:.3}").as_str()), "{said}");
     assert!(values.contains(&configured["coalesced"].to_string().as_str()), "{said}");
-    // With checksums that only a network card would write, nobody knows.
+    // Without checksums, which a network card would have written, the gain is unknown.
     let folder = with_packets(acks.map(|(time, mut frame)| {
         frame[50..52].fill(0);
         (time, frame)

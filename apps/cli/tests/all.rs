@@ -1,5 +1,5 @@
-//! `configs/all.click`: five mechanisms together give what the chain alone gives, apart from order between flows, and, within
-//! flows of TCP, from order that the network has lost.
+//! `configs/all.click`: five mechanisms together produce the same packets as the chain without them, except
+//! for the order between flows, and for order within TCP flows that the network has lost.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The configuration without what the lines with these words bring.
+/// Returns the configuration without the elements on lines with these words.
 fn without(words: &[&str]) -> String {
     let text = std::fs::read_to_string(root().join("configs/all.click")).unwrap();
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         match line {
-            // What comes behind it in a row of its own goes on with the next line.
+            // The elements after Splice, on a separate line, continue the path.
             line if line.starts_with("out -> Splice") && words.contains(&"Splice(") => {
                 lines.push("out".into())
             }
@@ -33,7 +33,8 @@ fn without(words: &[&str]) -> String {
 
 const MECHANISMS: [&str; 4] = ["Juggler(", "Reframer(", "Slice(", "Splice("];
 
-/// Values for the parameters of a configuration; one that has been composed has its values already.
+/// Returns values for the parameters that a configuration defines. A synthesized configuration contains its
+/// values already.
 fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(config).unwrap();
     let given = [("IN", capture), ("OUT", packets)].into_iter();
@@ -41,7 +42,7 @@ fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
     defined.map(|(name, path)| format!("{name}={}", path.display())).collect()
 }
 
-/// Runs a configuration on a capture; gives its report and the packets that it has written.
+/// Runs a configuration on a capture, and returns its report and the packets that it has written.
 fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde_json::Value, PathBuf) {
     let (report, packets) = (folder.join("report.json"), folder.join("out.pcap"));
     let _ = std::fs::remove_file(&packets);
@@ -58,10 +59,11 @@ fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde
     (serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap(), packets)
 }
 
-/// A flow as it left, with what the translator chose, and its packets in the order in which they left, without that.
+/// Packets by flow. The key has the addresses and ports with which the flow left; the packets are in the
+/// order in which they left, without the parts that the translator chose.
 type Flows = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
-/// The address that the translator gives.
+/// The address that the translator assigns.
 const OUTSIDE: [u8; 4] = [192, 0, 2, 1];
 
 fn flows(packets: &Path) -> Flows {
@@ -76,8 +78,8 @@ fn flows(packets: &Path) -> Flows {
             key[1..9].copy_from_slice(&frame[26..34]);
             let header = 14 + usize::from(frame[14] & 15) * 4;
             let is_first = frame[20] & 0x1f == 0 && frame[21] == 0;
-            // First fragments have ports, but go by addresses alone, as those behind them have to: with two workers they are
-            // flows of their own.
+            // First fragments have ports, but are forwarded by their addresses alone, as later fragments
+            // have to be: with two workers they are separate flows.
             key[0] |= (frame[20] & 0x20) << 2;
             let ports = header..header + 4;
             if is_first && matches!(frame[23], 6 | 17) && frame.len() >= ports.end {
@@ -94,10 +96,12 @@ fn flows(packets: &Path) -> Flows {
     flows
 }
 
-/// All flows, whatever the translator has chosen for them: renaming is one to one if the same come out.
+/// Returns the packets of all flows, without the addresses and ports that the translator chose. If two
+/// results are equal, the renaming is one to one.
 fn renamed(flows: Flows) -> Vec<(u8, Vec<Vec<u8>>)> {
     let sorted = |(key, mut packets): (Vec<u8>, Vec<Vec<u8>>)| {
-        // TCP is put in order, and what has no ports may be of several flows; datagrams stay in order.
+        // TCP segments are sorted, and packets without ports may belong to several flows; datagrams stay in
+        // order.
         if key[0] != 17 || key[9..] == [0; 4] {
             packets.sort();
         }
@@ -108,14 +112,14 @@ fn renamed(flows: Flows) -> Vec<(u8, Vec<Vec<u8>>)> {
     all
 }
 
-/// Everything that came in has left, or has been dropped with a reason.
+/// Checks that each packet that came in has left, or was dropped with a reason.
 fn balances(report: &serde_json::Value) {
     let of = |name: &str| report["totals"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {report}"));
     assert_eq!(of("in"), of("out") + of("held") + of("dropped"), "{}", report["totals"]);
     assert_eq!(of("held"), 0);
 }
 
-/// The configuration composed, for this capture; its proof is for other tests.
+/// Returns the synthesized configuration for this capture; other tests prove it.
 fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     let composed = folder.join("composed.click");
     let ran = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -132,7 +136,7 @@ fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     composed
 }
 
-/// The chain alone, all mechanisms, and all of them composed; each of them also on two workers.
+/// Compares the chain alone, all mechanisms, and all mechanisms synthesized; each on two workers, too.
 fn compare(plain: &Path, all: &Path, capture: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let composed = &composed(all, capture, folder.path());
@@ -179,7 +183,7 @@ fn each_mechanism_can_be_left_out() {
     }
 }
 
-/// Orders of mechanisms, and what is said of them.
+/// Orders of mechanisms, true if an order is allowed, and a part of the message.
 const ORDERS: [(&str, bool, &str); 8] = [
     (
         "Slice(t) -> Juggler -> Splice(t) -> Discard",
@@ -222,7 +226,8 @@ fn orders_that_cannot_work_are_refused_with_the_reason() {
         assert_eq!(output.status.success(), works, "{order}: {all}");
         assert!(all.contains(said), "{order}: {all}");
     }
-    // Spreading packets of a flow and holding them by flow are at odds where nobody may decide for each connection.
+    // Spreading packets of a flow contradicts holding them by flow, unless the program may decide for each
+    // connection.
     let options = ["--threads", "2", "--steering", "spray"];
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .current_dir(root())

@@ -1,4 +1,4 @@
-//! `tidegate analyze`, `generate` and `multiply`: what scripts rely on.
+//! `tidegate analyze`, `generate` and `multiply`: the behaviour that scripts rely on.
 
 mod keys;
 
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A report as JSON, without where it comes from.
+/// Returns a report as JSON, without its origin.
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", text(&output.stderr));
     report_of(&output.stdout)
@@ -32,7 +32,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder with a generated trace.
+/// Makes a folder with a generated trace.
 fn with_trace(arguments: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let output = tidegate(folder.path(), &[&["generate", "-o", "trace.pcap"], arguments].concat());
@@ -74,7 +74,7 @@ fn several_traces_are_one() {
     let twice =
         json(&tidegate(folder.path(), &["analyze", "trace.pcap", "trace.pcap", "--json", "--top-ips", "2"]));
     assert_eq!(twice["packets"], 10_000);
-    // Each has windows of its own, although the second starts before the first ends.
+    // Each trace has its own windows, although the second trace starts before the first one ends.
     let windows = |report: &Value| report["concurrent_flows_150us"]["count"].as_u64().unwrap();
     assert_eq!(windows(&twice), 2 * windows(&once));
     assert_eq!((&twice["flows"], &twice["duration_s"]), (&once["flows"], &once["duration_s"]));
@@ -89,7 +89,7 @@ fn a_capture_behind_json_is_read_and_not_written() {
     let before = std::fs::read(&path).unwrap();
     let report = json(&tidegate(folder.path(), &["analyze", "--json", "trace.pcap"]));
     assert_eq!((report["packets"].as_u64(), std::fs::read(&path).unwrap() == before), (Some(5000), true));
-    // Nor behind any other option.
+    // Captures are not overwritten after other options, either.
     for option in ["--html", "--json"] {
         std::fs::copy(&path, folder.path().join("other.pcap")).unwrap();
         let output = tidegate(folder.path(), &["analyze", "trace.pcap", option, "./other.pcap"]);
@@ -100,7 +100,7 @@ fn a_capture_behind_json_is_read_and_not_written() {
             assert!(text(&output.stderr).contains("is not overwritten"), "{}", text(&output.stderr));
         }
     }
-    // What cannot be written is said before the captures are read.
+    // Files that cannot be written are reported before the captures are read.
     let output = tidegate(folder.path(), &["analyze", "missing.pcap", "--html", "nowhere/page.html"]);
     assert_eq!(text(&output.stderr), "nowhere/page.html: there is no folder nowhere\n");
     let output =
@@ -109,7 +109,7 @@ fn a_capture_behind_json_is_read_and_not_written() {
     assert_eq!(report_of(&std::fs::read(folder.path().join("report.json")).unwrap()), report);
 }
 
-/// Runs with the folder's trace coming through a pipe.
+/// Runs a command with the folder's trace on standard input, a pipe.
 fn tidegate_reading(folder: &Path, arguments: &[&str]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(arguments)
@@ -132,7 +132,7 @@ fn a_pipe_is_read_once() {
     };
     let output = analyze(&[]);
     assert_eq!((json(&output)["packets"].as_u64(), text(&output.stderr).as_str()), (Some(5000), ""));
-    // As other tools name it.
+    // The name of standard input is `-`, as in other tools.
     let output = tidegate_reading(folder.path(), &["analyze", "-", "--json"]);
     assert_eq!((json(&output)["traces"][0]["name"].as_str(), text(&output.stderr).as_str()), (Some("-"), ""));
     let output = analyze(&["--top-ips", "3"]);
@@ -155,9 +155,9 @@ fn the_page_stands_alone() {
     for foreign in ["<script", "<link", "src=", "@import", "NaN", "inf"] {
         assert!(!page.replace("infrequent", "").contains(foreign), "{foreign}");
     }
-    // Nothing is loaded from anywhere: the only address is the name of SVG's language.
+    // The page loads nothing: the only address is the XML namespace of SVG.
     assert_eq!(page.matches("http").count(), page.matches("http://www.w3.org/2000/svg").count());
-    // Nothing is drawn outside of its plot.
+    // Each curve stays inside its plot.
     for number in page.split("points=\"").skip(1).flat_map(|part| {
         part.split('"')
             .next()
@@ -179,7 +179,7 @@ fn filters_are_those_of_ipfilter() {
             .as_u64()
             .unwrap()
     };
-    // Questions are about IPv4 unless they say otherwise.
+    // Terms are about IPv4 unless they name another version.
     let counts = ["tcp", "udp", "ip6 tcp", "ip6 udp"].map(count);
     assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 5000, "{counts:?}");
     assert_eq!(count("ip vers 6"), counts[2] + counts[3]);
@@ -215,7 +215,7 @@ fn errors_say_where_and_what() {
     assert_eq!(fails("empty.pcap", "empty file"), "");
     assert_eq!(fails("text.pcap", "not a tcpdump file"), "");
     assert_eq!(fails("header.pcap", "packet 1"), "");
-    // What is there is reported.
+    // The packets ahead of the damage are reported.
     assert!(fails("cut.pcap", "the 4999 packets before it count").contains("4,999 packets, then damaged"));
     let output = tidegate(folder.path(), &["analyze", "usb.pcap"]);
     assert!(

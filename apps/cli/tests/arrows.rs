@@ -1,4 +1,5 @@
-//! Which crate may use which, and where `unsafe` may stand: the map of ARCHITECTURE.md, as a test.
+//! Checks the dependencies between crates and the places of `unsafe`: the map of ARCHITECTURE.md, as a
+//! test.
 
 mod repository;
 
@@ -6,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use repository::{Kind, Manifest, files, manifests, read};
 
-/// What a crate's own code may use. Who is not listed here is an application and may use everything but the
-/// testkit; crates in `mechanisms/` have a rule of their own.
+/// The crates that each crate may use. A crate that is not listed is an application and may use all crates
+/// except the testkit; crates in `mechanisms/` have a separate rule.
 const ARROWS: &[(&str, &[&str])] = &[
     ("packet", &[]),
     ("wire", &[]),
@@ -41,19 +42,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What every mechanism may use.
+/// The crates that every mechanism may use.
 const MECHANISM: &[&str] = &["packet", "wire", "classify", "flow", "element"];
 
-/// What the tests of any crate may use besides.
+/// The further crates that the tests of any crate may use.
 const TESTS: &[&str] = &["testkit", "engine", "nf", "device", "capture", "lang"];
 
-/// Crates that may allow the lint `unsafe_code`, which the workspace denies.
+/// The crates that may allow the lint `unsafe_code`, which the workspace denies.
 const UNSAFE: &[&str] = &["packet", "flow", "device", "classify", "engine"];
 
-/// The only other place: where machine code is called that was made a moment ago.
+/// The only other place with unsafe code: it calls generated machine code.
 const MACHINE_CODE: &str = "mechanisms/synthesizer/src/program/machine/";
 
-/// Why `from` must not use `to`, if it must not.
+/// Returns the reason why `from` must not use `to`, if there is one.
 fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>) -> Option<String> {
     if from.folder.starts_with("mechanisms/") && mechanisms.contains(to) {
         return Some("mechanisms never import each other".into());
@@ -138,12 +139,12 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     let mut failures = Vec::new();
     let manifests = manifests();
     for manifest in &manifests {
-        // Without this line the crate would not even inherit the lint that denies `unsafe`.
+        // Without this line, the crate would not even inherit the lint that denies `unsafe`.
         if !manifest.lints {
             failures.push(format!("{}/Cargo.toml has no `lints.workspace = true`", manifest.folder));
         }
     }
-    // Whichever way an attribute lifts the lint.
+    // This matches every form of an attribute that lifts the lint.
     let is_permission = |line: &str| line.trim_start().starts_with('#') && line.contains("unsafe_code");
     let mut permissions = 0;
     for file in files().iter().filter(|file| file.ends_with(".rs")) {
@@ -163,15 +164,16 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert!(permissions >= 3, "packet, flow and engine have unsafe code: are the files read rightly?");
 }
 
-/// The places that write configurations, and so name elements: back ends and the linker. In hints and errors, names are part of
-/// a longer text.
+/// The places that write configurations and so name elements: back ends and the linker. Hints and errors
+/// contain names only as parts of longer texts.
 const NAMING: &[&str] = &[
     "mechanisms/synthesizer/src/standard/",
     "mechanisms/synthesizer/src/openflow/",
     "mechanisms/synthesizer/src/topology/join.rs",
 ];
 
-/// The names among these classes that code asks for: as a text of its own, or with the parenthesis of its arguments.
+/// Returns the names among these classes that code contains as a whole text, or with the parenthesis of
+/// arguments.
 fn asked_for<'n>(code: &str, names: &[&'n str]) -> Vec<&'n str> {
     let tests = code.find("#[cfg(test)]\nmod ").unwrap_or(code.len());
     let lines = code[..tests].lines().filter(|line| {

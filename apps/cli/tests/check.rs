@@ -1,4 +1,4 @@
-//! `tidegate check`: what it says about configurations, with places.
+//! `tidegate check`: its messages about configurations, with places.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use testkit::found;
 
 fn check(args: &[&str]) -> Output {
-    // Examples name their files as seen from there.
+    // Examples name files by their paths from the root.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     Command::new(env!("CARGO_BIN_EXE_tidegate")).current_dir(root).arg("check").args(args).output().unwrap()
 }
@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Checks a configuration of this text; the file is called `chain.click`.
+/// Checks a configuration with this text, in a file with the name `chain.click`.
 fn check_text(config: &str, args: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.click");
@@ -77,7 +77,7 @@ fn where_packets_end_is_said_with_examples() {
     }
 }
 
-/// These elements set their timer again whatever comes, and so for ever.
+/// Examples end although their elements set a timer again each time, without end.
 #[test]
 fn examples_end_although_timers_go_on() {
     for (config, fate) in [
@@ -100,7 +100,7 @@ fn without_time_examples_are_not_run() {
     assert!(!told.contains("such as") && told.contains("--seconds gives more time"), "{told}");
 }
 
-/// The text of an element with so many outputs.
+/// Returns the text of an element with this number of outputs.
 fn with_outputs(outputs: usize) -> String {
     let ways = (0..outputs).map(|output| format!("f[{output}] -> Counter -> Discard;"));
     format!("FromDump(x) -> f :: RoundRobinSwitch; {}", ways.collect::<String>())
@@ -111,7 +111,7 @@ fn large_configurations_run_few_examples() {
     let told = text(&check_text(&with_outputs(20), &["--seconds", "300"]).stdout);
     assert!(!told.contains("were run"), "{told}");
     let told = text(&check_text(&with_outputs(1000), &["--seconds", "300"]).stdout);
-    // 2,002 elements each.
+    // Each run sets up 2,002 elements.
     assert!(
         told.contains("  100 of these 1000 examples were run: each run sets up all 2002 elements.\n"),
         "{told}"
@@ -154,7 +154,7 @@ fn what_is_in_the_way_of_a_mechanism_is_named() {
     }
 }
 
-/// Classes that do not exist are errors, and what can be said all the same is said.
+/// Unknown classes are errors, and the rest of the configuration is explained.
 #[test]
 fn unknown_classes_are_errors_and_the_rest_is_explained() {
     let output = check_text(&CHAIN.replace("-> out", "-> Mystery(1) -> out"), &[]);
@@ -185,9 +185,10 @@ fn other_errors_are_all_that_is_said() {
     assert_eq!(errors.matches("Error:").count(), 1, "{errors}");
 }
 
-/// A configuration is explained if something is said about the packets of each of its entries and about each mechanism.
+/// Returns the name of a configuration whose report is incomplete. A report is complete if it describes the
+/// packets of each entry, and each mechanism.
 fn is_explained(file: &Path) -> Option<String> {
-    // The machine may be busy, and routers have many ways.
+    // The machine may be busy, and routers have many paths.
     let output = check(&[file.to_str().unwrap(), "--seconds", "300"]);
     let report = text(&output.stdout);
     let needed = [
@@ -208,7 +209,7 @@ fn is_explained(file: &Path) -> Option<String> {
     (!good).then(|| format!("{}: {missing:?}\n{report}\n{}", file.display(), text(&output.stderr)))
 }
 
-/// Configurations that have errors, which Click finds too, and those errors.
+/// Configurations with errors, which Click reports, too, and these errors.
 const WRONG: &[(&str, &[&str])] = &[
     (
         "load_balancer_2if.click",
@@ -221,7 +222,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("flat_lb_3if.click", &["'lb :: RoundRobinIPMapper': syntax error"; 2]),
 ];
 
-/// Beside unknown classes exactly the errors that a configuration has are said.
+/// Checks that the errors of a configuration, apart from unknown classes, are exactly these.
 fn is_refused(file: &Path, errors: &[&str]) -> Option<String> {
     let output = check(&[file.to_str().unwrap()]);
     let said = text(&output.stderr);
@@ -243,7 +244,7 @@ fn judge(file: &Path) -> Option<String> {
 fn all_are_explained(folder: &Path) -> usize {
     let mut files = found::files(folder);
     files.retain(|file| file.extension().is_some_and(|extension| extension == "click"));
-    // Each of them is a process of its own.
+    // Each check is a separate process.
     let failures: Vec<String> = std::thread::scope(|scope| {
         let half = files.len().div_ceil(2).max(1);
         let explained = |files: &[PathBuf]| files.iter().filter_map(|file| judge(file)).collect();
@@ -263,14 +264,15 @@ fn every_example_is_explained() {
     assert!(count >= 13, "{count}");
 }
 
-/// The chains of the SNF paper: see [`is_explained`]. What needs a class that is not there yet says so.
+/// The chains of the SNF paper are explained, see [`is_explained`]. A chain with a class that does not
+/// exist yet is reported.
 #[test]
 fn chains_of_the_snf_paper_are_explained() {
     let Some(folder) = found::path("rules/snf") else { return };
     assert!(all_are_explained(&folder) > 60);
 }
 
-/// An example is run: what it cannot show, because it takes more than one packet, is perhaps one.
+/// Examples are run. An example that needs more than one packet to show its fate is marked `perhaps`.
 #[test]
 fn examples_that_show_nothing_are_perhaps_one() {
     let output = check_text("FromDump(x) -> q :: Queue(2) -> Unqueue -> d :: Discard;\n", &[]);
@@ -295,7 +297,7 @@ fn what_hides_packets_is_refused_for_sliced_ones() {
         let output = check_text(&config(encap), &["--sliced"]);
         assert!(!output.status.success() && text(&output.stderr).contains(told), "{encap}: {output:?}");
     }
-    // What is behind cannot be seen.
+    // The graph downstream of the interface is unknown.
     let config = "FromDump(in.pcap) -> out :: ToDump(out.pcap);\n";
     let output = check_text(config, &["--sliced"]);
     assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! The command line as scripts see it: output, messages, exit statuses.
+//! The command line as scripts use it: output, messages, exit statuses.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn status(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-/// A capture of `n` frames of 60 bytes, the first one with a length of its own.
+/// Writes a capture of `n` frames of 60 bytes, alternately of the Ethernet types IPv4 and ARP.
 fn capture(path: &Path, n: usize) {
     let file = std::fs::File::create(path).unwrap();
     let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
@@ -180,7 +180,7 @@ fn a_capture_larger_than_memory_streams() {
     });
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    // 300 MB went through 64 MiB; the queue of ten may have dropped some, but none may be lost unseen.
+    // 300 MB went through 64 MiB. The queue of ten may have dropped some packets, but each drop is counted.
     assert_eq!(status(&output), 0, "{}", err(&output));
     assert!(out(&output).trim().parse::<i64>().unwrap() > 0);
 }
@@ -218,7 +218,7 @@ fn clicks_own_options() {
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);
     assert!(err(&output).starts_with("router configuration specified twice\n"));
-    // Nothing is read before the whole command line has been.
+    // No file is read before the whole command line has been read.
     let output = click(&["-f", "nofile", "other"]);
     assert!(err(&output).starts_with("router configuration specified twice\nUsage: click "));
     assert!(out(&click(&["nofile", "--help"])).contains("Usage: click "));
@@ -243,7 +243,7 @@ fn clicks_own_options() {
 
 #[test]
 fn packets_of_a_flow_come_to_all_workers() {
-    // One connection in a row: which worker has it is of no account.
+    // The source sends one connection; the worker that gets it does not matter.
     let chain = "FastTCPFlows(RATE 0, LIMIT 3000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
         DSTIP 10.0.0.2, FLOWS 1, FLOWSIZE 3000) -> Strip(14) -> CheckIPHeader -> c :: Counter -> ELEMENT -> Discard";
     let run = |element: &str, options: &[&str]| {
@@ -265,7 +265,7 @@ fn packets_of_a_flow_come_to_all_workers() {
         let is_even = rows.iter().all(|n| (1400..1600).contains(n));
         assert!(rows.len() == 2 && is_even == options.contains(&"spray"), "{table}");
     }
-    // What needs every packet of a flow is named.
+    // An element that needs every packet of a flow is named.
     let refused = run("a :: Reframer", &["--steering", "spray"]);
     assert_eq!((status(&refused), out(&refused).as_str()), (1, ""));
     assert!(
@@ -276,7 +276,7 @@ fn packets_of_a_flow_come_to_all_workers() {
     assert_eq!(status(&run("a :: Reframer", &["--steering", "auto"])), 0);
     assert_eq!(status(&run("IPReassembler", &["--steering", "flowlet", "--flowlet-gap", "1ms"])), 0);
     assert_eq!(status(&run("Null", &["--steering", "flowlet", "--flowlet-gap", "soon"])), 2);
-    // What belongs to another way of steering is no mistake to be silent about.
+    // An option for another way of steering is an error.
     for options in
         [&["--order", "keep"][..], &["--spray-udp", "443"], &["--steering", "auto", "--flowlet-gap", "1ms"]]
     {
@@ -289,7 +289,7 @@ fn packets_of_a_flow_come_to_all_workers() {
 
 #[test]
 fn workers_that_get_no_thread_are_a_problem_with_a_name() {
-    // No system has room for such a stack.
+    // No system has memory for such a stack.
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let options = ["run", "--threads", "3", "-e", "InfiniteSource(LIMIT 5, STOP true) -> Discard"];
     let output = command.args(options).env("RUST_MIN_STACK", (1u64 << 50).to_string()).output().unwrap();
@@ -307,13 +307,13 @@ fn memory_is_that_of_all_workers() {
     };
     let (status, said) = run("65M");
     assert!(status == Some(1) && said.contains("a packet pool of 68157440 bytes is too small"), "{said}");
-    // As much as it asks for is enough.
+    // The size that the message asks for is enough.
     let least = said.split("at least ").nth(1).and_then(|text| text.split(' ').next()).unwrap();
     let (status, said) = run(least);
     assert_eq!(status, Some(0), "{said}");
 }
 
-/// A chain is taken wherever a configuration is; its files are beside it, or in the current folder.
+/// A chain is accepted instead of a configuration; its files are in its folder, or in the current folder.
 #[test]
 fn chains_of_several_configurations_are_read_as_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -351,7 +351,7 @@ fn chains_of_several_configurations_are_read_as_one() {
     write("flat.click", &out(&flat));
     let verified = tidegate(&["verify", "chains/two.prop", "flat.click", "COLOR=7"]);
     assert_eq!(status(&verified), 0, "{}{}", out(&verified), err(&verified));
-    // Only running it needs interfaces.
+    // Only a run needs interfaces.
     let run = tidegate(&[&["run"], &chain[..]].concat());
     assert_eq!(status(&run), 1);
     assert!(err(&run).contains("no-such-a: SIOCGIFINDEX"), "{}", err(&run));

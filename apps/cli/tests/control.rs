@@ -10,7 +10,7 @@ use std::time::Duration;
 use clients::{ask, connect, data, line};
 use lab::Running;
 
-/// A driver that runs until it is told to stop, and a connection to it.
+/// Starts a driver that runs until it is stopped, and connects to it.
 fn start(folder: &std::path::Path, config: &str) -> (Child, BufReader<UnixStream>) {
     start_with(folder, &["-h", "c.count", "-e", config])
 }
@@ -51,7 +51,7 @@ fn a_client_reads_writes_and_stops_a_running_driver() {
     assert!(!folder.path().join("control").exists());
 }
 
-/// The messages of a driver that does not get to run.
+/// Returns the messages of a driver that does not start to run.
 fn complaint(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("click").args(args).output().unwrap();
     assert!(!output.status.success());
@@ -68,7 +68,7 @@ fn the_drivers_own_sockets_stand_in_no_line() {
     assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
 }
 
-/// The line on standard error says where: at a port that has just been free, or at the next one that is.
+/// The line on standard error names the port: a port that was free a moment ago, or the next free port.
 #[test]
 fn a_port_is_one_of_the_loopback_address_unless_told_otherwise() {
     for (address, host) in [("", "127.0.0.1"), ("127.0.0.2:", "127.0.0.2"), ("0.0.0.0:", "0.0.0.0")] {
@@ -113,7 +113,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Until the new one listens, the old file refuses connections.
+    // The old file refuses connections until the new socket listens.
     let mut stream = connect(&path);
     let path = path.display().to_string();
     let expected = format!(
@@ -145,7 +145,7 @@ fn a_run_whose_socket_never_opens_has_failed() {
     assert!(path.exists(), "the file is the other one's");
 }
 
-/// A client has files written below the folder only, also by calls that it leaves with an element for later.
+/// A client can write files only below the folder, even by calls that an element keeps for later.
 #[test]
 fn clients_write_files_below_a_folder() {
     let outer = tempfile::tempdir().unwrap();
@@ -229,7 +229,7 @@ fn a_connection_may_be_there_before_the_driver() {
     assert_eq!(data(&mut stream), "0");
     assert_eq!(ask(&mut stream, "QUIT\n"), "200 Goodbye!");
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the connection is closed");
-    // The driver itself goes on.
+    // The driver itself continues.
     let mut child = child;
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
@@ -261,7 +261,7 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert_eq!(line(&mut stream), "520-config:1: While initializing 'FromDump@1 :: FromDump':");
     assert_eq!(line(&mut stream), "520 config:1:   /nonesuch: No such file or directory");
     assert!(counted(&mut stream, "7"), "the old one goes on");
-    // The counter goes on counting; the client stays connected.
+    // The counter continues to count, and the client stays connected.
     let text = "s :: InfiniteSource(LIMIT 9) -> c :: Counter -> n :: Null -> Discard";
     assert_eq!(swap(&mut stream, text), "200 Write handler 'hotconfig' OK");
     assert!(counted(&mut stream, "9"), "two more of the same source, which has sent seven");
@@ -275,8 +275,9 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert!(!path.exists());
 }
 
-/// More clients than the system gives files for: they wait, and the driver does not ask for them in a circle.
-/// A client takes two files: here the last one left is the first of them, or the second.
+/// More clients than the system has file descriptors for: they wait, and the driver does not try to accept
+/// them in a busy loop. A client takes two descriptors: here the last free one is the first of them, or the
+/// second.
 #[test]
 fn without_files_clients_wait() {
     clients_wait(24);
@@ -302,11 +303,11 @@ fn clients_wait(files: usize) {
     let clients: Vec<_> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
     driver.wait_for(REFUSED).unwrap();
     drop(clients);
-    // Whoever was not served before is served when the others have gone.
+    // A client that was not served before is served when the others have gone.
     let mut last = connect(&path);
     assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
     let (_, [_, messages]) = driver.end();
-    // One a second, and not one after the other.
+    // There is about one failure per second, and no busy loop.
     let failures = messages.matches(REFUSED).count();
     assert!((1..=100).contains(&failures), "{messages}");
 }
@@ -320,7 +321,7 @@ fn garbage_and_rude_clients_do_no_harm() {
         let mut rude = UnixStream::connect(&path).unwrap();
         let garbage: Vec<u8> =
             (0..2_000u32).map(|i| (i.wrapping_mul(2_654_435_761 + n) >> 13) as u8).collect();
-        // It may have been thrown out already; it never looks at what it gets.
+        // The server may have closed the connection already; this client never reads.
         let _ = rude.write_all(&garbage);
         let _ = rude.write_all(b"READDATA c.count 1000000\nshort");
     }

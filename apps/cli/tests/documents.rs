@@ -1,4 +1,5 @@
-//! What the documents say is so: dependencies are listed, commands work, no path of anybody's machine is named.
+//! Checks the statements of documents: dependencies are listed, commands work, and no path of a developer's
+//! machine is named.
 
 mod repository;
 
@@ -8,7 +9,7 @@ use std::process::Command;
 
 use repository::{external, files, manifests, read, root};
 
-/// Lines of the table of DEPENDENCIES.md: name, version requirement, users, reason.
+/// Returns the rows of the table in DEPENDENCIES.md: name, version requirement, users, reason.
 fn listed() -> Vec<[String; 4]> {
     let text = read("DEPENDENCIES.md");
     let accepted = text.split("## Refused").next().unwrap_or_default();
@@ -62,10 +63,10 @@ fn every_dependency_is_listed_with_its_reason() {
     assert!(failures.is_empty(), "DEPENDENCIES.md:\n{}", failures.join("\n"));
 }
 
-/// Whether a line names a folder at the root of somebody's machine, as a path of its own.
+/// True if a line names a folder at the root of a machine, as a whole path.
 fn names_machine_path(line: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || "._-$}".contains(c);
-    // Written in two parts, so that this file does not find itself.
+    // The paths are written in two parts, so that the test does not find them here.
     [concat!("/wo", "rk"), concat!("/ro", "ot"), concat!("/ho", "me")].iter().any(|path| {
         line.match_indices(path).any(|(at, _)| {
             let (before, after) = (&line[..at], &line[at + path.len()..]);
@@ -89,7 +90,8 @@ fn no_file_names_a_path_of_somebodys_machine() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Files of the repository that a document names: in backquotes with the whole path, or as the target of a link.
+/// Returns the files of the repository that a document names: in backquotes with the whole path, or as the
+/// target of a link.
 fn named_files(document: &str, text: &str) -> Vec<String> {
     let folders = ["crates/", "mechanisms/", "apps/", "bench/", "docs/", "configs/", "examples/", "fuzz/"];
     let quoted = text
@@ -135,7 +137,8 @@ fn files_that_documents_name_are_there() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Commands that documents and examples tell the user to type: indented or in code blocks, alone on their line.
+/// Returns the commands in documents and examples that users type: indented or in code blocks, alone on a
+/// line.
 fn commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
     let may_have = |file: &&String| [".md", ".click", ".prop"].iter().any(|end| file.ends_with(end));
@@ -152,7 +155,7 @@ fn commands() -> Vec<(String, String)> {
     commands
 }
 
-/// A folder in which examples find their captures and leave what they write.
+/// Makes a folder in which examples find their captures and write their files.
 fn playground() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root().join("configs"), folder.path().join("configs")).unwrap();
@@ -181,11 +184,11 @@ fn every_command_in_a_document_works() {
     for (file, command) in commands() {
         let result = if let Some(arguments) = command.strip_prefix("cargo run --release -- ") {
             let mut arguments: Vec<&str> = arguments.split_whitespace().collect();
-            // A benchmark for people takes minutes, as does a proof.
+            // A benchmark with `--full` takes minutes, as does a proof.
             arguments.retain(|argument| *argument != "--full");
             match arguments[..] {
                 ["bench", "list"] => {}
-                // Another command runs all benchmarks, these among them.
+                // Another command runs all benchmarks, including these.
                 ["bench", ref names @ ..] if names.iter().all(|name| !name.starts_with('-')) => {
                     let unknown = names.iter().filter(|name| !benchmarks.contains(**name));
                     failures.extend(unknown.map(|name| format!("{file}: there is no benchmark {name}")));
@@ -203,7 +206,7 @@ fn every_command_in_a_document_works() {
             let is_file = root().join(program).is_file();
             is_file.then_some(()).ok_or_else(|| format!("there is no {program}"))
         } else if command.contains("--manifest-path") {
-            // bench/nightly builds the copy; that it can be built is tested below.
+            // bench/nightly builds the copy; another test below checks that it can be built.
             Ok(())
         } else {
             script.contains(&command).then_some(()).ok_or_else(|| format!("ci.sh does not run '{command}'"))
@@ -218,7 +221,8 @@ fn every_command_in_a_document_works() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What commands have left in a folder, and git would take for a new file if it were in the repository.
+/// Returns the files that commands have left in a folder, and that git would list as new files in the
+/// repository.
 fn untracked(folder: &Path) -> impl Iterator<Item = String> {
     let left = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let names = left.map(|path| {
@@ -233,7 +237,7 @@ fn untracked(folder: &Path) -> impl Iterator<Item = String> {
     })
 }
 
-/// A copy of the example outside of the repository has all that cargo asks for.
+/// A copy of the example outside the repository has all dependencies that cargo needs.
 #[test]
 fn the_example_can_be_copied() {
     let folder = tempfile::tempdir().unwrap();
@@ -263,7 +267,7 @@ fn every_example_runs_and_accounts_for_every_packet() {
         if !(file.starts_with("configs/") && file.ends_with(".click")) {
             continue;
         }
-        // What stands beside a chain is a part of it, and has interfaces.
+        // A file in the folder of a chain is a part of the chain, and has interfaces.
         if chains.contains(&folder_of(&file)) {
             tidegate(&root(), &["check", &file]).unwrap();
             continue;
@@ -302,15 +306,15 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     for line in ["as they came           1.232\n", "behind the reframer    2.906\n", "<65536ns 136\n"] {
         assert!(text.contains(line), "{text}");
     }
-    // What was written says so too.
+    // The written packets show it, too.
     let without = run("DELAY=0").2;
     assert!(without < 1.3 && slf > 2.5, "{without} became {slf}");
-    // 165 of 191 packets: what is neither ARP, IPv6 nor at the end of its time to live.
+    // 165 of 191 packets are written; the others are ARP, IPv6 or have an expired time to live.
     assert!(text.contains("written 165\n"), "{text}");
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
 }
 
-/// Pictures are those that the product draws; `BLESS=1` draws them anew.
+/// The pictures match the pictures that the program draws; `BLESS=1` writes them again.
 #[test]
 fn pictures_in_documents_are_as_drawn() {
     let path = root().join("docs/synthesizer.svg");
@@ -322,8 +326,8 @@ fn pictures_in_documents_are_as_drawn() {
     assert!(std::fs::read_to_string(path).unwrap() == drawn, "docs/synthesizer.svg: BLESS=1 draws it anew");
 }
 
-/// What a document shows on a terminal is what the program says: blocks with `$ tidegate ...` and, if there is any, the
-/// output.
+/// A terminal session in a document matches the program's output: blocks with `$ tidegate ...` and, if
+/// there is any, the output.
 #[test]
 fn sessions_in_documents_are_as_shown() {
     let folder = playground();

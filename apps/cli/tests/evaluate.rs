@@ -1,10 +1,10 @@
-//! `tidegate evaluate`: figures come about, stand in the folder, and are not measured again.
+//! `tidegate evaluate`: figures are made, stay in the folder, and are not measured again.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Figures that are measured between network namespaces, and need nothing else that may be missing but Open vSwitch, nginx and
-/// wrk.
+/// Figures that are measured between network namespaces, and need no other software than Open vSwitch,
+/// nginx and wrk.
 const LIVE: [&str; 9] = [
     "juggler-1",
     "juggler-14",
@@ -17,7 +17,7 @@ const LIVE: [&str; 9] = [
     "snf-11",
 ];
 
-/// Figures that take next to no time.
+/// Figures that take almost no time.
 const QUICK: [&str; 4] = ["snf-motivating", "snf-7", "reframer-11", "reframer-18"];
 
 fn evaluate(folder: &Path, arguments: &[&str]) -> Output {
@@ -50,12 +50,12 @@ fn figures_have_tables_plots_and_sentences() {
         assert!(file("svg").starts_with("<svg"));
         assert!(report.contains(&format!("({name}.svg)")) && report.contains("**The paper:**"), "{report}");
     }
-    // What nobody has asked for is said to be open.
+    // The report marks figures that were not asked for as open.
     assert!(report.contains("(`snf-8`): not run yet") && report.contains("means nothing"), "{report}");
     let cost = std::fs::read_to_string(folder.path().join("snf-7.csv")).unwrap();
     assert!(cost.starts_with("burst,chain,flows,form,functions,ns_per_packet,floor_ns,ratio,"), "{cost}");
 
-    // Nothing is measured twice by the same program, unless somebody asks for it.
+    // The same program measures a figure only once, unless `--again` is given.
     let again = evaluate(folder.path(), &["snf-motivating"]);
     assert!(text(&again.stderr).contains("snf-motivating: stands in the folder"), "{}", text(&again.stderr));
     let plot = folder.path().join("snf-motivating.svg");
@@ -76,7 +76,7 @@ fn figures_between_machines_have_figures() {
         }
         let csv = std::fs::read_to_string(folder.path().join(format!("{name}.csv")));
         let csv = csv.unwrap_or_else(|error| panic!("{name}: {error}: {}", text(&output.stderr)));
-        // Only OpenFlow rules by the thousand may be too much for a machine that is busy.
+        // On a busy machine, only thousands of OpenFlow rules may take too long.
         let is_whole = csv.lines().all(|line| !line.contains(",,")) || name == "snf-11";
         assert!(csv.lines().count() >= 3 && is_whole, "{name}: {csv} {}", text(&output.stderr));
     }
@@ -93,7 +93,7 @@ fn an_evaluation_that_is_interrupted_goes_on() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    // The first figure stands there, and the second one is being measured.
+    // Here the first figure is in the folder, and the second one is being measured.
     let first = folder.path().join("snf-motivating.json");
     while !first.exists() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(5));

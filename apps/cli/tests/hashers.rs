@@ -1,10 +1,11 @@
-//! Tables that are filled by what packets say hash with a seed that nobody outside knows: no source has a hash function of its own.
+//! Tables whose keys come from packets use a hash function with a secret seed: no source has its own hash
+//! function.
 
 mod repository;
 
 use repository::{files, read};
 
-/// Hash functions that are the same in each run, and where they may be all the same.
+/// Hash functions that are the same in each run, and the files that may use them, with the reason.
 const FIXED: [&str; 5] = ["DefaultHasher", "BuildHasherDefault", "FixedState", "FxHash", "KeyHasher::new("];
 const ALLOWED: [(&str, &str); 9] = [
     ("crates/element/src/context/chance.rs", "the seed of the run"),
@@ -17,10 +18,10 @@ const ALLOWED: [(&str, &str); 9] = [
     ("mechanisms/synthesizer/src/program/flows/mod.rs", "gets the seed of the run"),
     ("mechanisms/synthesizer/src/model/chain.rs", "configurations, not packets"),
 ];
-/// Words by which a source takes the seed of the run.
+/// The ways in which a source gets the seed of the run.
 const SECRET: [&str; 4] = ["cx.key_hasher()", "cx.hash_seed()", "hasher_of(cx", "seed: u64)"];
 
-/// The faults of a source.
+/// Returns the faults of a source.
 fn faults(file: &str, text: &str) -> Vec<String> {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut faults = Vec::new();

@@ -1,5 +1,5 @@
-//! Live interfaces: a machine between two others, with both kinds of frames and one and two workers; faults, and cables
-//! that are pulled. Skipped with a message where there can be no network namespaces.
+//! Live interfaces: a machine between two others, with ordinary and large frames, and one and two workers;
+//! faults, and cables that are pulled out. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -15,7 +15,7 @@ fn large_segments_pass_where_nobody_minds() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // 8 MB would be 5,800 ordinary frames, and as many acknowledgements come with the other file.
+    // 8 MB would be 5,800 ordinary frames, and the other file adds as many acknowledgements.
     assert!(value(&output, "left.count") < 5000, "{output}");
     assert!(value(&output, "right.count") < 5000, "{output}");
 }
@@ -93,7 +93,7 @@ fn long_frames_are_whole() {
     {
         space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
-    // As they are, and with checksums complete.
+    // Frames stay as they are, or get complete checksums.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let running = line.forward(chain, &[]);
         let lengths = [2000, 2100, 8000, 8972];
@@ -133,13 +133,13 @@ fn a_full_send_queue() {
         );
         run_until(&line.between, &config, "d.count", 200, &["-h", "d.count", "-h", "d.drops"])
     };
-    // What is pulled waits for room; what is pushed does not.
+    // Pulled packets wait for space; pushed packets do not.
     narrow("add", "4mbit");
     let mut pulling = send("Queue ->");
     pulling.wait_for("enough").unwrap();
     let (good, [output, messages]) = pulling.stop();
     assert!(good && (value(&output, "d.count"), value(&output, "d.drops")) == (200, 0), "{output}{messages}");
-    // A packet a second.
+    // This rate is one packet per second.
     narrow("change", "8kbit");
     let (_, [output, messages]) = send("").end();
     let (sent, dropped) = (value(&output, "d.count"), value(&output, "d.drops"));
@@ -147,7 +147,7 @@ fn a_full_send_queue() {
     assert!(messages.contains(&format!("send queue full {dropped}")), "{messages}");
 }
 
-/// The machine between has addresses, and answers as long as its kernel gets the packets.
+/// The machine in the middle has addresses, and answers as long as its kernel gets the packets.
 #[test]
 fn the_kernel_gets_nothing_unless_it_shall() {
     let Some(line) = Line::new() else { return };
@@ -168,7 +168,7 @@ fn the_kernel_gets_nothing_unless_it_shall() {
         assert!(sniffing.stop().0);
         let mut running = run(&line.between, &config.replace("SEEN", "false"), &options);
         assert!(gets_no_echo_reply(&line.left, own));
-        // What comes by other interfaces is nobody's business.
+        // Packets from other interfaces are not affected.
         assert_eq!(ping(&line.between, Ipv4Addr::LOCALHOST, 1), 1);
         running.signal("KILL");
         assert!(!running.end().0);
@@ -181,7 +181,7 @@ fn the_kernel_gets_nothing_unless_it_shall() {
     }
 }
 
-/// The machine between talks itself, over a TAP.
+/// A configuration in which the machine in the middle communicates itself, over a TAP.
 const TAP: &str =
     "tap :: KernelTap(10.77.0.3/24, DEVNAME tap7, BURST 32) -> CHAIN -> Queue -> ToDevice(left);
     FromDevice(left, PROMISC true) -> CHAIN -> Queue -> tap";
@@ -189,7 +189,7 @@ const TAP: &str =
 #[test]
 fn the_machine_talks_over_a_tap() {
     let Some(line) = Line::new() else { return };
-    // As they are, and as ordinary frames.
+    // Frames stay as they are, or become ordinary frames.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let threads = if chain == "Null" { "2" } else { "1" };
         let options = ["-h", "tap.dev_name", "--threads", threads];
@@ -212,7 +212,7 @@ fn tags_are_beyond_the_mtu_of_a_tap() {
     let Some(line) = Line::new() else { return };
     let config = "tap :: KernelTap(10.88.0.3/24, DEVNAME tap7) -> Discard;
         FromDevice(left, PROMISC true, PROTOCOL 0x0800) -> VLANEncap(5) -> one :: Counter -> Queue -> tap;";
-    // With the tag, 1518 bytes, and one byte more.
+    // With the tag, the frame has 1518 bytes, or one byte more.
     for (length, is_dropped) in [(1514, false), (1515, true)] {
         let mut running = run_until(&line.between, config, "one.count", 3, &["-h", "one.count"]);
         for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
@@ -255,7 +255,8 @@ fn a_tap_that_is_removed_by_somebody_is_made_again() {
             for _ in 0..workers {
                 running.wait_for("tap7: is there again").unwrap();
             }
-            // Address, route and Ethernet address are there again, or nobody would answer.
+            // The address, the route and the Ethernet address are restored, otherwise there would be no
+            // answer.
             line.left.ip("neigh flush all").unwrap();
             assert_eq!(ping(&line.between, LEFT, 2), 2);
         }
@@ -271,7 +272,7 @@ fn the_machine_talks_over_a_tun() {
         r[1] -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8) -> Queue -> ToDevice(left);
         FromDevice(left, PROMISC true) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> tun";
     let running = run(&line.between, config, &[]);
-    // The responder has every address but the machine's own.
+    // The responder has every address except the machine's own.
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
     line.left.ip("link set eth0 address 2:0:0:0:0:8").unwrap();
     line.left.ip("addr add 10.9.0.8/24 dev eth0").unwrap();
@@ -294,7 +295,7 @@ fn host_interfaces_are_for_two_elements() {
         c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> EtherMirror -> h; c[2] -> Discard";
     let mut running = run(&line.between, config, &["-h", "h.drops"]);
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
-    // Where it is removed, both go on with the one that is made in its place.
+    // When the interface is removed, both elements continue with the interface that replaces it.
     line.between.ip("link del fake").unwrap();
     running.wait_for("fake: is there again").unwrap();
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
@@ -318,7 +319,7 @@ fn faults_say_what_to_do() {
         let output = line.between.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains(text), "{config}: {said}");
-        // Looking at a configuration opens nothing.
+        // These commands open no interface.
         for command in ["check", "flatten", "dot"] {
             let file = std::env::temp_dir().join(format!("tidegate-live-{}.click", std::process::id()));
             std::fs::write(&file, config).unwrap();
@@ -338,7 +339,7 @@ fn frames_pass_by_xdp_without_a_copy() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nnative\n"), "{output}{messages}");
-    // As ordinary frames, each of which left from where it had come.
+    // The frames are ordinary, each sent from the slot in which it arrived.
     assert!(value(&output, "left.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"));
     assert_eq!((value(&output, "to_right.copied"), value(&output, "left.rx_invalid")), (0, 0));
@@ -353,7 +354,7 @@ fn the_kernel_runs_the_program_where_it_shall() {
             return println!("skipped: no ethtool here");
         }
     }
-    // Which queue a frame comes by is the kernel's choice.
+    // The kernel chooses the queue of a frame.
     assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
     let options = ["-h", "left.mode", "-h", "left.rx_dropped", "-h", "left.queues"];
     let running = line.forward_by_xdp(", MODE skb", &options);
@@ -367,7 +368,7 @@ fn the_kernel_runs_the_program_where_it_shall() {
 #[test]
 fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // Which is too much for the driver's way.
+    // This MTU is too large for the driver's mode.
     for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
         space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
@@ -388,7 +389,8 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
 #[test]
 fn what_is_not_in_the_pool_is_copied_for_xdp() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // What the other worker has made comes from its pool. Packet sockets and AF_XDP meet in one graph.
+    // The packets of the other worker come from its own pool. Packet sockets and AF_XDP are used in one
+    // graph.
     let config = "from :: FromDevice(left, PROMISC true) -> ThreadSafeQueue -> out :: ToXDP(right);
          StaticThreadSched(from 0, out 1);
          in :: FromXDP(right, PROMISC true) -> Queue -> ToDevice(left); StaticThreadSched(in 1)";
@@ -405,7 +407,7 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
 fn faults_of_xdp_say_what_to_do() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let running = line.forward_by_xdp("", &[]);
-    // A queue that came later, and that nobody has.
+    // This queue was added later, and no socket uses it.
     let more = line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status();
     let has_more = more.is_ok_and(|status| status.success());
     let other = "left: attach: another XDP program is there; `ip -d link show left` shows it";

@@ -1,12 +1,12 @@
-//! All five mechanisms between two machines with TCP of their own: what the kernel sends arrives. Skipped with a message where
-//! there can be no network namespaces.
+//! All five mechanisms between two machines with their own TCP: the packets that the kernel sends arrive.
+//! Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
 use crate::line::{Line, run};
 
-/// A firewall and a translator between `left` and `right`; in front of them TCP is put in order, flows are brought together and
-/// payloads are left aside, in both directions.
+/// Returns the configuration of a firewall and a translator between `left` and `right`. Upstream of them,
+/// in both directions, TCP segments are put in order, flows are brought together, and payloads are parked.
 fn all_five() -> String {
     let end = |side: &str, own: &str, last: u8| {
         format!(

@@ -1,5 +1,6 @@
-//! `bench devices`, `bench connections`, `bench reordering` and `bench boundary` for the shortest time: their rows, and that
-//! nothing stays behind. Skipped with a message where there can be no network namespaces.
+//! `bench devices`, `bench connections`, `bench reordering` and `bench boundary` for the shortest time:
+//! their rows, and that no namespaces remain. Skipped with a message if network namespaces cannot be
+//! created.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -13,14 +14,14 @@ use serde_json::Value;
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const ARGUMENTS: [&str; 5] = ["bench", "devices", "--small", "--json", "-"];
 
-/// Two benchmarks at once would take the cores from each other.
+/// Two benchmarks at the same time would compete for cores.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether it can run here.
+/// True if the benchmarks can run here; otherwise a message is printed.
 fn is_possible() -> bool {
     let has_ethtool = Command::new("ethtool").arg("--version").output().is_ok();
     if !has_ethtool {
@@ -29,20 +30,20 @@ fn is_possible() -> bool {
     has_ethtool && Net::or_skip().is_some()
 }
 
-/// Namespaces that a process has made.
+/// Returns the namespaces that a process has created.
 fn namespaces_of(process: u32) -> Vec<String> {
     let entries = std::fs::read_dir("/var/run/netns").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with(&format!("tg{process}x"))).collect()
 }
 
-/// The rows in what a benchmark has written as JSON.
+/// Returns the rows in the JSON output of a benchmark.
 fn rows(json: &[u8]) -> Vec<Value> {
     let written: Value = serde_json::from_slice(json).unwrap();
     written["rows"].as_array().unwrap().clone()
 }
 
-/// The rows of a benchmark that runs for the shortest time, and what it says beside them.
+/// Returns the rows of a benchmark that runs for the shortest time, and its messages.
 fn rows_of(benchmark: &str) -> (Vec<Value>, String) {
     let output =
         Command::new(TIDEGATE).args(["bench", benchmark, "--small", "--json", "-"]).output().unwrap();
@@ -126,7 +127,7 @@ fn reordering_has_rows_for_each_receiver() {
     }
     let _alone = alone();
     let (rows, said) = rows_of("reordering");
-    // Which congestion controls there are is for the kernel to say.
+    // The kernel decides which congestion controls are available.
     let controls: BTreeSet<&str> =
         rows.iter().map(|row| row["params"]["control"].as_str().unwrap()).collect();
     assert!(!controls.is_empty(), "{said}");
@@ -168,7 +169,7 @@ fn a_boundary_has_rows_for_whole_and_sliced_packets() {
                 let row = row.unwrap_or_else(|| panic!("no {function} {frame} {packets}: {said}"));
                 let bytes = row["crossing"]["bytes"].as_f64().unwrap();
                 let is_short = packets == "sliced" && frame == 1514;
-                // Where the function does not get to work for long, some pass whole.
+                // If the function does not run for a while, some packets pass whole.
                 assert!(if is_short { bytes < 1514.0 } else { bytes == f64::from(frame) }, "{row}");
             }
         }

@@ -1,5 +1,5 @@
-//! Ports of DPDK: virtual ones inside the program, and between machines on this one with the kernel's own TCP. Skipped with a
-//! message where there can be no network namespaces.
+//! DPDK ports: virtual ports inside the program, and ports between machines on this one with the kernel's
+//! own TCP. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use lab::{Running, Stream};
 use line::{Line, RIGHT, TIDEGATE, send, value, when};
 
-/// Arguments of `run`: those of DPDK, and the configuration.
+/// Returns the arguments of `run`: the arguments of DPDK, and the configuration.
 fn arguments<'a>(dpdk: &[&'a str], config: &'a str, options: &[&'a str]) -> Vec<&'a str> {
     [&["run", "--dpdk", "--no-huge", "--no-pci"], dpdk, &["--", "-e", config], options].concat()
 }
@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What it printed, if it has ended well and said nothing of its own but the table.
+/// Returns the output of a run, after checking that it succeeded, without messages of DPDK.
 fn good(output: &Output) -> String {
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -33,7 +33,7 @@ fn good(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// The handlers' values by their names.
+/// Returns options that print handlers.
 fn handlers<'a>(names: &[&'a str]) -> Vec<&'a str> {
     names.iter().flat_map(|name| ["-h", name]).collect()
 }
@@ -95,7 +95,8 @@ fn what_goes_into_a_ring_comes_out_of_it() {
 
 #[test]
 fn a_ring_that_is_full_holds_and_drops() {
-    // Nobody receives: 1023 fit into the ring, 64 wait in the element, and the others are dropped.
+    // No program receives: 1023 packets fit into the ring, 64 wait in the element, and the others are
+    // dropped.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, IQUEUE 64)";
     let output = run(&["--vdev=net_ring0"], config, &handlers(&["out.count", "out.dropped"]));
     let said = good(&output);
@@ -107,7 +108,8 @@ fn a_ring_that_is_full_holds_and_drops() {
 
 #[test]
 fn blocking_waits_for_a_port_once() {
-    // As above: a port that takes nothing for a second is not waited for with each packet.
+    // The port takes no packets, as in the test above. The element waits for it for a second once, not
+    // again for each packet.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, BLOCKING true, IQUEUE 64)";
     let names = handlers(&["out.count", "out.dropped"]);
     let arguments = arguments(&["--vdev=net_ring0"], config, &names);
@@ -170,7 +172,7 @@ fn mistakes_are_explained() {
         assert!(!output.status.success() && said.contains(expected), "{config}: {said}");
         assert_eq!(text(&output.stdout), "");
     }
-    // Nothing is opened, and nothing is missing.
+    // No port is opened, so none is missing.
     let output =
         Command::new(TIDEGATE).args(["check", "-e", "FromDPDKDevice(7) -> Discard"]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -197,19 +199,19 @@ fn clicks_command_line_takes_its_arguments_too() {
     assert!(good(&output).trim().parse::<u64>().unwrap() > 1000);
 }
 
-/// Both directions between the first two ports, from when they are at work.
+/// Forwards both directions between the first two ports, and returns when the ports are open.
 fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> Running {
     let config = format!(
         "left :: FromDPDKDevice(0) -> {chain} -> to_right :: ToDPDKDevice(1);
          right :: FromDPDKDevice(1) -> {chain} -> to_left :: ToDPDKDevice(0); Script(print \"ready\")"
     );
     let mut running = line.between.spawn(TIDEGATE, &arguments(dpdk, &config, options)).unwrap();
-    // Libraries may have something to say before.
+    // Libraries may print messages first.
     running.wait_until_said("ready").unwrap();
     running
 }
 
-/// Gives the machines the other ends of TAPs.
+/// Moves the other ends of the TAPs to the machines.
 fn take_taps(line: &Line) {
     ["tgl", "tgr"].into_iter().for_each(|tap| take_tap(line, tap));
 }
@@ -222,7 +224,7 @@ fn take_tap(line: &Line, tap: &str) {
     space.ip(&format!("link set {tap} up")).unwrap();
 }
 
-/// How long a cable is out, for ports that have nothing to say about that.
+/// The time for which a cable is pulled out, for ports that do not report this.
 const CUT: Duration = Duration::from_millis(400);
 
 const PACKET_SOCKETS: [&str; 2] = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
@@ -240,13 +242,13 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     line.check_with(&[100]);
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // Ordinary frames, none of which was copied.
+    // The frames are ordinary ones, and none was copied.
     assert!(value(&output, "left.count") > 5000 && value(&output, "right.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_left.copied") + value(&output, "to_right.copied"), 0, "{output}");
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
 }
 
-/// Somebody deletes a TAP: DPDK makes it again, and both elements go on with it.
+/// DPDK creates a TAP again that another program has deleted, and both elements continue.
 #[test]
 fn taps_that_are_deleted_are_made_again() {
     let Some(line) = Line::without_cables() else { return };
@@ -281,7 +283,7 @@ fn packet_sockets_of_dpdk_wait_for_an_interface() {
     for _ in 0..2 {
         line.between.ip("link del right").unwrap();
         running.wait_for("DPDKDevice: 1: is gone; waiting for another one of its name").unwrap();
-        // What is sent meanwhile is dropped.
+        // Packets that are sent meanwhile are dropped.
         line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
         assert!(lab::gets_no_echo_reply(&line.left, RIGHT));
         line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
@@ -293,7 +295,7 @@ fn packet_sockets_of_dpdk_wait_for_an_interface() {
     let (good, [output, messages]) = running.stop();
     assert!(good && messages.contains("interface down"), "{messages}");
     balances(&output);
-    // Or the run ends.
+    // With `GONE stop`, the run ends.
     let config = "FromDPDKDevice(1, GONE stop) -> Discard; Script(print \"ready\")";
     let mut running = line.between.start(TIDEGATE, &arguments(&PACKET_SOCKETS, config, &[])).unwrap();
     running.wait_until_said("ready").unwrap();
@@ -302,7 +304,7 @@ fn packet_sockets_of_dpdk_wait_for_an_interface() {
     assert!(!good && messages.contains("1: the interface was removed (GONE stop)"), "{messages}");
 }
 
-/// What came in went out, is held, or was dropped.
+/// Checks that each packet that came in went out, is held, or was dropped.
 fn balances(output: &str) {
     let at = output.find('{').unwrap_or_else(|| panic!("no report: {output}"));
     let report: serde_json::Value = serde_json::from_str(&output[at..]).unwrap();
@@ -317,7 +319,7 @@ fn two_workers_share_taps_of_several_queues() {
     let running = forward(&line, &TAPS, "Counter", &[&["--threads", "2"], &names[..]].concat());
     take_taps(&line);
     line.check();
-    // The kernel chooses a queue by a hash of its own: of so many flows, each has some.
+    // The kernel chooses a queue by its own hash: with this number of flows, each queue gets some.
     let stream = Stream::start(&line.left, &line.right, (RIGHT, 9).into(), 64);
     stream.wait_for(2000);
     assert_eq!(stream.stop()[2], 0);
@@ -335,7 +337,7 @@ fn two_workers_share_taps_of_several_queues() {
 #[test]
 fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // Its driver takes frames, not segments.
+    // The driver takes frames, not large segments.
     for space in [&line.left, &line.right] {
         let ethtool = space.command("ethtool").args(["-K", "eth0", "tso", "off", "gso", "off"]).output();
         if !ethtool.is_ok_and(|output| output.status.success()) {
@@ -344,7 +346,7 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
         }
     }
     let running = forward(&line, &PACKET_SOCKETS, "Counter", &handlers(&["left.count", "left.completed"]));
-    // It has the kernel put fragments together, so that they are too long to go on.
+    // The driver makes the kernel reassemble fragments, so that these would be too long to be sent.
     line.check_with(&[0, 1, 100, 1472]);
     line.pull_while_sending(&line.between, "right", || sleep(CUT));
     line.check_with(&[100]);
@@ -381,7 +383,7 @@ fn packet_sockets_of_dpdk_keep_tags() {
 #[test]
 fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // Each of its sockets serves one queue.
+    // Each socket of the driver serves one queue.
     for interface in ["left", "right"] {
         let set = line.between.command("ethtool").args(["-L", interface, "rx", "1", "tx", "1"]).output();
         if set.is_err() {
@@ -425,7 +427,7 @@ fn shared_memory_joins_two_programs() {
     }
 }
 
-/// Files below a folder.
+/// Returns the files below a folder.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let below = |path: PathBuf| if path.is_dir() { files_in(&path) } else { vec![path] };
@@ -435,7 +437,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn nothing_is_left_behind_by_a_program_that_is_killed() {
     let Some(line) = Line::without_cables() else { return };
-    // The test of huge pages, which may run beside this one, has a folder of its own.
+    // The test of huge pages, which may run at the same time, uses a separate prefix.
     let files = || -> Vec<PathBuf> {
         let all = files_in(Path::new("/var/run/dpdk")).into_iter();
         all.filter(|file| !file.starts_with("/var/run/dpdk/tidegate-test")).collect()
@@ -455,7 +457,7 @@ fn nothing_is_left_behind_by_a_program_that_is_killed() {
     assert_eq!(files(), before);
 }
 
-/// Huge pages of this test's own, and a file system for their files.
+/// Huge pages for this test, and a file system for their files.
 struct HugePages {
     folder: tempfile::TempDir,
     before: String,

@@ -1,5 +1,5 @@
-//! The examples between real machines: what runs on captures runs on interfaces with other ends. Skipped with a message
-//! where there can be no network namespaces.
+//! The examples between real machines: configurations for captures run on interfaces with other sources and
+//! sinks. Skipped with a message if network namespaces cannot be created.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -9,7 +9,7 @@ use lab::{Net, Running, Space, exchange_datagrams, gets_no_echo_reply, gets_no_r
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const MEGABYTE: usize = 1 << 20;
 
-/// Two hosts in networks of their own, and the machine between them.
+/// Two hosts in separate networks, and the machine between them.
 struct Networks {
     left: Space,
     between: Space,
@@ -31,11 +31,11 @@ impl Networks {
         Some(Networks { left, between, right, _net: net })
     }
 
-    /// An example with some of its text exchanged, from when its elements are at work.
+    /// Runs an example with parts of its text replaced, and returns when its elements run.
     fn run(&self, example: &str, changes: &[(&str, &str)], options: &[&str]) -> Running {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut text = std::fs::read_to_string(folder.join("configs").join(example)).unwrap();
-        // What it prints at its end does not matter here.
+        // The output at the end does not matter here.
         let end = text.find("DriverManager(").unwrap_or(text.len());
         text.truncate(end);
         for (from, to) in changes {
@@ -64,7 +64,8 @@ fn the_router() {
         assert_eq!(ping(left, RIGHT, 3), 3, "{threads} workers");
         assert_eq!(ping(right, Ipv4Addr::new(10, 1, 0, 254), 3), 3, "the router's other address");
         for (from, to, address) in [(left, right, RIGHT), (right, left, LEFT)] {
-            // The network on the right takes 1280 bytes, which senders on the left are told.
+            // The network on the right has an MTU of 1280 bytes, and senders on the left are notified of
+            // it.
             transfer(from, to, SocketAddr::from((address, 7000)), 4 * MEGABYTE, || ()).unwrap();
             let lengths = [0, 1, 700, 1200, 4000];
             let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
@@ -74,7 +75,7 @@ fn the_router() {
         assert_eq!(hops(right, LEFT, 5), [Ipv4Addr::new(10, 2, 0, 254), LEFT], "{threads} workers");
         let (good, [_, messages]) = running.stop();
         assert!(good, "{messages}");
-        // Both ends ask anew.
+        // Both ends resolve addresses again.
         for space in [left, right] {
             space.ip("neigh flush all").unwrap();
         }
@@ -90,7 +91,7 @@ fn the_firewall() {
     net.cable([(&right, "eth0", "10.1.0.2/24"), (&between, "right", "")]).unwrap();
     let networks = Networks { left, between, right, _net: net };
     let Networks { left, right, .. } = &networks;
-    // It is between the two in one direction and once more in the other; what is not IPv4 passes.
+    // The example is used once per direction; packets that are not IPv4 pass.
     let right_address = Ipv4Addr::new(10, 1, 0, 2);
     for threads in ["1", "2"] {
         let both = [("left", "right"), ("right", "left")].map(|(from, to)| {
@@ -122,7 +123,7 @@ fn the_firewall() {
 fn the_translator() {
     let Some(networks) = Networks::new() else { return };
     let Networks { left, right, .. } = &networks;
-    // Nobody outside knows a way to the inner network.
+    // No outside host has a route to the inner network.
     right.ip("route del default").unwrap();
     let end = |side: &str, own: &str, mac: &str| {
         format!(
@@ -148,7 +149,7 @@ fn the_translator() {
         let lengths = [0, 1, 700, 1472, 4000];
         let back = exchange_datagrams(left, right, SocketAddr::from((RIGHT, 7001)), &lengths);
         assert_eq!(back, lengths.len(), "{threads} workers");
-        // The gateway says who it is by its outer address.
+        // The gateway identifies itself by its outer address.
         assert_eq!(hops(left, RIGHT, 5), [Ipv4Addr::new(10, 2, 0, 254), RIGHT], "{threads} workers");
         assert!(gets_no_echo_reply(right, LEFT), "nobody outside can ask");
         let (good, [_, messages]) = running.stop();
@@ -164,7 +165,7 @@ fn the_translator() {
 fn the_providers_chain() {
     let Some(mut net) = Net::or_skip() else { return };
     let between = net.space("between").unwrap();
-    // Addresses, and those of the next hop, which answers no ARP.
+    // The addresses of each end and of its next hop, which answers no ARP.
     let ends = [
         ("customers", "204.152.185.9/21", "204.152.191.254", "01:fe", "01:01"),
         ("domain", "204.152.3.4/24", "204.152.3.254", "02:fe", "02:02"),
@@ -191,7 +192,8 @@ fn the_providers_chain() {
     let running = between.start(TIDEGATE, &["run", &chain]).unwrap();
     let [at_customers, at_domain, at_internet] = [[204, 152, 185, 9], [204, 152, 3, 4], [192, 0, 2, 7]];
     let lengths = [0, 1, 700, 1200];
-    // Within the domain, and to the Internet with its answers; nobody there can open a connection.
+    // Connections within the domain and to the Internet, with their answers, succeed; hosts on the Internet
+    // cannot open a connection.
     for (from, to, address) in [
         (&customers, &domain, at_domain),
         (&domain, &customers, at_customers),

@@ -1,6 +1,7 @@
-//! What goes wrong while packets flow: interfaces that are removed, go down, get another name or MTU, and come back;
-//! full disks; programs that are killed or stopped. Afterwards no packet is missing in the counts, nothing is left
-//! behind, and the next start works. Skipped with a message where there can be no network namespaces.
+//! Faults while packets flow: interfaces that are removed, go down, get another name or MTU, and come back;
+//! full disks; programs that are killed or stopped. Afterwards no packet is missing in the counts, no file
+//! or interface remains, and the next start works. Skipped with a message if network namespaces cannot be
+//! created.
 
 mod line;
 
@@ -11,8 +12,8 @@ use std::time::Duration;
 use lab::{Running, Space, gets_no_echo_reply, ping};
 use line::{Control, LEFT, Line, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value};
 
-/// Ends a program that was started with `--json -`: it has ended well, and what came in went out, is held, or was
-/// dropped.
+/// Ends a program that was started with `--json -`, and checks that it succeeded and that each packet that
+/// came in went out, is held, or was dropped.
 fn balances(running: Running) -> String {
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
@@ -62,7 +63,8 @@ fn interfaces_that_are_removed_and_come_back() {
     }
 }
 
-/// An interface that is away for a moment only, so that its name and number are there again before anybody looks.
+/// An interface disappears only for a moment, so that its name and number exist again before any element
+/// looks.
 #[test]
 fn interfaces_that_are_away_for_a_moment() {
     let Some(line) = Line::new() else { return };
@@ -71,7 +73,7 @@ fn interfaces_that_are_away_for_a_moment() {
         let running = if is_xdp { line.forward_by_xdp("", &[]) } else { line.forward("Null", &[]) };
         line.check();
         for _ in 0..3 {
-            // To another namespace and back: the number stays the same.
+            // The interface moves to another namespace and back, and its number stays the same.
             let number = line.between.ip("-o link show right").unwrap();
             let [from, to] = [&line.between, &line.left].map(|space| space.name().to_string());
             let moves = format!(
@@ -83,7 +85,7 @@ fn interfaces_that_are_away_for_a_moment() {
             assert_eq!(number.split(':').next(), now.split(':').next());
             let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
             pause();
-            // Who has nothing to send hears of it by the first packet, which is lost.
+            // An element that sends nothing notices this only with its first packet, which is lost.
             line.left.enter(|| {
                 let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(b"first", (RIGHT, 9)).unwrap();
@@ -96,7 +98,7 @@ fn interfaces_that_are_away_for_a_moment() {
     }
 }
 
-/// Packets that cannot be sent do not put off the look for another interface.
+/// Packets that cannot be sent do not delay the search for another interface.
 #[test]
 fn senders_find_an_interface_again_under_load() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -115,7 +117,7 @@ fn senders_find_an_interface_again_under_load() {
     }
 }
 
-/// Where the configuration says so, a run without an interface ends, and fails.
+/// With `GONE stop`, a run without an interface ends and fails.
 #[test]
 fn interfaces_that_end_a_run_when_they_are_removed() {
     let Some(line) = Line::new() else { return };
@@ -149,14 +151,14 @@ fn a_second_program_at_an_interface_is_refused() {
     let (good, [_, messages]) = second("").end();
     let process = format!("left: another tidegate (process {}) receives from it", first.id());
     assert!(!good && messages.contains(&process) && messages.contains("SHARED true"), "{messages}");
-    // Who says so receives beside it, and each of them gets all packets.
+    // With SHARED, a second program receives, too, and each program gets all packets.
     let config = "FromDevice(left, SHARED true) -> c :: Counter -> Discard";
     let beside = run_until(&line.between, config, "c.count", 3, &[]);
     assert_eq!(ping(&line.left, RIGHT, 3), 3);
     let mut beside = beside;
     beside.wait_for("enough").unwrap();
     beside.stop();
-    // A claim ends with its process, however that ends.
+    // A claim ends with its process, however the process ends.
     first.signal("KILL");
     first.end();
     let after = line.forward("Null", &[]);
@@ -215,14 +217,14 @@ fn xdp_waits_for_a_cable_that_is_pulled() {
 #[test]
 fn xdp_interfaces_that_are_removed_and_come_back() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // With two workers one is the guest of the other.
+    // With two workers, one is the guest of the other.
     for options in [&[][..], &["--threads", "2"]] {
         let mut running = line.forward_by_xdp("", options);
         assert_eq!(ping(&line.left, RIGHT, 2), 2);
         for _ in 0..2 {
             line.between.ip("link del right").unwrap();
             running.wait_for("FromXDP: right: is gone; waiting for another one of its name").unwrap();
-            // Nobody takes these; the program goes on without the interface.
+            // No host answers these pings; the program continues without the interface.
             line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
             assert!(gets_no_echo_reply(&line.left, RIGHT));
             line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
@@ -258,7 +260,7 @@ fn no_program_is_left_behind() {
     }
 }
 
-/// Nobody sends anything; the kernel says what becomes of interfaces.
+/// No packets are sent; the kernel reports changes of interfaces.
 #[test]
 fn senders_hear_of_an_interface_without_sending() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -289,14 +291,14 @@ fn senders_hear_of_an_interface_without_sending() {
         let (good, [_, messages]) = running.end();
         assert!(!good && messages.contains("right: the interface was removed (GONE stop)"), "{messages}");
         line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
-        // Nor does a run go on for that.
+        // Watching an interface does not keep a run from ending.
         let config = format!("InfiniteSource(LENGTH 100, LIMIT 5) -> {device}(right)");
         let output = line.between.command(TIDEGATE).args(["run", "-e", &config]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
 }
 
-/// Whichever kind of element has an interface, those of another program are refused.
+/// A claim covers both kinds of receivers: elements of another program are refused, whatever their kind.
 #[test]
 fn a_claim_is_for_both_kinds_of_receivers() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -317,7 +319,7 @@ fn a_claim_is_for_both_kinds_of_receivers() {
     }
 }
 
-/// Somebody without rights makes the same names.
+/// A user without rights creates the same socket names.
 #[test]
 fn claims_of_other_users_keep_nobody_from_an_interface() {
     let Some(line) = Line::new() else { return };
@@ -342,7 +344,8 @@ fn claims_of_other_users_keep_nobody_from_an_interface() {
     }
 }
 
-/// What waits for an interface goes on waiting in the configuration that takes the place of the running one.
+/// An element that waits for an interface continues to wait in the configuration that replaces the running
+/// one.
 #[test]
 fn another_configuration_waits_for_an_interface_too() {
     let Some(line) = Line::new() else { return };
@@ -359,7 +362,8 @@ fn another_configuration_waits_for_an_interface_too() {
                  Script(print \"{word}\")"
             )
         };
-        // FromXDP gives up no queue while it has one: the new configuration has the one that waits only.
+        // FromXDP does not release a queue while it has it, so the new configuration has only the element
+        // that waits.
         let second = match from {
             "FromDevice" => config("second"),
             _ => "right :: FromXDP(right, PROMISC true) -> Queue -> to_right :: ToXDP(right);
@@ -400,7 +404,7 @@ fn a_tap_that_was_in_another_namespace_has_its_address_again() {
         running.wait_for("tap7: has been in another namespace; it has its addresses again").unwrap();
         assert_eq!(ping(&line.between, LEFT, 2), 2);
     }
-    // Somebody deletes it and makes one of its name, which is taken over.
+    // Another program deletes the interface and creates one of the same name, which the element takes over.
     line.between.ip("link del tap7").unwrap();
     line.between.ip("tuntap add tap7 mode tap vnet_hdr").unwrap();
     running.wait_for("tap7: is there again").unwrap();
@@ -419,11 +423,11 @@ fn an_mtu_that_changes() {
         {
             space.ip(&format!("link set {interface} mtu {mtu}")).unwrap();
         }
-        // How long frames may be is looked at again where one is too long, once a second.
+        // The MTU is read again when a frame is too long, at most once a second.
         std::thread::sleep(Duration::from_millis(1100));
         line.check();
     }
-    // One end only: what is too long is dropped, told once, and counted.
+    // Only one end changes: frames that are too long are dropped, reported once, and counted.
     line.between.ip("link set right mtu 1000").unwrap();
     let source = "InfiniteSource(LENGTH 1400, LIMIT 5) -> EtherEncap(0x9000, 2:0:0:0:0:1, 2:0:0:0:0:2)";
     send(&line.left, "eth0", source, 5);
@@ -436,7 +440,7 @@ fn an_mtu_that_changes() {
     );
 }
 
-/// A file system with little room, which goes with this.
+/// A small file system, which is unmounted when this value is dropped.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -462,7 +466,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// The number of packets in a capture that may have been cut off.
+/// Returns the number of packets in a capture that may have been cut off.
 fn packets(path: &Path) -> u64 {
     let mut reader = capture::Reader::open(path.to_str().unwrap()).unwrap();
     std::iter::from_fn(|| reader.next().ok().flatten().map(|_| ())).count() as u64
@@ -477,7 +481,8 @@ fn a_disk_that_is_full() {
         assert!(!said.contains("panicked"), "{said}");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
     };
-    // The count is that of the file, also where a part of what was written together has reached it.
+    // The count is the number of packets in the file, even if only a part of a combined write has reached
+    // it.
     for unbuffered in ["true", "false"] {
         let path = disk.file("out.pcap");
         let config = format!(
@@ -491,7 +496,7 @@ fn a_disk_that_is_full() {
         assert!(count > 100 && value(&output, "d.count") == count, "{count}: {output}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 128 << 10);
     }
-    // With not a byte left.
+    // From here on, not a single byte is free.
     let report = disk.file("report.json").display().to_string();
     let text = disk.file("state").display().to_string();
     let packets = "InfiniteSource(LIMIT 10, STOP true) -> Discard";
@@ -502,7 +507,7 @@ fn a_disk_that_is_full() {
         "{source} -> c :: AggregateCounter -> Discard; Script(TYPE DRIVER, pause, write c.write_text_file {text})"
     );
     let export = format!("{source} -> ToIPSummaryDump({text}, CONTENTS timestamp ip_src)");
-    // A script goes on behind a handler that fails.
+    // A script continues after a handler that fails.
     for (config, status) in [(state, 0), (export, 1)] {
         let (code, _, said) = tidegate(&["run", "-e", &config]);
         assert!(
@@ -510,13 +515,14 @@ fn a_disk_that_is_full() {
             "{config}: {code:?} {said}"
         );
     }
-    // The next start works where there is room again.
+    // The next start works when there is space again.
     std::fs::remove_file(disk.file("out.pcap")).unwrap();
     let (code, _, said) = tidegate(&["run", "-e", packets, "--json", &report]);
     assert!(code == Some(0) && std::fs::metadata(&report).unwrap().len() > 0, "{said}");
 }
 
-/// On a live run a capture has a header from when the first packet comes, and packets soon after or when somebody asks.
+/// On a live run, a capture has its header at the latest when the first packet arrives, and packets soon
+/// afterwards, or when the handler `flush` is called.
 #[test]
 fn a_capture_can_be_read_while_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -538,7 +544,7 @@ fn a_capture_can_be_read_while_it_is_written() {
     assert!(good, "{messages}");
 }
 
-/// A program with all that can be left behind is killed in the middle of it.
+/// A program that uses all kinds of resources is killed while it runs.
 #[test]
 fn nothing_is_left_of_a_program_that_is_killed() {
     let Some(line) = Line::new() else { return };
@@ -570,10 +576,10 @@ fn nothing_is_left_of_a_program_that_is_killed() {
                 assert!(shown.contains("promiscuity 0") && !shown.contains("xdp"), "{kind}: {shown}");
             }
             assert!(!line.between.has("tap7"), "{kind}");
-            // What is in the file can be read, but for what was on its way.
+            // The file can be read, except for packets that were not yet written.
             assert!(packets(&file) <= 100_000);
         }
-        // The next one takes the place of what was left of the socket, and ends well.
+        // The next program replaces the abandoned socket, and ends well.
         let running = run(&line.between, &by(kind), &REPORT);
         assert!(Control::open(&socket).number("c.count") < 1_000_000);
         line.check();
@@ -582,7 +588,7 @@ fn nothing_is_left_of_a_program_that_is_killed() {
     }
 }
 
-/// A program that is stopped for a while, as by a debugger or a frozen machine.
+/// A program is stopped for a while, as by a debugger or on a frozen machine.
 #[test]
 fn a_program_that_sleeps_for_a_while() {
     let Some(line) = Line::new() else { return };

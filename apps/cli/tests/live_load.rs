@@ -1,6 +1,6 @@
-//! Live interfaces under load and in company: starts and changes of configuration while packets come, several programs at
-//! an interface, several queues, tunnels, and receivers that merge. Skipped with a message where there can be no network
-//! namespaces.
+//! Live interfaces under load and shared with other programs: starts and changes of configuration while
+//! packets arrive, several programs at an interface, several queues, tunnels, and receivers that merge.
+//! Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -18,10 +18,10 @@ use wire::build::Builder;
 use wire::ethernet::MacAddr;
 use wire::{FromBytes, checksum, ip_protocol, ipv4};
 
-/// Where streams go to.
+/// The destination of streams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// A large frame as a receiver makes it that merges small ones: all of them lie in one piece.
+/// A receiver merges small frames into a large one whose data are in one piece.
 #[test]
 fn what_a_receiver_has_merged_passes() {
     let Some(line) = Line::new() else { return };
@@ -53,7 +53,7 @@ fn what_a_receiver_has_merged_passes() {
     }
 }
 
-/// Datagrams that the receiving machine has merged as a list have whole checksums, and arrive as they were.
+/// Datagrams that the receiving machine has merged as a list have complete checksums, and arrive unchanged.
 #[test]
 fn datagrams_that_a_receiver_has_merged_pass() {
     let Some(line) = Line::new() else { return };
@@ -78,7 +78,7 @@ fn datagrams_that_a_receiver_has_merged_pass() {
     assert!(value(&output, "left.count") >= arrived as u64, "{output}{messages}");
 }
 
-/// A capture of so many segments of one TCP flow, with so many bytes each.
+/// Returns a capture of `count` segments of one TCP flow, with `size` bytes each.
 fn segments(count: usize, size: usize) -> Vec<u8> {
     let [a, b] = [(LEFT, 5000), (RIGHT, 5001)].map(SocketAddr::from);
     let mut file = Vec::new();
@@ -110,7 +110,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
     let inner = SocketAddr::from((Ipv4Addr::new(10, 88, 0, 2), 7000));
     let mut running = line.forward("Truncate(1600)", &COUNTS);
     assert_eq!(ping(&line.left, Ipv4Addr::new(10, 88, 0, 2), 2), 2);
-    // What is lost is sent again in pieces that fit, but slowly.
+    // Lost data are sent again in pieces that fit, but slowly.
     scope(|scope| {
         scope.spawn(|| drop(transfer(&line.left, &line.right, inner, MEGABYTE, || ())));
         running.wait_for("large segments in tunnels").unwrap();
@@ -121,7 +121,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
             }
         }
     });
-    // As the message says, the sender cuts them now.
+    // As the message advises, the sender segments the data now.
     transfer(
         &line.left,
         &line.right,
@@ -147,7 +147,7 @@ fn a_start_under_load_loses_and_doubles_nothing() {
             &["--threads", "2", "-h", "fl.kernel_drops"],
         );
         stream.wait_for(2000);
-        // Sockets are let in one after the other, and have each packet of their flows from then on.
+        // Sockets are added one after the other, and get each packet of their flows from then on.
         let [_, missing, doubled] = stream.stop();
         let (good, [output, messages]) = running.stop();
         assert!(good && value(&output, "fl.kernel_drops") == 0, "{output}{messages}");
@@ -189,7 +189,7 @@ fn captures_wait_beside_interfaces() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flows.pcap");
     std::fs::write(&file, segments(20_000, 1000)).unwrap();
-    // The other worker takes longer for a packet than it takes to read one.
+    // The other worker takes longer to process a packet than the first one takes to read it.
     let work = "SetTCPChecksum -> ".repeat(40);
     let config = format!(
         "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: Counter -> {work} Discard; StaticThreadSched(f 1);
@@ -205,7 +205,7 @@ fn captures_wait_beside_interfaces() {
 #[test]
 fn groups_of_different_programs_are_different() {
     let Some(line) = Line::new() else { return };
-    // Each of them has the same process number.
+    // Each of the programs has the same process number.
     let config = format!(
         "fl :: FromDevice(left, PROMISC true, SHARED true) -> Counter -> Discard; Script(print \"ready\"); {}",
         when("fl.count", 2000, "print \"enough\"")
@@ -216,7 +216,7 @@ fn groups_of_different_programs_are_different() {
     send(&line.left, "eth0", "InfiniteSource(LENGTH 100, LIMIT 2000)", 2000);
     for mut running in programs {
         running.wait_for("enough").unwrap();
-        // The one inside hears of it by the end of its parent.
+        // The signal goes to the program itself, which is the child of unshare.
         let id = running.id().to_string();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
         let child = children.split_whitespace().next().unwrap_or(&id).to_string();
@@ -264,7 +264,8 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     let mut running = run_until(&line.between, config, "fl.count", 200, &handlers);
     let socket = line.left.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     running.signal("STOP");
-    // What counts for the ring are milliseconds in which something comes, and there may be more of them without.
+    // Only milliseconds in which packets arrive take space in the ring; the pause may have further
+    // milliseconds.
     for _ in 0..200 {
         socket.send_to(&[7; 100], PORT).unwrap();
         sleep(Duration::from_millis(1));
@@ -276,10 +277,10 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     assert_eq!(value(&output, "fl.kernel_drops"), 0, "{output}{messages}");
 }
 
-/// Click's default Queue takes what becomes of the large segments that have waited while the engine did not run.
+/// Click's default Queue has room for the parts of large segments that waited while the engine did not run.
 #[test]
 fn large_segments_that_are_cut_fit_into_a_queue() {
-    // Full frames of 45 segments.
+    // The number of full frames, of 45 segments each.
     const FRAMES: usize = 88;
     const SEGMENTS: usize = 45 * FRAMES;
     let Some(line) = Line::new() else { return };
@@ -311,7 +312,7 @@ fn what_the_machine_sends_takes_no_room() {
         let config = "fl :: FromDevice(left) -> Discard";
         let running = run(&line.between, config, &["--threads", threads, "-h", "fl.kernel_drops"]);
         running.signal("STOP");
-        // More than its rings have room for.
+        // The number of packets is higher than the capacity of the rings.
         let send =
             "InfiniteSource(LENGTH 1400, LIMIT 60000, STOP true) -> ToDevice(left, QDISC_BYPASS false)";
         let sent = line.between.command(TIDEGATE).args(["run", "-q", "-e", send]).status();
@@ -322,7 +323,7 @@ fn what_the_machine_sends_takes_no_room() {
     }
 }
 
-/// In the old graph nobody minds what senders have left to their interface; the new one writes a file.
+/// In the old graph, no element needs complete checksums; the new graph writes a file.
 #[test]
 fn a_configuration_that_minds_gets_no_unfinished_packets() {
     let Some(line) = Line::new() else { return };
@@ -356,7 +357,7 @@ fn a_configuration_that_minds_gets_no_unfinished_packets() {
     send();
     wait_for_five("s.count");
     let (_, [output, messages]) = running.stop();
-    // Its counts are kept.
+    // The counts are kept.
     assert!(value(&output, "q.highwater_length") >= 5, "{output}{messages}");
     let mut reader = capture::Reader::open(&file).unwrap();
     let (mut good, mut wrong) = (0, 0);
@@ -380,7 +381,7 @@ fn a_cable_without_anybody_at_the_other_end() {
     line.right.ip("link set eth0 down").unwrap();
     for (way, counts) in [
         ("Queue -> d :: ToDevice(right)", true),
-        // A queueing discipline takes packets all the same.
+        // A queueing discipline takes packets even without a carrier.
         ("Queue -> d :: ToDevice(right, QDISC_BYPASS false)", true),
         ("d :: ToXDP(right, MODE skb)", has_xdp),
     ] {
@@ -418,7 +419,7 @@ fn workers_share_a_tap_that_was_there() {
     assert!(line.between.ip("addr show dev tap7").unwrap().contains("10.9.0.1/24"));
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
-    // Two elements would share its packets.
+    // Two elements would share the packets of the device.
     let two = "KernelTap(10.9.0.1/24, DEVNAME t) -> Discard; KernelTap(10.9.1.1/24, DEVNAME t) -> Discard";
     let output = line.between.command(TIDEGATE).args(["run", "--threads", "2", "-e", two]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

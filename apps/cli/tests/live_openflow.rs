@@ -1,6 +1,6 @@
-//! Open vSwitch with the flows of the access lists of three Internet service providers: it gives each packet the class that
-//! the program has for it, and with the switch in front a chain sends what it sends without. Skipped with a message where
-//! there can be no network namespaces, no Open vSwitch is installed, or the lists are not there.
+//! Open vSwitch with the flows of the access lists of three Internet service providers: it gives each
+//! packet the class that the program has for it, and a chain sends the same packets with the switch as
+//! without it. Skipped with a message if network namespaces, Open vSwitch or the lists are missing.
 
 mod detour;
 #[path = "../../../mechanisms/synthesizer/tests/frames/mod.rs"]
@@ -22,31 +22,32 @@ use serde::Deserialize;
 use synthesizer::openflow::REST;
 use synthesizer::program::{Exit, Program, text};
 
-/// Frames of one rule each that are sent at most.
+/// The most frames that are sent, of one rule each.
 const MOST_SENT: usize = 300;
-/// How often each frame is sent that is not damaged, and how many others are sent in turn with it.
+/// The number of copies of each frame that is not damaged, and the number of frames that are sent in turn.
 const COPIES: u16 = 3;
 const IN_TURN: usize = 5;
 
-/// The switch's interfaces to the software, and the software's at the other ends. `nf1` leads to the server.
+/// The switch's interfaces to the software, and the software's interfaces at the other ends. `nf1` leads to
+/// the server.
 const OUT: [&str; 4] = ["out", "out2", "out3", "out4"];
 const BEHIND: [&str; 4] = ["nf0", "nf2", "nf3", "nf4"];
-/// Their ports, one for each class.
+/// The ports of these interfaces, one for each class.
 const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
 
-/// Who sends, the switch, the software and who receives: `client` - `switch` - `software` - `server`.
+/// The machines in a row: `client` sends, `server` receives: `client` - `switch` - `software` - `server`.
 struct Place {
     client: Space,
     switch: Space,
     software: Space,
     server: Space,
-    // Last, so that programs have ended before.
+    // The last field is dropped last, so that programs have ended before.
     _net: Net,
 }
 
 impl Place {
-    /// With the switch in between, and so many cables from there to the software, or with client and software at the ends of
-    /// one cable.
+    /// Creates the machines with the switch between them and `cables` cables from the switch to the
+    /// software; with 0, client and software are at the ends of one cable.
     fn new(cables: usize) -> Option<Place> {
         let mut net = Net::or_skip()?;
         let [client, switch, software, server] =
@@ -65,23 +66,23 @@ impl Place {
     }
 }
 
-/// One of the chains.
+/// A chain with an access list.
 struct Chain {
     folder: tempfile::TempDir,
-    /// How many cables there are between switch and software.
+    /// The number of cables between switch and software.
     cables: usize,
-    /// What the whole program does, and what the software behind the switch does.
+    /// The whole program, and the program of the software downstream of the switch.
     whole: Program,
     behind: Program,
 }
 
 impl Chain {
-    /// The chain with a list of so many rules, between the interfaces `nf0` and `nf1`, and with so many cables from the
-    /// switch.
+    /// Returns the chain with a list of `rules` rules, between the interfaces `nf0` and `nf1`, and with
+    /// `cables` cables from the switch.
     fn new(rules: usize, cables: usize) -> Option<Chain> {
         let path = testkit::found::path(&format!("rules/snf/real-acl/real_acl_{rules}.nf1.click"))?;
         let text = fs::read_to_string(path).unwrap();
-        // The interfaces are others here, and it runs until it is stopped.
+        // The interfaces have other names here, and the configuration runs until it is stopped.
         let text = text.replace("netmap:nf1veth", "nf").replace("NETMAP", "LINUX");
         let (before, rest) = text.split_once("DriverManager(").unwrap();
         let (_, behind) = rest.split_once(");").unwrap();
@@ -107,12 +108,13 @@ impl Chain {
         self.folder.path().join(name)
     }
 
-    /// Starts one of its configurations.
+    /// Starts one of the chain's configurations.
     fn start(&self, place: &Place, name: &str) -> Running {
         place.software.start(TIDEGATE, &["run", &self.file(name).display().to_string()]).unwrap()
     }
 
-    /// Frames for rules spread evenly over the list, at most so many, with the outcome of the rule.
+    /// Returns frames for rules that are spread evenly over the list, at most `most`, each with the outcome
+    /// of the rule.
     fn frames(&self, most: usize, random: &mut fastrand::Rng) -> Vec<(Vec<u8>, u32)> {
         let Some(list) = self.whole.lists.first() else { return Vec::new() };
         let step = list.rules.len().div_ceil(most);
@@ -132,7 +134,7 @@ fn synthesize(folder: &Path, name: &str, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The program in a configuration.
+/// Returns the program in a configuration.
 fn program(config: &str) -> Program {
     let mut sources = lang::Sources::new();
     let id = sources.add("synthesized", config);
@@ -159,7 +161,8 @@ impl Switch {
         Switch { _running: running, folder }
     }
 
-    /// The classes that `ofproto/trace` says frames have (ovs-vswitchd(8)), by one connection (ovs-appctl(8)).
+    /// Returns the classes of frames by `ofproto/trace` (ovs-vswitchd(8)), over one connection
+    /// (ovs-appctl(8)).
     fn trace(&self, frames: &[(Vec<u8>, u32)]) -> Vec<u16> {
         let mut socket = UnixStream::connect(self.folder.path().join("switch.ctl")).unwrap();
         socket.set_read_timeout(Some(lab::PATIENCE)).unwrap();
@@ -179,7 +182,7 @@ impl Switch {
     }
 }
 
-/// Whether there is a switch; says so if not.
+/// True if Open vSwitch is installed; otherwise a message is printed.
 fn has_switch() -> bool {
     let is_there = openvswitch::is_installed();
     if !is_there {
@@ -188,7 +191,8 @@ fn has_switch() -> bool {
     is_there
 }
 
-/// Loads the flows of a chain, and traces a frame for each rule that decides and a damaged one for every fourth.
+/// Loads the flows of a chain, and traces a frame for each rule that decides and a damaged frame for every
+/// fourth of these.
 fn trace(rules: usize, deciding: usize) {
     let Some(chain) = Chain::new(rules, 1).filter(|_| has_switch()) else { return };
     let Some(place) = Place::new(1) else { return };
@@ -200,13 +204,13 @@ fn trace(rules: usize, deciding: usize) {
     let mut classes: BTreeMap<u32, u16> = BTreeMap::new();
     for ((frame, outcome), class) in frames.iter().zip(switch.trace(&frames)) {
         let is_new = class != REST && *classes.entry(*outcome).or_insert(class) == class;
-        // What has both ports zero is for the software.
+        // A frame whose ports are both zero is left to the software.
         assert!(is_new || class == REST && frame[34..38] == [0; 4], "{class} for {frame:02x?}: {classes:?}");
         assert_eq!(whole.run(frame, None), behind.run(frame, Some(class)), "{class} for {frame:02x?}");
     }
     let [refused, allowed] = classes.values().collect::<Vec<_>>()[..] else { panic!("{classes:?}") };
     assert_ne!(refused, allowed);
-    // What only the software knows is left to it.
+    // Frames that only the software can classify are left to it.
     let mut damaged: Vec<_> = frames.into_iter().step_by(4).collect();
     damaged.iter_mut().for_each(|(frame, _)| damage(frame, &mut random));
     damaged.retain(|(frame, _)| frame.len() >= 14);
@@ -217,7 +221,7 @@ fn trace(rules: usize, deciding: usize) {
 
 #[test]
 fn the_switch_has_the_class_of_each_of_251_rules() {
-    // `check` says of the others that they never decide.
+    // The other rules never decide, as `check` says.
     trace(251, 208);
 }
 
@@ -234,26 +238,26 @@ fn the_switch_has_the_class_of_each_of_8550_rules() {
 /// The IPv4 identification of frames that are waited for.
 const MARK: [u8; 2] = [0xbe, 0xef];
 
-/// Gives a frame a number as identification.
+/// Sets a frame's identification to a number.
 fn number(frame: &mut [u8], number: u16) {
     frame[18..20].copy_from_slice(&number.to_be_bytes());
     finish(frame);
 }
 
-/// Frames with the number of a copy.
+/// Returns frames with the number of a copy.
 fn copies(frames: &[Vec<u8>], copy: u16) -> Vec<Vec<u8>> {
     let mut frames = frames.to_vec();
     frames.iter_mut().for_each(|frame| number(frame, copy));
     frames
 }
 
-/// Whether all copies of each frame that has arrived are there, in order.
+/// True if all copies of each frame that arrived are there, in order.
 fn are_in_order(frames: &[Vec<u8>]) -> bool {
     let mut seen: BTreeMap<Vec<u8>, u16> = BTreeMap::new();
     for frame in frames.iter().filter(|frame| frame.len() > 26) {
         let copy = u16::from_be_bytes([frame[18], frame[19]]);
         if copy < COPIES {
-            // The checksum says the number too.
+            // The checksum depends on the number, too.
             let rest = [&frame[..18], &frame[20..24], &frame[26..]].concat();
             let next = seen.entry(rest).or_default();
             if copy != *next {
@@ -265,7 +269,7 @@ fn are_in_order(frames: &[Vec<u8>]) -> bool {
     seen.values().all(|&copies| copies == COPIES)
 }
 
-/// What a chain sends with the switch in front is what it sends without, byte for byte.
+/// Checks that a chain sends the same frames with the switch as without it, byte for byte.
 fn same(chain: Option<Chain>, seed: u64) {
     let Some(chain) = chain.filter(|_| has_switch()) else { return };
     let mut random = fastrand::Rng::with_seed(seed);
@@ -276,7 +280,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     frames.iter_mut().for_each(|frame| number(frame, u16::MAX));
     let mut damaged = frames.clone();
     damaged.iter_mut().for_each(|frame| damage(frame, &mut random));
-    // Less than a header cannot be sent.
+    // A frame that is shorter than a header cannot be sent.
     damaged.retain(|frame| frame.len() >= 14);
     damaged.iter_mut().filter(|frame| frame.get(18..20) == Some(&MARK)).for_each(|frame| frame[18] = 0);
     random.shuffle(&mut frames);
@@ -285,7 +289,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     runs.extend(damaged.into_iter().map(|frame| vec![frame]));
     random.shuffle(&mut runs);
     let frames = runs.concat();
-    // A frame that passes, to be waited for now and then.
+    // This frame passes and is waited for after each group.
     let marked = frames.iter().filter(|frame| frame.len() > 54).map(|frame| {
         let mut mark = frame.clone();
         mark[18..20].copy_from_slice(&MARK);
@@ -295,7 +299,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     });
     let mark = marked.into_iter().find(|mark| machine.run(mark, None).exit == Exit::Output(0)).unwrap();
     let groups = frames.chunks(20).flat_map(|some| some.iter().chain([&mark]));
-    // Behind the last one of these nothing is on its way any more.
+    // After the last of these frames, no frame is in transit any more.
     let frames: Vec<Vec<u8>> = groups.chain([&mark, &mark]).cloned().collect();
     let arrived = [false, true].map(|has_switch| {
         let place = Place::new(if has_switch { chain.cables } else { 0 })?;
@@ -309,7 +313,8 @@ fn same(chain: Option<Chain>, seed: u64) {
     });
     let [Some(without), Some(with)] = arrived else { return };
     assert!(without.len() > frames.len() / 10, "{} of {}", without.len(), frames.len());
-    // Packets that take different ways through the chain may overtake one another, but no copies of a frame.
+    // Packets that take different paths through the chain may overtake one another, but not copies of a
+    // frame.
     let [without, with] = [without, with].map(|mut frames| {
         assert!(are_in_order(&frames));
         frames.sort();
@@ -343,7 +348,7 @@ fn nothing_changes_where_each_class_has_a_port() {
     same(Chain::new(713, BEHIND.len()), 713);
 }
 
-/// Few rules become questions of their own, and many classes.
+/// Few rules become separate questions, and many classes.
 #[test]
 fn nothing_changes_behind_questions_in_a_switch() {
     let chain = Chain::of(

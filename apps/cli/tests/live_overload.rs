@@ -1,6 +1,6 @@
-//! A live interface that gets many times what a chain can do, and then half of it: loss ends, and every packet is counted.
-//! By itself, because it takes both cores from everybody else for a while. Skipped with a message where there can be no
-//! network namespaces.
+//! A live interface that gets many times the load that a chain can process, and then half of it: the loss
+//! ends, and every packet is counted. The test is a program of its own, because it needs both cores for a
+//! while. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -15,19 +15,19 @@ use lab::{PATIENCE, Space};
 use line::{Control, Line, RIGHT, TIDEGATE};
 use serde_json::Value;
 
-/// Where datagrams go to.
+/// The destination of datagrams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// Datagrams of many flows that are sent at a rate, or as fast as they can be.
+/// Datagrams of many flows that are sent at a rate, or as fast as possible.
 struct Load {
-    /// Per second.
+    /// Datagrams per second.
     rate: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
     sender: JoinHandle<()>,
 }
 
 impl Load {
-    /// More than anybody can send.
+    /// A rate that no sender reaches.
     const MOST: u64 = u64::MAX;
 
     fn start(from: &Space, to: SocketAddr) -> Load {
@@ -48,11 +48,11 @@ impl Load {
             let mut due = 0.0;
             while !has_ended.load(Ordering::Relaxed) {
                 let rate = wanted.load(Ordering::Relaxed) as f64;
-                // What could not be sent in time is not sent in a rush.
+                // Datagrams that could not be sent in time are not sent later in a burst.
                 let elapsed = std::mem::replace(&mut last, Instant::now()).elapsed().as_secs_f64();
                 due = (due + rate * elapsed).min((rate * 0.01).clamp(1.0, 1000.0));
                 while due >= 1.0 {
-                    // While the interface takes nothing there is nothing to be done.
+                    // While the interface takes no packets, nothing can be done.
                     let _ = sockets[next % sockets.len()].send_to(&payload, to);
                     (next, due) = (next + 1, due - 1.0);
                 }
@@ -74,7 +74,7 @@ impl Load {
     }
 }
 
-/// Packets that an interface has sent.
+/// Returns the number of packets that an interface has sent.
 fn sent(space: &Space, interface: &str) -> u64 {
     let shown: Value =
         serde_json::from_str(&space.ip(&format!("-s -j link show dev {interface}")).unwrap()).unwrap();
@@ -87,19 +87,20 @@ fn loss_ends_with_the_overload() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let [path, report] = ["control", "report.json"].map(|name| folder.path().join(name));
-    // All bits of a packet are turned four times, which takes many times as long as it takes to send one.
+    // Each bit of a packet is flipped four times, which takes much longer than sending the packet.
     let work = "RandomBitErrors(1) -> ".repeat(4);
     let config = format!(
         "fl :: FromDevice(left, PROMISC true) -> way :: Switch; way[0] -> {work} done :: Counter -> Discard;
          way[1] -> done; ControlSocket(unix, {}); Script(print \"ready\")",
         path.display()
     );
-    // Others who are busy here come and go; sender and workers are to have about as much of their cores all the time.
+    // Other processes on this machine come and go; sender and workers should have about the same share of
+    // their cores all the time.
     let options =
         ["-n", "-10", TIDEGATE, "run", "-e", &config, "--threads", "2", "--json", report.to_str().unwrap()];
     let running = line.between.start("nice", &options).unwrap();
     let mut control = Control::open(&path);
-    // Nobody has sent anything before.
+    // No packets have been sent before.
     assert_eq!((sent(&line.left, "eth0"), control.number("fl.count")), (0, 0));
     let load = Load::start(&line.left, PORT.into());
     load.set(Load::MOST);
@@ -108,15 +109,16 @@ fn loss_ends_with_the_overload() {
         assert!(Instant::now() < until, "the rings are never full");
         sleep(Duration::from_millis(50));
     }
-    // What the chain achieves while there is more than enough.
+    // This measures the rate of the chain under overload.
     let start = (Instant::now(), control.number("done.count"), control.number("fl.kernel_drops"));
     sleep(Duration::from_secs(1));
     let achieved = (control.number("done.count") - start.1) as f64 / start.0.elapsed().as_secs_f64();
     let lost = control.number("fl.kernel_drops") - start.2;
     assert!(lost > 0, "{achieved} per second are no overload");
     load.set((achieved / 2.0) as u64);
-    // What is too old is left out as soon as a ring is full again; to read all of it would take many seconds. Those are told
-    // by what the chain does, whoever else has a turn meanwhile.
+    // Packets that are too old are skipped as soon as a ring is full again; reading all of them would take
+    // many seconds. Their number follows from the work of the chain, whatever other processes run
+    // meanwhile.
     let until = Instant::now() + PATIENCE;
     let waiting = |control: &mut Control| {
         let sent = sent(&line.left, "eth0");
@@ -130,8 +132,8 @@ fn loss_ends_with_the_overload() {
     let late = [control.number("fl.kernel_drops"), control.number("done.count")];
     let read = late[1] - done;
     assert!(read <= (backlog / 2).max(achieved as u64), "{read} read of a backlog of {backlog}");
-    // From now on a second's packets come without a loss, unless others take the cores for longer than rings last: then
-    // the next ones do.
+    // From now on, the packets of a second arrive without loss, unless other processes take the cores for
+    // longer than the rings last: then the next second counts.
     let [mut drops, mut done] = late;
     loop {
         while control.number("done.count") < done + achieved as u64 {
@@ -147,7 +149,7 @@ fn loss_ends_with_the_overload() {
         [drops, done] = later;
     }
     load.stop();
-    // What waits need not take as long.
+    // The waiting packets now take the path without work, which is faster.
     control.write("way.switch", "1").unwrap();
     let (until, after) = (Instant::now() + PATIENCE, sent(&line.left, "eth0"));
     while control.number("fl.count") + control.number("fl.kernel_drops") < after {
@@ -156,7 +158,7 @@ fn loss_ends_with_the_overload() {
     }
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
-    // Each packet is somewhere.
+    // Each packet is counted in one place.
     let report: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     let of = |name: &str| report["elements"].as_array().unwrap().iter().find(|e| e["name"] == name).unwrap();
     let number = |value: &Value| value.as_u64().unwrap();

@@ -1,5 +1,5 @@
-//! Interfaces without root: the capabilities that docs/devices.md lists are enough, and none of them is too much. Skipped with
-//! a message where there can be no network namespaces.
+//! Interfaces without root: the capabilities that docs/devices.md lists are sufficient, and each of them is
+//! necessary. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use lab::Space;
 use line::{Line, TIDEGATE};
 
-/// The capabilities of each element, from the table.
+/// Returns the capabilities of each element, from the table.
 fn listed() -> BTreeMap<String, Vec<String>> {
     let text = include_str!("../../../docs/devices.md");
     let mut rights = BTreeMap::new();
@@ -23,7 +23,8 @@ fn listed() -> BTreeMap<String, Vec<String>> {
     rights
 }
 
-/// Starts an element as nobody, with capabilities; what it says if it does not start.
+/// Starts an element as an unprivileged user, with capabilities. If it does not start, the error is its
+/// messages.
 fn start(space: &Space, program: &Path, element: &str, capabilities: &[String]) -> Result<(), String> {
     let config = match element {
         "FromDevice" | "FromXDP" => format!("{element}(left, PROMISC true) -> Discard"),
@@ -61,7 +62,7 @@ fn start(space: &Space, program: &Path, element: &str, capabilities: &[String]) 
 #[test]
 fn the_listed_capabilities_are_enough_and_needed() {
     let Some(line) = Line::new() else { return };
-    // Nobody can read the folder of the build.
+    // An unprivileged user cannot read the build folder.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("tidegate");

@@ -1,5 +1,6 @@
-//! The slicer around the kernel of another machine, which follows connections, routes and translates, with the kernel's own
-//! TCP and UDP at both ends. Skipped with a message where there can be no network namespaces, or a program is missing.
+//! The slicer around the kernel of another machine, which follows connections, routes and translates, with
+//! the kernel's own TCP and UDP at both ends. Skipped with a message if network namespaces or a program are
+//! missing.
 
 mod detour;
 mod line;
@@ -15,22 +16,22 @@ use line::{MEGABYTE, run, value};
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 
-/// A file.
+/// The length of a file in bytes.
 const LENGTH: usize = 20 * MEGABYTE;
-/// Nearly as many segments as it takes at least.
+/// A number of segments slightly below the minimum that a file needs.
 const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
 
-/// Ordinary frames, as the slicer makes them.
+/// An element for which frames become ordinary ones, as for the slicer.
 const ORDINARY: &str = "Print(ACTIVE false)";
 
-/// A segment of TCP presented as its own first bytes.
+/// Slicing in which a TCP segment is presented as its own first bytes.
 const START: Way = Way::Sliced { slicing: ", TAIL false", table: "" };
 
-/// Of payloads up to what a frame can have: around the threshold, and fragments.
+/// The lengths of payloads: up to the length of a frame, around the threshold, and in fragments.
 const LENGTHS: [usize; 13] = [0, 1, 16, 100, 457, 458, 459, 500, 1000, 1471, 1472, 1473, 4000];
 
-/// A kernel between the two networks which follows connections as strictly as it can, and counts what it does not take as a
-/// part of one.
+/// Makes a machine between the two networks whose kernel follows connections as strictly as possible, and
+/// counts the packets that it does not accept as part of a connection.
 fn kernel(rules: &str) -> Option<Detour> {
     let detour = Detour::new(["10.1.0.1/24", "10.2.0.1/24"], ["10.1.0.254/24", "10.2.0.254/24"])?;
     let Detour { client, function, server, .. } = &detour;
@@ -47,7 +48,7 @@ fn kernel(rules: &str) -> Option<Detour> {
     Some(detour)
 }
 
-/// Packets that the kernel has taken for INVALID, as nftables and as conntrack count them.
+/// Returns the number of packets that the kernel has marked as INVALID, by nftables and by conntrack.
 fn invalid(function: &Space) -> [u64; 2] {
     let counter = ["list", "counter", "inet", "watch", "invalid_seen"];
     let output = function.command("nft").args(counter).output().unwrap();
@@ -57,20 +58,20 @@ fn invalid(function: &Space) -> [u64; 2] {
     let table = function.enter(|| std::fs::read_to_string(file)).unwrap();
     let mut rows = table.lines().map(|line| line.split_whitespace());
     let column = rows.next().unwrap().position(|name| name == "invalid").unwrap();
-    // One row per core, in hexadecimal.
+    // Each core has a row, in hexadecimal.
     let count = rows.map(|mut row| u64::from_str_radix(row.nth(column).unwrap(), 16).unwrap()).sum();
     [packets.parse().unwrap(), count]
 }
 
-/// A file each way, sent and fetched by the client.
+/// Transfers a file in each direction; the client opens both connections.
 fn files(detour: &Detour, mut address: SocketAddr) {
     transfer(&detour.client, &detour.server, address, LENGTH, || ()).unwrap();
-    // A program that another test is just about to start may still have the first one's socket.
+    // The first socket may still be open in a process that another test is starting.
     address.set_port(address.port() + 100);
     download(&detour.client, &detour.server, address, LENGTH).unwrap();
 }
 
-/// At least so many packets have been sliced, and are there again.
+/// Checks that at least `least` packets have been sliced and joined again.
 fn check_counts(counts: &str, least: u64) {
     let [sliced, spliced] = ["t.sliced", "t.spliced"].map(|name| value(counts, name));
     assert!(sliced >= least && spliced >= least, "{counts}");
@@ -100,8 +101,8 @@ fn a_translator() {
     }
 }
 
-/// Whether the port's unreachability is heard of, which an error of the server's tells: it quotes the whole datagram, and passes
-/// the translator.
+/// True if the client learns that the port is unreachable. The server's error quotes the whole datagram,
+/// and has to pass the translator.
 fn is_refused(client: &Space, address: (Ipv4Addr, u16)) -> bool {
     let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -116,7 +117,8 @@ fn a_translator_and_losses() {
     let mut counts = Vec::new();
     for way in [Way::Whole, SLICED] {
         let Some(detour) = kernel(MASQUERADE) else { return };
-        // On the client's cable, so that what is sliced comes back, and what comes is sent again.
+        // The losses are on the client's cable, so that slices are joined again, and lost packets are sent
+        // again.
         let host = detour.run(way, &format!("{ORDINARY} -> RandomSample(DROP 0.01)"), &[]);
         files(&detour, (SERVER, 7000).into());
         let (good, [handlers, messages]) = host.stop();
@@ -129,8 +131,9 @@ fn a_translator_and_losses() {
     assert!(counts[1] <= counts[0], "whole, sliced: {counts:?}");
 }
 
-/// Why segments are presented as their own last bytes: as their first ones, the receiver's ACKs are for more than the kernel has
-/// seen. It leaves them as they are, and whoever gets them there knows of no connection.
+/// Segments are usually presented as their own last bytes. If they are presented as their first bytes, the
+/// receiver's ACKs are beyond the data that the kernel has seen. The kernel does not translate them, and
+/// the machine that gets them knows no such connection.
 #[test]
 fn a_translator_that_sees_the_start_of_segments() {
     let Some(detour) = kernel(MASQUERADE) else { return };
@@ -141,8 +144,9 @@ fn a_translator_that_sees_the_start_of_segments() {
     assert!(packets > 0 && all > 0, "{packets} {all}");
 }
 
-/// Whether an answer comes to a single segment. Nothing follows that one, so that an ACK for it is beyond all that has been sent
-/// in the eyes of whoever sees only its start; among many segments, the start of a later one may be further than the ACK.
+/// True if a single segment is answered. No segment follows, so that an ACK for it is beyond all data that
+/// a function has seen if it sees only the start. With many segments, the start of a later one may be
+/// beyond the ACK.
 fn is_answered(client: &Space, server: &Space, address: (Ipv4Addr, u16)) -> bool {
     let listener = server.enter(|| TcpListener::bind(address)).unwrap();
     let mut client = client.enter(|| TcpStream::connect(address)).unwrap();
@@ -152,12 +156,13 @@ fn is_answered(client: &Space, server: &Space, address: (Ipv4Addr, u16)) -> bool
     }
     client.write_all(&[1; 1000]).unwrap();
     server.read_exact(&mut [0; 1000]).unwrap();
-    // Its connection may have been reset by then.
+    // The server's connection may already have been reset.
     let sent = server.write_all(&[1]);
     client.read_exact(&mut [0]).and(sent).is_ok()
 }
 
-/// The same with a filter that drops what is not a part of a connection, over both versions of IP.
+/// The kernel follows connections, and a filter drops packets that belong to none, over both versions of
+/// IP.
 #[test]
 fn a_router_that_filters() {
     let filter = "add chain inet watch filter { type filter hook forward priority 0; };
@@ -169,7 +174,7 @@ fn a_router_that_filters() {
         let host = detour.run(way, "Null", &[]);
         for address in [SocketAddr::from((SERVER, 7000)), "[fd02::1]:7000".parse().unwrap()] {
             files(&detour, address);
-            // Fragments of version 6 are another matter: only whole datagrams.
+            // Fragments of IPv6 are not tested: only whole datagrams.
             let lengths = LENGTHS.iter().copied().filter(|&length| address.is_ipv4() || length <= 1452);
             let lengths: Vec<usize> = lengths.collect();
             let back = exchange_datagrams(client, server, address, &lengths);
@@ -184,7 +189,7 @@ fn a_router_that_filters() {
     }
 }
 
-/// Gives the machines addresses of version 6, and routes.
+/// Gives the machines IPv6 addresses and routes.
 fn version_6(detour: &Detour) {
     let Detour { client, function, server, .. } = detour;
     set(function, "ipv6/conf/all/forwarding", "1");
@@ -202,7 +207,7 @@ fn version_6(detour: &Detour) {
     server.ip("-6 route add default via fd02::fe").unwrap();
 }
 
-/// What the kernel of the function gets of a file: headers alone, with right checksums.
+/// The kernel of the function sees only headers of a file, with right checksums.
 #[test]
 fn what_a_kernel_sees() {
     let Some(detour) = kernel(MASQUERADE) else { return };
@@ -220,7 +225,7 @@ fn what_a_kernel_sees() {
     assert!(good && !messages.contains("bad"), "{messages}");
     let [sliced, right, bytes] = handlers.map(|name| value(&counts, name));
     assert_eq!(sliced, right, "{counts}");
-    // Headers with time stamps, and a token. On a busy machine some may be missed.
+    // The packets are headers with time stamps, and a token. On a busy machine, some may be missed.
     assert!(right >= SEGMENTS / 2 && bytes == right * (14 + 20 + 32 + 16), "{counts}");
 }
 
@@ -241,6 +246,6 @@ fn iperf3_through_a_translator() {
     }
     let (good, [counts, messages]) = host.stop();
     assert!(good, "{messages}");
-    // It may end before all that it was to send has gone.
+    // iperf3 may end before all packets have been sent.
     check_counts(&counts, SEGMENTS);
 }

@@ -1,6 +1,6 @@
-//! The slicer around network functions, packet by packet: what leaves behind slice, network function and splice is what leaves
-//! behind the network function alone. A fixed list of frames goes each way. Skipped with a message where there can be no
-//! network namespaces, or a program is missing.
+//! The slicer around network functions, packet by packet: the packets that leave after slicing, the network
+//! function and splicing are the packets that leave the network function alone. A fixed list of frames goes
+//! in each direction. Skipped with a message if network namespaces or a program are missing.
 
 mod detour;
 mod line;
@@ -19,11 +19,11 @@ use wire::checksum::{Delta, PseudoHeader, icmp_valid, ipv4_valid, tcp_valid, udp
 use wire::tcp::flags::ACK;
 use wire::{FromBytes, MacAddr, ip_protocol, ipv4, ipv6};
 
-/// A datagram to or from the port of marks.
+/// A pattern for datagrams to or from the port of marks.
 const MARKS: &str = "12/0800 23/11 36/0009, 12/0800 23/11 34/0009";
 
-/// Carries frames to the server and replies back, through a function that `start` starts; what arrived, to the server and to
-/// the client, and what the host counted.
+/// Carries frames to the server and replies back, through a function that `start` starts. Returns the
+/// frames that arrived at the server and at the client, and the host's counters.
 fn both_ways(
     way: Way,
     own: [&str; 2],
@@ -42,8 +42,8 @@ fn both_ways(
     Some(([there, back], counts))
 }
 
-/// Whether a function does the same with sliced packets as with whole ones, and lets so many packets through to the server
-/// and to the client.
+/// Checks that a function does the same to sliced packets as to whole ones, and that the expected number of
+/// packets arrives at the server and at the client.
 fn check(
     own: [&str; 2],
     ends: [MacAddr; 2],
@@ -62,7 +62,7 @@ fn check(
     }
 }
 
-/// Compares what has arrived, flow by flow and frame by frame.
+/// Compares frames flow by flow and frame by frame.
 fn assert_same(whole: &[Vec<u8>], joined: &[Vec<u8>]) {
     let [whole, joined] = [whole, joined].map(by_flow);
     assert!(whole.keys().eq(joined.keys()), "{:?} {:?}", whole.keys(), joined.keys());
@@ -79,7 +79,7 @@ fn assert_same(whole: &[Vec<u8>], joined: &[Vec<u8>]) {
     }
 }
 
-/// Runs Tidegate in the place of the function.
+/// Runs Tidegate as the function.
 fn tidegate(config: &'static str) -> impl Fn(&Detour) -> Option<Vec<Running>> {
     move |detour| Some(vec![run(&detour.function, config, &[])])
 }
@@ -106,7 +106,8 @@ fn open_vswitch() {
     });
 }
 
-/// Lets the kernel of the function's machine route; it knows both ends. Whether it can, which is said if not.
+/// Makes the kernel of the function's machine a router with the addresses of both ends. Returns false, with
+/// a message, if there is no IPv6.
 fn router(detour: &Detour) -> bool {
     if !has_version_6() {
         return false;
@@ -140,7 +141,8 @@ fn the_kernel_as_translator() {
         if !router(detour) || !nft(&detour.function, MASQUERADE) {
             return None;
         }
-        // A sender's wrong checksum is right where a packet is sliced, so that only whole ones are found out.
+        // The checksum of a sliced packet is right even if the sender's was wrong, so that conntrack would
+        // reject only whole packets.
         set(&detour.function, "netfilter/nf_conntrack_checksum", "0");
         Some(Vec::new())
     });
@@ -158,7 +160,7 @@ fn a_firewall_of_ours() {
     check(["", ""], [mac(4), mac(1)], [156, 52], &tidegate(firewall));
 }
 
-/// Ports at random.
+/// A translator that chooses ports at random.
 const TRANSLATOR: &str = "
     nat :: IPRewriter(pattern 10.2.0.254 1024-65535? - - 0 1, drop);
     FromDevice(nf0, PROMISC true) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> FILTER
@@ -183,13 +185,14 @@ fn a_firewall_and_a_translator_of_ours() {
     });
 }
 
-/// Packets above the rate get another class. Which ones these are follows from how many came before, and not from lengths.
+/// Packets above the rate get another class. The class depends on the number of packets before, and not on
+/// lengths.
 #[test]
 fn a_meter_of_ours() {
     let meter = "FromDevice(nf0, PROMISC true) -> c :: Classifier(12/0800 23/11 36/0009, -) -> out :: Queue -> ToDevice(nf1);
         c[1] -> MarkIPHeader(14) -> m :: RatedSplitter(1, BURST_SIZE 20) -> SetIPDSCP(46) -> out; m[1] -> SetIPDSCP(10) -> out";
     let frames = List::of_datagrams(mac(4), 60);
-    // The function writes what marks sliced packets.
+    // The function changes the DSCP, which would mark sliced packets.
     let unmarked = Way::Sliced { slicing: "", table: ", MARKER none" };
     for _ in 0..5 {
         let both = [Way::Whole, unmarked].map(|way| {
@@ -201,7 +204,7 @@ fn a_meter_of_ours() {
             Some(arrived)
         });
         let [Some(whole), Some(joined)] = both else { return };
-        // After a second one more may go.
+        // After a second, the meter lets another packet pass.
         if whole.time.max(joined.time) > Duration::from_millis(900) {
             continue;
         }
@@ -218,7 +221,7 @@ fn a_meter_of_ours() {
     println!("skipped: this machine is too busy to send 60 frames in a second");
 }
 
-/// Every frame that the function gets has right checksums, as we and as tshark read them.
+/// Every frame that the function gets has right checksums, as computed here and by tshark.
 #[test]
 fn what_the_function_sees_is_right() {
     let Some(detour) = Detour::new(["", ""], ["", ""]) else { return };
@@ -236,7 +239,7 @@ fn what_the_function_sees_is_right() {
     let seen = read(&file);
     assert_eq!(seen.len(), arrived.frames.len());
     let marked = seen.iter().filter(|frame| is_marked(frame)).count() as u64;
-    // Those that come marked and are not sliced.
+    // Packets that arrive with the mark are not sliced, so only sliced packets have it here.
     assert_eq!(marked, value(&counts, "t.sliced"), "{counts}");
     assert!(marked > 70, "{marked}");
     for frame in &seen {
@@ -256,7 +259,7 @@ fn what_the_function_sees_is_right() {
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
 }
 
-/// Whether a frame has the DSCP of sliced packets.
+/// True if a frame has the DSCP of sliced packets.
 fn is_marked(frame: &[u8]) -> bool {
     match behind_tag(frame) {
         [0x08, 0x00, _, tos, ..] => tos >> 2 == 63,
@@ -265,12 +268,12 @@ fn is_marked(frame: &[u8]) -> bool {
     }
 }
 
-/// A frame from the type of what is in it on.
+/// Returns a frame from its innermost Ethernet type on.
 fn behind_tag(frame: &[u8]) -> &[u8] {
     if frame[12..14] == [0x81, 0x00] { &frame[16..] } else { &frame[12..] }
 }
 
-/// Whether a frame's checksums are right, in so far as it has any.
+/// True if all checksums that a frame has are right.
 fn is_right(frame: &[u8]) -> bool {
     let (kind, packet) = behind_tag(frame).split_at(2);
     let (protocol, pseudo, rest) = match kind {
@@ -299,7 +302,8 @@ fn is_right(frame: &[u8]) -> bool {
     }
 }
 
-/// The client learns from the router's errors what it has sent, and not what the router has seen.
+/// The router's errors quote the packets that the client has sent, not the packets that the router has
+/// seen.
 #[test]
 fn errors_quote_what_was_sent() {
     let mut frames = Vec::new();
@@ -319,7 +323,7 @@ fn errors_quote_what_was_sent() {
             set(&detour.function, limit, "0");
         }
         let host = detour.run(way, "Null", &[]);
-        // Time exceeded, of each version.
+        // These are the time-exceeded messages of both IP versions.
         let errors = "12/0800 23/01 34/0b, 12/86dd 20/3a 54/03";
         let mut arrived = carry([&detour.client, &detour.client], &frames, |_| true, errors).frames;
         let (good, [counts, messages]) = host.stop();
@@ -331,12 +335,13 @@ fn errors_quote_what_was_sent() {
     let [Some((whole, _)), Some((joined, counts))] = both else { return };
     assert_eq!(whole.len(), frames.len());
     assert_same(&whole, &joined);
-    // All but the shortest, and the datagrams with 441 bytes of payload over IPv4, which make frames of 483.
+    // The shortest packets are not sliced, nor are the IPv4 datagrams with 441 bytes of payload, whose
+    // frames have 483 bytes.
     assert_eq!(value(&counts, "t.quoted"), value(&counts, "t.sliced"), "{counts}");
     assert!(value(&counts, "t.quoted") >= 12, "{counts}");
 }
 
-/// Each error has an identification of its own.
+/// Clears the identification of an error, which differs each time, and updates the checksum.
 fn forget_identification(frame: &mut [u8]) {
     if frame[12..14] == [8, 0] {
         let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
@@ -346,7 +351,8 @@ fn forget_identification(frame: &mut [u8]) {
     }
 }
 
-/// A function cannot see that the whole packet is too long for its next network. That is so, and in the manual.
+/// A function cannot see that the whole packet is too long for its next network. This is a documented
+/// limit.
 #[test]
 fn an_mtu_behind_the_function_is_not_seen() {
     let frames: Vec<Vec<u8>> = [100, 900, 1200, 1400]

@@ -1,6 +1,6 @@
-//! The slicer around a kernel that puts packets into its own VXLAN tunnel, with the kernel's TCP and UDP at both ends, and a
-//! network behind the tunnel that does not carry frames as long as the joined ones. Skipped with a message where there can be no
-//! network namespaces, or no VXLAN.
+//! The slicer around a kernel that puts packets into its own VXLAN tunnel, with the kernel's TCP and UDP at
+//! both ends. The network downstream of the tunnel does not carry the joined frames, because they are too
+//! long. Skipped with a message if network namespaces or VXLAN are missing.
 
 mod detour;
 mod line;
@@ -11,17 +11,18 @@ use detour::{Detour, set};
 use lab::{Running, exchange_datagrams, transfer};
 use line::{MEGABYTE, run, value};
 
-/// The server's address inside of the tunnel.
+/// The server's address inside the tunnel.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
-/// Bytes of a file, and nearly as many segments as it takes at least.
+/// The length of a file in bytes, and a number of segments slightly below the minimum that it needs.
 const LENGTH: usize = 10 * MEGABYTE;
 const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
-/// What is counted.
+/// The names of the counters.
 const COUNTS: [&str; 9] =
     ["sliced", "spliced", "tunnelled", "long", "missing", "hidden", "no_token", "changed", "late"];
 
-/// A kernel with a tunnel to the server's, who takes packets out of it that are as long as in the client's network. `device` is what
-/// else is said of the function's end.
+/// Makes a kernel with a tunnel to the server's kernel. The server accepts packets out of the tunnel that
+/// are as long as in the client's network. `device` is further arguments for the function's end of the
+/// tunnel.
 fn tunnel(device: &str) -> Option<Detour> {
     let detour = Detour::new(["10.1.0.1/24", "10.9.0.2/24"], ["10.1.0.254/24", "10.9.0.1/24"])?;
     let Detour { client, function, server, .. } = &detour;
@@ -38,7 +39,8 @@ fn tunnel(device: &str) -> Option<Detour> {
             return None;
         }
         if !device.starts_with("df") {
-            // Otherwise it is what fits into the network below, whatever the inner packets are.
+            // Otherwise the MTU would be the space in the network below, whatever the length of inner
+            // packets.
             space.ip("link set vx0 mtu 1500").unwrap();
         }
         space.ip(&format!("addr add {inner} dev vx0")).unwrap();
@@ -46,14 +48,14 @@ fn tunnel(device: &str) -> Option<Detour> {
     }
     client.ip("route add default via 10.1.0.254").unwrap();
     server.ip("route add default via 10.2.0.254").unwrap();
-    // The network behind the tunnel.
+    // The network downstream of the tunnel has a smaller MTU.
     server.ip("link set eth0 mtu 1400").unwrap();
     detour.host.ip("link set server mtu 1400").unwrap();
     Some(detour)
 }
 
-/// Slices what goes into the tunnel and joins what comes out of the function; what comes from the server's side has to be whole
-/// for it, because it takes packets out of the tunnel.
+/// Slices packets that go into the tunnel, and joins packets that leave the function. Packets from the
+/// server's side have to be whole, because the function takes packets out of the tunnel.
 fn host(detour: &Detour, slicing: &str) -> Running {
     let config = format!(
         "t :: PayloadTable(ENTRIES 4096);
@@ -75,7 +77,7 @@ fn host(detour: &Detour, slicing: &str) -> Running {
     run(&detour.host, &config, &options)
 }
 
-/// A file to the server; what the host has counted by then.
+/// Sends a file to the server, and returns the host's counters at the end.
 fn send(detour: &Detour, slicing: &str) -> String {
     let host = host(detour, slicing);
     transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();
@@ -91,7 +93,8 @@ fn send(detour: &Detour, slicing: &str) -> String {
     counts
 }
 
-/// Whether nearly all segments went through the tunnel without their payloads, which came back there.
+/// Checks that nearly all segments went through the tunnel without their payloads and got them back
+/// afterwards.
 fn check_tunnelled(counts: &str, least: u64) {
     let [sliced, spliced, tunnelled] =
         ["sliced", "spliced", "tunnelled"].map(|name| value(counts, &format!("t.{name}")));
@@ -104,7 +107,7 @@ fn the_kernels_tunnel_in_fragments() {
         let Some(detour) = tunnel(device) else { return };
         let counts = send(&detour, "");
         check_tunnelled(&counts, SEGMENTS);
-        // Two of each, or a few less where segments were short.
+        // Each segment becomes two parts, and fewer only if segments were short.
         assert!(value(&counts, "parts.count") > SEGMENTS, "{counts}");
         assert_eq!(value(&counts, "told.count"), 0, "{counts}");
     }
@@ -119,7 +122,7 @@ fn the_kernels_tunnel_that_must_not_be_fragmented() {
     assert_eq!(value(&counts, "parts.count"), 0, "{counts}");
 }
 
-/// The function knows how long packets in its tunnel may be, and says so where it sees that they are longer.
+/// The function knows the longest packet for its tunnel, and reports longer packets.
 #[test]
 fn the_kernels_tunnel_whose_length_it_knows() {
     let Some(detour) = tunnel("df set") else { return };

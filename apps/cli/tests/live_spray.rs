@@ -1,5 +1,5 @@
-//! Connections whose packets several workers handle, between machines with TCP of their own. Skipped with a message where there
-//! can be no network namespaces.
+//! Connections whose packets several workers handle, between machines with their own TCP. Skipped with a
+//! message if network namespaces cannot be created.
 
 mod line;
 
@@ -9,8 +9,9 @@ use lab::{exchange_datagrams, transfer};
 
 use crate::line::{Line, MEGABYTE, RIGHT, has_xdp, run};
 
-/// A translator between `left` and `right`: addresses and ports of one network stand for those of another one, and checksums are
-/// changed where senders have not completed them. `from` and `to` receive and send.
+/// Returns the configuration of a translator between `left` and `right`: it replaces addresses and ports,
+/// and updates checksums that senders have not completed. `from` and `to` are the classes that receive and
+/// send.
 fn translator(from: &str, to: &str) -> String {
     let end = |side: &str, own: &str, last: u8| {
         format!(
@@ -28,17 +29,17 @@ fn translator(from: &str, to: &str) -> String {
            rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp"
 }
 
-/// Puts the translator's addresses between `left` and `right`.
+/// Gives `left`, `right` and the machine between them the translator's addresses.
 fn address(line: &Line) {
     line.left.ip("addr flush dev eth0").unwrap();
     line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
     line.left.ip("route add default via 10.1.0.254").unwrap();
-    // Interfaces take what is for these addresses, as promiscuous mode would.
+    // Interfaces accept frames for these addresses, as in promiscuous mode.
     line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
     line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
 }
 
-/// Lets a connection and some datagrams through: the report.
+/// Runs a translator for a connection and some datagrams, and returns the report.
 fn exchange(line: &Line, config: &str, options: &str) -> String {
     let given: Vec<_> = options.split(' ').collect();
     let running = run(&line.between, config, &given);
@@ -51,7 +52,7 @@ fn exchange(line: &Line, config: &str, options: &str) -> String {
     report
 }
 
-/// What came in at each worker, and how many packets were handed over altogether.
+/// Returns the packets that came in at each worker, and the number of packets that were handed over.
 fn of_workers(report: &str) -> (Vec<u64>, u64) {
     let rows: Vec<Vec<&str>> = report.lines().map(|row| row.split_whitespace().collect()).collect();
     let rows = rows.iter().filter(|row| row.first() == Some(&"worker"));
@@ -82,8 +83,9 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
         let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
         let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
         match options.split_once("--steering ").unwrap().1 {
-            // The kernel knows where packets belong; software would hand half of them over. Some go to the connection's worker
-            // while that one, which may have lost its core just then, is changing what all others read.
+            // The kernel knows the worker of a packet; software would hand half of the packets over. Some
+            // packets are handed to the connection's worker while that worker is changing shared state, for
+            // which it may have to wait for its core.
             "rss" => assert!(used.len() == 1 && handed < all / 5, "{options}\n{report}"),
             "spray" | "spray --spray-cores 2" => {
                 assert!(is_even && handed < all * 2 / 5, "{options}\n{report}")
@@ -96,7 +98,7 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
 
 #[test]
 fn a_connection_goes_through_all_workers_by_xdp() {
-    // With as many queues as workers, all of them send where they are.
+    // With as many queues as workers, each worker sends its packets itself.
     for (queues, options) in [
         (1, "--threads 2 --steering rss"),
         (1, "--threads 2 --steering spray"),

@@ -1,6 +1,6 @@
-//! Interfaces by AF_XDP on several workers: queues for all of them or fewer, which they share then, connections that are
-//! spread, errors at one of them, other configurations in the place of a running one, and ends of all kinds. Skipped with a
-//! message where there can be no network namespaces.
+//! Interfaces by AF_XDP on several workers: queues for each worker, or fewer queues, which workers then
+//! share; connections that are spread; errors at one queue; configurations that replace a running one; and
+//! ends of all kinds. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -11,10 +11,10 @@ use lab::{Running, Stream, ping};
 use line::{Control, Line, RIGHT, TIDEGATE, has_xdp, run, send, value, when};
 use serde_json::Value;
 
-/// Where streams go to.
+/// The destination of streams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// The numbers of this name of each worker in a report.
+/// Returns a counter of each worker in a report.
 fn of_workers(report: &Path, name: &str) -> Vec<u64> {
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     let totals = &report["totals"];
@@ -24,7 +24,7 @@ fn of_workers(report: &Path, name: &str) -> Vec<u64> {
     workers.iter().map(|worker| worker[name].as_u64().unwrap()).collect()
 }
 
-/// Whether a program is at the interface `left`.
+/// True if a program is attached to the interface `left`.
 fn has_program(line: &Line) -> bool {
     line.between.ip("-d link show dev left").unwrap().contains("xdp")
 }
@@ -40,7 +40,7 @@ fn each_worker_has_its_queues() {
     options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
     let running = line.forward_by_xdp("", &options);
     line.check();
-    // So many flows that some of them come by each queue.
+    // With this number of flows, some arrive at each queue.
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, missing, doubled] = stream.stop();
@@ -63,13 +63,13 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         let options = ["--threads", "2", "-h", "left.count", "-h", "left.rss_key"];
         let running = run(&line.between, &config, &options);
         let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
-        // Nothing comes through.
+        // No packets pass.
         std::thread::sleep(std::time::Duration::from_millis(200));
         stream.stop();
         let (good, [output, messages]) = running.stop();
         let what = format!("{keyword}: {output}{messages}");
         assert!(good && output.contains("left.rss_key:\nown\n"), "{what}");
-        // The other queue may have got all.
+        // The other queue may have got all packets.
         assert!(value(&output, "left.count") > 0 || keyword.contains("QUEUE"), "{what}");
         let told = "left: spreads packets over its queues by a key of its own, which others may know";
         let reason = "it takes no secret one (Operation not supported)";
@@ -84,7 +84,7 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    // One queue, from which flows go to the workers that they belong to.
+    // There is one queue, from which flows go to the workers that own them.
     let config =
         "left :: FromXDP(left, PROMISC true) -> MarkIPHeader(14) -> FlowCounter -> to_right :: ToXDP(right);
          right :: FromXDP(right, PROMISC true) -> MarkIPHeader(14) -> FlowCounter -> to_left :: ToXDP(left)";
@@ -100,15 +100,16 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
     assert!(good && (missing, doubled) == (0, 0) && arrived > 100, "{arrived} {missing} {output}{messages}");
     assert_eq!(value(&output, "left.queues"), 1, "{output}");
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"), "{output}{messages}");
-    // They come back to where their slots are.
+    // Packets return to the pool of their slots.
     assert_eq!(value(&output, "to_right.copied"), 0, "{output}");
-    // Each gets its flows from the kernel, and only what the second one has to send goes to the first one.
+    // Each worker gets its flows from the kernel, and only the packets that the second worker sends go to
+    // the first one.
     let (came, handed) = (of_workers(&report, "in"), of_workers(&report, "handed"));
     assert!(came.iter().all(|&packets| packets > 500), "{came:?}");
     assert!(handed[1] > 500 && handed[0] < came[0] / 10, "{handed:?}");
 }
 
-/// Runs a configuration on so many workers, with the report in a file.
+/// Runs a configuration on `workers` workers, with the report in a file.
 fn start(line: &Line, workers: usize, config: &str, more: &[&str], report: &Path) -> Running {
     let workers = workers.to_string();
     let options =
@@ -120,7 +121,7 @@ fn start(line: &Line, workers: usize, config: &str, more: &[&str], report: &Path
 #[test]
 fn a_queue_of_all_workers_gives_flows_to_the_worker_that_they_belong_to() {
     for (workers, mode) in [(1, "native"), (2, "native"), (4, "native"), (2, "skb"), (4, "skb")] {
-        // Each worker has a queue to send by.
+        // Each worker has a queue for sending.
         let Some(line) = Line::with_queues(1, workers).filter(has_xdp) else { return };
         line.know_each_other();
         let folder = tempfile::tempdir().unwrap();
@@ -156,7 +157,7 @@ const CONNECTIONS: &str =
 
 #[test]
 fn a_queue_of_all_workers_spreads_connections() {
-    // What opens and closes a connection goes to where its record is.
+    // Packets that open or close a connection go to the worker that has its record.
     let config = |mode: &str| {
         format!(
             "left :: FromXDP(left, PROMISC true, MODE {mode}) -> MarkIPHeader(14)
@@ -215,12 +216,13 @@ fn slots_of_guests_come_home() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    // As small as it may be: some 28,000 slots for each worker, of which the second one has none from the interface.
+    // The memory is as small as possible: about 28,000 slots for each worker. The interface gives the
+    // second worker none.
     let config = "left :: FromXDP(left, PROMISC true, RING 512) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)";
     let running = start(&line, 2, config, &["--memory", "136M", "-h", "to.count"], &report);
     let flood = "FastUDPFlows(0, 200000, 100, 2:0:0:0:0:1, 10.77.0.1, 2:0:0:0:0:2, 10.77.0.2, 64, 1000)";
     send(&line.left, "eth0", flood, 200_000);
-    // What the flood has left in rings may take the place of some.
+    // Packets of the flood that are still in rings may displace some packets of the stream.
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, _, doubled] = stream.stop();
@@ -235,8 +237,8 @@ fn an_owner_that_sleeps_is_woken_for_its_guest() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let config = "left :: FromXDP(left, PROMISC true, RING 64) -> c :: Counter -> Discard";
-    // One flow, of the second worker; the first one has the 64 slots that the kernel gets at a time. Which worker the flow
-    // belongs to depends on the key of the run.
+    // There is one flow, owned by the second worker; the first worker has the 64 slots that the kernel gets
+    // at a time. The worker of a flow depends on the key of the run.
     let flow = "RatedSource(LENGTH 50, RATE 10000, LIMIT 5000) -> UDPIPEncap(10.77.0.1, 1000, 10.77.0.2, 9)
          -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)";
     let is_of_the_second = (0..30).any(|_| {
@@ -261,7 +263,7 @@ fn guests_go_in_the_middle_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let config = "left :: FromXDP(left, PROMISC true, GONE stop) -> MarkIPHeader(14) -> FlowCounter -> ToXDP(right)";
-        // The queue is free again each time. At last the cable goes.
+        // The queue is free again each time. At last, the cable is removed.
         for ends in ["stop", "kill", "stop", "unplug"] {
             let running = start(&line, workers, config, &[], &report);
             assert!(has_program(&line));
@@ -278,7 +280,7 @@ fn guests_go_in_the_middle_of_it() {
             assert_eq!(was_removed, ends == "unplug", "{messages}");
             stream.stop();
             if ends != "kill" {
-                // Every packet is accounted for, also those that were in rings when it ended.
+                // Every packet is accounted for, even packets that were in rings at the end.
                 let came = of_workers(&report, "in");
                 assert!(came.iter().sum::<u64>() >= value(&output, "left.count"), "{came:?} {output}");
             }
@@ -291,7 +293,7 @@ fn guests_go_in_the_middle_of_it() {
 fn what_another_worker_makes_is_sent_too() {
     let Some(line) = Line::wide(2).filter(has_xdp) else { return };
     for (queue, copied) in [("", 0), (", 0", 500), (", 1", 0)] {
-        // Without StaticThreadSched a source is at the first worker.
+        // Without StaticThreadSched, a source runs on the first worker.
         let config = format!(
             "s :: RatedSource(LENGTH 100, RATE 5000, LIMIT 500) -> to :: ToXDP(right{queue});
              StaticThreadSched(s 1); {}",
@@ -310,7 +312,7 @@ fn what_another_worker_makes_is_sent_too() {
 #[test]
 fn an_element_may_be_at_one_worker() {
     let Some(line) = Line::wide(2).filter(has_xdp) else { return };
-    // All queues are at the second one, and the first one has to send by them.
+    // All queues are at the second worker, and the first worker has to send through them.
     let config = "left :: FromXDP(left, PROMISC true) -> Null -> to_right :: ToXDP(right);
          right :: FromXDP(right, PROMISC true) -> Null -> to_left :: ToXDP(left); StaticThreadSched(left 1, right 1)";
     let options = ["--threads", "2", "-h", "left.queues", "-h", "left.count", "-h", "to_right.count"];
@@ -326,7 +328,7 @@ fn queues_of_an_interface_may_have_elements_of_their_own() {
     let Some(line) = Line::wide(2).filter(has_xdp) else { return };
     let config = "a :: FromXDP(left, 0, PROMISC true) -> ToXDP(right, 0); b :: FromXDP(left, 1, PROMISC true) -> ToXDP(right, 1);
          FromXDP(right, 0, PROMISC true) -> ToXDP(left, 0); FromXDP(right, 1, PROMISC true) -> ToXDP(left, 1)";
-    // Each queue is shared by both workers, or has one of its own.
+    // The workers share each queue, or each worker has its own.
     for (threads, assigned) in
         [("1", ""), ("2", ""), ("2", "; StaticThreadSched(b 1)"), ("2", "; StaticThreadSched(a 1, b 0)")]
     {
@@ -366,11 +368,11 @@ fn an_error_at_one_worker_leaves_nothing_attached() {
         assert!(!has_program(&line), "{queue}");
         let (good, [_, messages]) = other.stop();
         assert!(good, "{messages}");
-        // What it has opened is free again.
+        // The resources that it has opened are free again.
         let running = run(&line.between, "FromXDP(left) -> Discard", &["--threads", "2"]);
         assert!(has_program(&line) && running.stop().0);
     }
-    // Or at the first worker, when the other one is at work with its share of the queues.
+    // Here the error is at the first worker, while the second worker already uses its share of the queues.
     let late = "FromXDP(left, 0) -> Discard; Idle -> ToDump(/no/such/folder/file)";
     let output = line.between.command(TIDEGATE).args(["run", "--threads", "2", "-e", late]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -396,7 +398,7 @@ fn a_configuration_in_the_place_of_another_one_has_its_own_program() {
     let mut running =
         line.between.start(TIDEGATE, &["click", "--allow-config", "-u", &socket, "-e", &ready]).unwrap();
     let mut control = Control::open(&path);
-    // Both want the queues; the one at work has them.
+    // Both configurations need the queues; the running one has them.
     assert!(control.write("hotconfig", config).unwrap_err().contains("another socket has this queue"));
     assert!(has_program(&line));
     assert_eq!(ping(&line.left, RIGHT, 3), 3);

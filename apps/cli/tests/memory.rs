@@ -1,4 +1,4 @@
-//! Memory that is asked for is checked at once, and that of tables is bounded.
+//! A requested amount of memory is checked at the start, and the memory of tables is bounded.
 
 use std::process::{Command, Output};
 
@@ -12,7 +12,7 @@ fn status(output: Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The same in a shell that limits address space to so many KiB.
+/// Runs the program in a shell that limits its address space to `kib` KiB.
 fn limited(kib: u64, args: &str) -> (Option<i32>, String) {
     let line = format!("ulimit -v {kib}; exec \"$0\" {args}");
     status(Command::new("sh").args(["-c", &line, TIDEGATE]).output().unwrap())
@@ -29,7 +29,7 @@ fn more_memory_than_the_machine_has_is_refused() {
         (&["check", "--memory", "1000000G", "-e", idle], 2),
         (&["synthesize", "--memory", "1000000G", "-e", idle], 2),
         (&["verify", "--memory", "1000000G", file, file], 2),
-        // As the driver's other usage errors.
+        // The status is 1, as for the driver's other usage errors.
         (&["click", "--memory", "1000000G", "-e", idle], 1),
     ] {
         let (status, told) = tidegate(args);
@@ -47,14 +47,14 @@ fn more_memory_than_the_machine_has_is_refused() {
 fn address_space_that_is_limited_counts() {
     let (status, told) = limited(1 << 20, "run --memory 2G -e 'Idle -> Discard'");
     assert!(status == Some(2) && told.contains("the process may have (ulimit -v)"), "{told}");
-    // By default there is room for the rest of the program.
+    // By default, there is room for the rest of the program.
     let run = "run -q -e 'InfiniteSource(LIMIT 5, STOP true) -> Discard'";
     assert_eq!(limited(1 << 20, run), (Some(0), String::new()));
 }
 
 #[test]
 fn tables_end_no_process_where_memory_ends() {
-    // With less, there is no memory for the tables from the start, which is an error with its place.
+    // With less memory, the tables cannot be allocated at the start, which is an error with its place.
     let mut outcomes = Vec::new();
     for kib in [100_000, 150_000, 200_000, 300_000] {
         for element in
@@ -86,7 +86,7 @@ fn no_table_grows_under_floods() {
         assert_eq!(soak["grows"], false, "{row}");
         assert!(soak["packets"].as_u64().unwrap() >= 20_000, "{row}");
         if let (Some(entries), Some(capacity)) = (soak["entries"].as_u64(), soak["capacity"].as_u64()) {
-            // Each worker has a table of its own.
+            // Each worker has its own table.
             let workers = row["params"]["threads"].as_u64().unwrap();
             assert!((1..=workers * capacity).contains(&entries), "{row}");
         }

@@ -1,10 +1,11 @@
-//! Mistakes on the command line and in configurations: each is said at once, with its place and what to do.
+//! Mistakes on the command line and in configurations: each is reported immediately, with its place and a
+//! remedy.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn tidegate(args: &[&str]) -> Output {
-    // Examples name their files as seen from there.
+    // Examples name files by their paths from the root.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.current_dir(root).args(args).stdin(Stdio::null()).output().unwrap()
@@ -18,7 +19,7 @@ fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Expects an exit status and a text that standard error is, apart from blanks at ends of lines.
+/// Expects an exit status and this text on standard error, apart from blanks at ends of lines.
 #[track_caller]
 fn expect(args: &[&str], status: i32, text: &str) {
     let output = tidegate(args);
@@ -50,7 +51,7 @@ fn values_for_unknown_parameters_are_refused_by_all_commands() {
         expect(&[command, &[file, "SOCK=s1", "OTU=wan"]].concat(), 1, UNKNOWN);
     }
     expect(&["verify", file, file, "SOCK=s1", "OTU=wan"], 2, UNKNOWN);
-    // Click does not look.
+    // Click only warns.
     let output = tidegate(&["click", "-q", file, "OTU=wan"]);
     let warning = "command line:1: warning: no `define` has a parameter OTU; did you mean OUT?\n";
     assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), warning));
@@ -80,7 +81,7 @@ fn values_are_for_parameters_that_are_defined_or_mentioned() {
     assert!(err(&output).contains("A is given twice") && output.status.code() == Some(1), "{}", err(&output));
 }
 
-/// One of two configurations has to have the parameter, and one function of a chain.
+/// The parameter has to exist in one of two configurations, or in one function of a chain.
 #[test]
 fn values_are_for_some_of_several_configurations() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +100,7 @@ fn values_are_for_some_of_several_configurations() {
     assert!(err(&output).contains("the only one is A"), "{}", err(&output));
 }
 
-/// A text is in a message; blanks at ends of lines do not count.
+/// Expects an exit status and messages that contain these texts, apart from blanks at ends of lines.
 #[track_caller]
 fn says(args: &[&str], status: i32, parts: &[&str]) -> String {
     let output = tidegate(args);
@@ -159,7 +160,7 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         expect(&["run", "-e", &text, "-h", handler], 1, expected);
         assert!(!out_file.exists(), "{handler}: it has run");
     }
-    // Click asks after the run.
+    // Click reads the handlers after the run.
     let text = "Idle -> out :: Counter -> Discard";
     for option in ["-h", "-x"] {
         let said = says(
@@ -195,7 +196,7 @@ fn files_that_cannot_be_written_are_told_before_the_run() {
     }
     let here = folder.path().display().to_string();
     expect(&["run", "-e", config, "--json", &here], 2, &format!("{here}: this is a folder; name a file\n"));
-    // Looking leaves nothing behind, and keeps what is there.
+    // The check creates no file, and keeps an existing one.
     let kept = name("kept.json");
     std::fs::write(&kept, "before").unwrap();
     says(&["run", "-e", "Idle -> Strip(x) -> Discard", "--json", &kept], 1, &["'x' is not a whole number"]);
@@ -207,7 +208,7 @@ fn files_that_cannot_be_written_are_told_before_the_run() {
 #[test]
 fn handlers_that_scripts_call_in_vain_are_told() {
     let counter = "src :: InfiniteSource(LIMIT 1, STOP true) -> c :: Counter -> Discard; ";
-    // As far as a script comes in any case, it is an error.
+    // A wrong call that a script reaches in any case is an error.
     for (script, expected) in [
         ("Script(print \"$(nosuch.count)\")", "no element named 'nosuch'"),
         ("Script(write c.rset)", "no 'c.rset' write handler"),
@@ -221,7 +222,7 @@ fn handlers_that_scripts_call_in_vain_are_told() {
         }
     }
     says(&["check", "-e", &format!("{counter}Script(write c.rset)")], 1, &["Help: did you mean 'reset'?"]);
-    // Where it may not come, it is a warning.
+    // A wrong call that a script may not reach is a warning.
     for script in [
         "Script(wait 1s, print \"$(nosuch.count)\")",
         "Script(TYPE PASSIVE, print nosuch.count)",
@@ -232,13 +233,13 @@ fn handlers_that_scripts_call_in_vain_are_told() {
         let said = says(&["check", "-e", &text], 0, &["Warning", "no element named 'nosuch'"]);
         assert!(!said.contains("Error"), "{said}");
     }
-    // What scripts call is theirs, the graph's, or not known beforehand.
+    // These handlers belong to the script or to the graph, or are not known before the run.
     let good = "Script(set e c, print $($e.count), print \"$(add 1 $(c.count))\", export v 3, print \"$(s.v)\", \
         print $(cat /dev/null), goto end $(readable nosuch.count), write stop); s :: Script(TYPE PASSIVE, export v 4)";
     assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");
 }
 
-/// However short the capture is.
+/// Scripts begin before the first packet, however short the capture is.
 #[test]
 fn scripts_begin_before_the_first_packet() {
     let text = "FromDump(configs/data/quickstart.pcap, STOP true) -> c :: Counter -> Discard; Script(print \"hello $(c.count)\")";
@@ -282,7 +283,7 @@ fn libraries_are_found_and_read_once() {
         "{}",
         err(&output)
     );
-    // In a circle, by whatever names.
+    // These libraries require each other in a cycle, under several names.
     let own = write("own.click", "require(library ./own.click); Idle -> Discard");
     let a = write("a.click", "require(library b.click); Idle -> Discard");
     write("b.click", "require(library libs/../c.click)");
@@ -298,7 +299,7 @@ fn libraries_are_found_and_read_once() {
     }
     let text = err(&run(false, &["check", &a]));
     assert!(text.contains("a.click -> b.click -> ") && text.contains("c.click -> "), "{text}");
-    // Click reads each library once, so that only a circle through the configuration itself matters.
+    // Click reads each library once, so that only a cycle through the configuration itself is an error.
     write("ring.click", "require(library ./link.click) elementclass Ring { -> Counter -> }");
     write("link.click", "require(library ring.click)");
     let ring = write("main_ring.click", "require(library ring.click); Idle -> Ring -> Discard");
@@ -318,7 +319,7 @@ fn libraries_are_found_and_read_once() {
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(err(&output).contains("libraries require each other in a circle: "), "{}", err(&output));
     }
-    // Pipes are passed over: they might never end. What is there and is no file is told.
+    // Pipes are skipped, because reading them might never end. The message says if a name is not a file.
     make_pipe(&path("pipe.click"));
     let libs = path("libs").display().to_string();
     for (name, told) in [
@@ -449,7 +450,7 @@ fn options_without_effect_are_refused() {
     );
 }
 
-/// Only the argument that is wrong is underlined, and all that is wrong is said at once.
+/// Only the wrong argument is underlined, and all mistakes are reported at once.
 #[test]
 fn each_wrong_argument_is_underlined_by_itself() {
     expect(
@@ -471,7 +472,7 @@ fn each_wrong_argument_is_underlined_by_itself() {
         1,
         include_str!("mistakes/patterns.txt"),
     );
-    // Where a compound element hands the argument on, its parameter.
+    // If a compound element passes the argument on, its parameter is underlined.
     says(
         &[
             "check",
@@ -483,7 +484,7 @@ fn each_wrong_argument_is_underlined_by_itself() {
     );
 }
 
-/// Arguments that are no text are refused, or name files as well as others do.
+/// Arguments that are not UTF-8 are refused, or are names of files like any other.
 #[test]
 fn arguments_need_not_be_text() {
     use std::ffi::OsStr;
@@ -504,7 +505,7 @@ fn arguments_need_not_be_text() {
     assert!(said.contains("is not UTF-8; rename it"), "{as_click:?}");
 }
 
-/// A byte order mark is no part of a text, and files of another encoding are told.
+/// A byte order mark is not part of a text, and files in another encoding are reported.
 #[test]
 fn texts_may_begin_with_a_byte_order_mark() {
     let folder = tempfile::tempdir().unwrap();
@@ -541,7 +542,7 @@ fn a_value_needs_the_name_of_its_parameter() {
     expect(&["verify", file, file, "=1"], 2, text);
 }
 
-/// 1 is an error everywhere but in `verify`, where it is an answer.
+/// The status is 1 for an error in each command except `verify`, where 1 is a result.
 #[test]
 fn what_is_not_there_gives_the_same_status_in_all_commands() {
     let none = "/nonesuch";
@@ -566,7 +567,7 @@ fn what_is_not_there_gives_the_same_status_in_all_commands() {
     }
 }
 
-/// Colours are for terminals; `script` is one.
+/// Colours are used on terminals; `script` is a terminal.
 #[test]
 fn no_color_is_heeded() {
     let folder = tempfile::tempdir().unwrap();
@@ -588,7 +589,7 @@ fn no_color_is_heeded() {
     assert!(on_terminal(Some("1")).is_some_and(|text| text.contains("Error") && !text.contains("\x1b[3")));
 }
 
-/// Where standard output is JSON, nothing else is there.
+/// No other text is written to standard output if it is JSON.
 #[test]
 fn json_on_standard_output_stays_valid() {
     let text = "InfiniteSource(LIMIT 1) -> Print(seen) -> c :: Counter -> Discard; Script(print \"hello\")";

@@ -1,7 +1,8 @@
-//! Damaged configurations and captures through every command, with limits of memory and processor time: each run ends by itself or
-//! when it is told to, with an exit status and no signal, and never in a panic.
+//! Damaged configurations and captures through every command, with limits of memory and processor time.
+//! Each run ends by itself or when it is asked to, with an exit status and no signal, and never by a panic.
 //!
-//! `TIDEGATE_MUTATIONS=30000 cargo test --release -p tidegate --test mutations` tries more; `TIDEGATE_SEED` begins elsewhere.
+//! `TIDEGATE_MUTATIONS=30000 cargo test --release -p tidegate --test mutations` tries more; `TIDEGATE_SEED`
+//! changes the first seed.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 
-/// KiB of address space and seconds of processor time: far more than any of these needs.
+/// The limits: KiB of address space, and seconds of processor time. No run needs nearly as much.
 const MEMORY: u64 = 8 << 20;
 const SECONDS: u64 = 120;
-/// Seconds after which a run is told to end, and after which it has to have ended.
+/// The seconds after which a run is asked to end, and after which it must have ended.
 const PATIENCE: [&str; 2] = ["3", "60"];
-/// Runs unless the environment asks for more.
+/// The number of runs, unless the environment gives another one.
 const RUNS: u64 = 300;
-/// Elements that reach what is outside of the test's folder, or wait for it.
+/// Elements that use resources outside the test's folder, or wait for them.
 const OUTSIDE: [&str; 10] = [
     "Device",
     "XDP",
@@ -30,7 +31,7 @@ const OUTSIDE: [&str; 10] = [
     "Script(TYPE SIGNAL",
     "/dev",
 ];
-/// Numbers at the edges of types, and none.
+/// Numbers at the edges of types, and texts that are no numbers.
 const EXTREMES: [&str; 12] = [
     "0",
     "-1",
@@ -54,7 +55,7 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Files below a folder with this extension.
+/// Returns the files below a folder that have this extension.
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = entries
@@ -68,7 +69,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The shipped configurations that keep to captures.
+/// Returns the shipped configurations that use only captures.
 fn configurations() -> Vec<String> {
     let texts = files(&root().join("configs"), "click")
         .into_iter()
@@ -79,7 +80,7 @@ fn configurations() -> Vec<String> {
     texts
 }
 
-/// A text with some pieces left out, doubled, swapped with those of another one, or with other numbers.
+/// Damages a text: removes, doubles or replaces pieces, changes numbers, or inserts characters.
 fn damaged_text(random: &mut Rng, texts: &[String]) -> String {
     let mut text: Vec<char> = random.choice(texts).unwrap().chars().collect();
     for _ in 0..random.usize(1..=2) {
@@ -98,7 +99,7 @@ fn damaged_text(random: &mut Rng, texts: &[String]) -> String {
                 text.splice(from..to, piece);
             }
             3 => text.splice(from..to, random.choice(EXTREMES).unwrap().chars()).for_each(drop),
-            // The next number in the text.
+            // This replaces the next number in the text.
             4..=9 => {
                 let is_digit = |place: &usize| text[*place].is_ascii_digit();
                 if let Some(start) = (from..text.len()).find(is_digit) {
@@ -115,11 +116,11 @@ fn damaged_text(random: &mut Rng, texts: &[String]) -> String {
     text.into_iter().collect()
 }
 
-/// A capture with some bits turned, words replaced, or its end cut off.
+/// Damages a capture: flips bits, replaces words, or cuts off the end.
 fn damaged_capture(random: &mut Rng, capture: &[u8]) -> Vec<u8> {
     let mut bytes = capture.to_vec();
     for _ in 0..random.usize(1..=8) {
-        // Headers of files are met as often as packets.
+        // Headers of files are damaged as often as packets.
         let end = if random.bool() { bytes.len().min(128) } else { bytes.len() };
         let place = random.usize(0..end.max(1));
         match random.u32(0..4) {
@@ -141,7 +142,7 @@ fn damaged_capture(random: &mut Rng, capture: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Runs the program in a folder, within limits. With `patience` it is told to end when that is over.
+/// Runs the program in a folder, within limits. With `patience`, it is asked to end after a time.
 fn limited(folder: &Path, arguments: &[&str], patience: bool) -> Output {
     let script = format!("ulimit -v {MEMORY} && ulimit -t {SECONDS} && ulimit -c 0 && exec \"$@\"");
     let mut command = Command::new("sh");
@@ -153,12 +154,13 @@ fn limited(folder: &Path, arguments: &[&str], patience: bool) -> Output {
     command.env("TIDEGATE_PROOFS", folder).stdin(std::process::Stdio::null()).output().unwrap()
 }
 
-/// What is wrong with an end: a signal, a panic, or none in time.
+/// Returns the fault of a run: a signal, a panic, or no end in time.
 fn fault(output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let end = match (output.status.signal(), output.status.code()) {
         (Some(signal), _) => format!("signal {signal}"),
-        // As sh and timeout tell of signals, and as Rust of panics; 124 is the end that it was told.
+        // sh and timeout report signals with these statuses, and Rust reports panics with 101; 124 is an
+        // end on request.
         (_, Some(code @ 125..)) => format!("exit status {code}"),
         (_, Some(101)) => "a panic".into(),
         _ if said.contains("panicked at") => "a panic of a thread".into(),
@@ -168,10 +170,10 @@ fn fault(output: &Output) -> Option<String> {
     Some(format!("{end}: {}", tail.into_iter().rev().collect::<Vec<_>>().join(" | ")))
 }
 
-/// One damaged file through one command; whether that succeeded.
+/// Runs one command on one damaged file, and returns true if it succeeded.
 ///
 /// # Errors
-/// The end was a bad one.
+/// If the run has a fault.
 fn attempt(seed: u64, texts: &[String], capture: &[u8]) -> Result<bool, String> {
     let mut random = Rng::with_seed(seed);
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +203,7 @@ fn attempt(seed: u64, texts: &[String], capture: &[u8]) -> Result<bool, String> 
         ];
         (random.choice(commands).unwrap().to_vec(), "x.pcap")
     };
-    // Sources without an end go on until they are told.
+    // Sources without an end run until they are asked to end.
     let patience = matches!(arguments[0], "run" | "click");
     let output = limited(folder.path(), &arguments, patience);
     let Some(fault) = fault(&output) else { return Ok(matches!(output.status.code(), Some(0 | 124))) };
@@ -240,12 +242,12 @@ fn damaged_files_end_no_command_badly() {
     });
     assert!(failures.is_empty(), "{} of {runs}:\n{}", failures.len(), failures.join("\n"));
     println!("{} of {runs} ended well", successes.load(Ordering::Relaxed));
-    // Not all of them are refused at once.
+    // At least some runs are not refused immediately.
     let successes = successes.into_inner();
     assert!(successes >= runs / 10, "only {successes} of {runs} ended well");
 }
 
-/// A command that ends badly is noticed.
+/// A command that ends with a fault is noticed.
 #[test]
 fn bad_ends_are_noticed() {
     let ends = |script: &str| fault(&Command::new("sh").args(["-c", script]).output().unwrap());

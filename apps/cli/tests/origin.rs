@@ -1,4 +1,4 @@
-//! Results say where they come from: program, arguments, seed, machine, load, inputs.
+//! Results contain their origin: program, arguments, seed, machine, load, inputs.
 
 mod keys;
 
@@ -15,7 +15,8 @@ fn tidegate(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The origin in what a command has written, which has the command's arguments, and its inputs' names.
+/// Returns the origin in the output of a command, after checking the arguments in it, and the names of the
+/// inputs.
 fn origin(text: &str, args: &[&str]) -> (Value, Vec<String>) {
     let written: Value = serde_json::from_str(text).unwrap();
     let origin = written["origin"].clone();
@@ -57,7 +58,7 @@ fn runs_name_their_seed_configuration_and_captures() {
     let document = std::fs::read_to_string(document).unwrap();
     let origin = serde_json::json!({ "origin": origin });
     let (mut found, documented) = keys::compare(&origin, &document, "## Where results come from");
-    // Not every machine shows it.
+    // Not every machine has this value.
     found.insert("origin.machine.governor".into());
     assert_eq!(found, documented);
 }

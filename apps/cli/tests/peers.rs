@@ -1,4 +1,5 @@
-//! DPDK beside us, where it is installed: its look-ups give the same answers, and it merges the packets that we have made.
+//! Comparisons with DPDK, if it is installed: its look-ups give the same answers, and it merges packets
+//! that Tidegate has made.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,21 +1,22 @@
-//! What `synthesize` proves of the examples and of the chains of the SNF paper. Whatever is not listed here is proven.
+//! The proofs of `synthesize` for the examples and for the chains of the SNF paper. Each configuration that
+//! is not listed here is proven.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testkit::found;
 
-/// What is not proven, and why. Names end so.
+/// Configurations that are not proven, by the end of the path, with the reason.
 const OPEN: &[(&str, &str)] = &[];
 
-/// Seconds after which what is not proven is given up.
+/// The seconds after which a search for a proof ends.
 const SECONDS: &str = "60";
 
-/// What has wrong arguments, so that there is nothing to prove.
+/// Configurations with wrong arguments, for which there is nothing to prove.
 const UNREADABLE: &[&str] =
     &["compound/load_balancer_2if.click", "compound/load_balancer_3if.click", "flat/flat_lb_3if.click"];
 
-/// What takes minutes without optimization.
+/// Configurations that take minutes without optimization.
 const SLOW: &[&str] = &[
     "configs/all.click",
     "configs/isp/isp.prop",
@@ -43,10 +44,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Files to synthesize, each with the folder that names in it are seen from.
+/// Returns the files to synthesize, each with the folder that the names in it are relative to.
 fn files() -> Vec<(PathBuf, PathBuf)> {
     let is_chain = |file: &PathBuf| file.extension().is_some_and(|end| end == "click" || end == "prop");
-    // Functions of a chain are seen in it.
+    // The functions of a chain are synthesized as parts of it.
     let is_part = |file: &PathBuf| {
         let text = file.to_string_lossy();
         ["configs/isp/", "napt_chain/", "dpdk/", "acls.40Gbps"].iter().any(|part| text.contains(part))
@@ -71,9 +72,9 @@ fn is_in(list: &[&str], file: &Path) -> bool {
     list.iter().any(|end| file.to_string_lossy().ends_with(end))
 }
 
-/// Synthesizes a file; whether it is proven, or why not.
+/// Synthesizes a file. The error is the reason why there is no proof.
 fn proof(file: &Path, folder: &Path, seconds: &str) -> Result<(), String> {
-    // Proofs of earlier runs are none.
+    // Proofs of earlier runs are not used.
     let proofs = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.env("TIDEGATE_PROOFS", proofs.path());
@@ -111,7 +112,7 @@ fn chains_are_proven_or_it_is_known_why_not() {
     all_are_as_listed(false);
 }
 
-/// `cargo test --release -p tidegate --test proofs -- --ignored`
+/// Proves large chains; to run it: `cargo test --release -p tidegate --test proofs -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn large_chains_are_proven_or_it_is_known_why_not() {

@@ -1,5 +1,6 @@
-//! Comments against the rule for words in CONTRIBUTING.md, by counts per crate that may only fall: openings of doc comments
-//! without a subject, words that hide what is meant, and lines that are wider than the code.
+//! Checks comments against the rule for words in CONTRIBUTING.md, by counts per crate that may only fall:
+//! openings of doc comments without a subject, words with an unclear meaning, and lines that are wider than
+//! the code.
 //!
 //! `prose.txt` has the counts. `BLESS=1` writes lower ones.
 
@@ -10,13 +11,13 @@ use std::fmt::Write;
 
 use repository::{files, read, root};
 
-/// Openings of a doc comment that has no subject.
+/// The openings of a doc comment that has no subject.
 const OPENINGS: &[&str] = &[
     "What", "Whether", "Who", "Whom", "Whose", "Where", "How", "Which", "When", "Why", "Those", "That",
     "They", "It", "Its", "One", "Ones", "The same", "Nobody", "Somebody",
 ];
 
-/// Words that stand for a term of the field or for a noun, in any comment.
+/// Words that hide a term of the field or a noun, in any comment.
 const WORDS: &[&str] = &[
     "so many",
     "anew",
@@ -43,7 +44,7 @@ struct Counts {
     wide: usize,
 }
 
-/// A line of a comment without its marker, which is `//`, `///` or `//!`.
+/// Returns the marker of a line of a comment, which is `//`, `///` or `//!`, and the text after it.
 fn comment(line: &str) -> Option<(&'static str, &str)> {
     let line = line.trim_start();
     let marker = ["///", "//!", "//"].into_iter().find(|marker| line.starts_with(marker))?;
@@ -58,7 +59,7 @@ fn begins_with(text: &str, words: &[&str]) -> bool {
     })
 }
 
-/// The number of these words in a text.
+/// Returns the number of these words in a text.
 fn words_in(text: &str, words: &[&str]) -> usize {
     let text = text.to_lowercase();
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
@@ -71,10 +72,11 @@ fn words_in(text: &str, words: &[&str]) -> usize {
     words.iter().map(count).sum()
 }
 
-/// What is to be mended in a file, each with its line.
+/// Returns the counts of each line of a file that breaks the rule.
 fn findings(text: &str, width: usize) -> Vec<(usize, Counts)> {
     let mut found = Vec::new();
-    // The marker of the block that the line before belongs to, and whether its first sentence is still to come.
+    // The state is the marker of the previous line's block, and true if its first sentence is still to
+    // come.
     let mut block = ("", false);
     for (number, line) in (1..).zip(text.lines()) {
         let Some((marker, text)) = comment(line) else {
@@ -96,7 +98,7 @@ fn findings(text: &str, width: usize) -> Vec<(usize, Counts)> {
     found
 }
 
-/// The crate of a file.
+/// Returns the crate of a file.
 fn crate_of(file: &str) -> String {
     let parts: Vec<&str> = file.split('/').collect();
     match parts[0] {
@@ -163,7 +165,7 @@ fn what_is_wrong_with_comments_is_found() {
     let found = |text: &str| findings(text, 30).into_iter().map(|(line, _)| line).collect::<Vec<_>>();
     let text = "/// Whether it is so.\nfn a() {}\n/// Whetherever.\n//! # Title\n//!\n//! One of them.\n";
     assert_eq!(found(text), [1, 6]);
-    // Comments inside of functions may begin with anything, but not hold every word.
+    // Comments inside functions may have any opening, but must not contain these words.
     assert_eq!(found("// Where it is.\n// It is anew, and renewed.\n"), [2]);
     assert_eq!(
         found(

@@ -1,4 +1,4 @@
-//! Signals of the operating system: what ends a run, and what scripts hear of.
+//! Signals of the operating system: signals that end a run, and signals that scripts handle.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +18,7 @@ fn scripts_hear_of_signals_and_others_end_the_run() {
         .spawn()
         .unwrap();
     let process = child.id().to_string();
-    // If something is wrong the test fails; it does not wait for ever.
+    // If something is wrong, the test fails instead of waiting for ever.
     let watchdog = process.clone();
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_secs(60));
@@ -38,7 +38,7 @@ fn scripts_hear_of_signals_and_others_end_the_run() {
     assert!(child.wait().unwrap().success());
 }
 
-/// The number of the signal.
+/// The number of SIGTERM.
 const TERM: i32 = 15;
 
 /// A program that signals can be sent to, and that does not outlive the test.
@@ -52,7 +52,7 @@ impl Program {
         )
     }
 
-    /// `N` stands for the process number.
+    /// Runs a shell command in which `N` is replaced by the process number.
     fn shell(&self, text: &str) {
         let text = text.replace('N', &self.0.id().to_string());
         assert!(Command::new("sh").args(["-c", &text]).status().unwrap().success());
@@ -81,7 +81,7 @@ fn two_signals_at_once_are_one() {
             assert!(program.0.wait().unwrap().success());
             return;
         }
-        // Others are busy here.
+        // If the machine was busy, the signals were too far apart, and the test tries again.
     }
 }
 
@@ -92,7 +92,7 @@ fn a_later_signal_ends_a_program_that_is_stuck() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let config = format!("InfiniteSource(LENGTH 1000) -> ToDump({pipe})");
     let mut program = Program::start(&["run", "-e", &config], Stdio::null());
-    // Nobody reads what is written.
+    // The reader never reads the output.
     let _reader = std::fs::File::open(&pipe).unwrap();
     let is_ready = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", program.0.id())).unwrap();
@@ -112,7 +112,7 @@ fn a_later_signal_ends_a_program_that_is_stuck() {
     panic!("it does not hear of any signal");
 }
 
-/// The number of packets in a capture.
+/// Returns the number of packets in a capture.
 fn packets(path: &str) -> u64 {
     let mut reader = capture::Reader::open(path).unwrap();
     std::iter::from_fn(|| reader.next().unwrap().map(|_| ())).count() as u64
@@ -132,7 +132,7 @@ fn packets_that_were_counted_are_in_the_file_whatever_ends_the_program() {
         let mut count = counts.find(|&count| count > 0).unwrap();
         program.shell(&format!("kill -{number} N"));
         program.0.wait().unwrap();
-        // With the report, if there is one.
+        // The report has the final count, if there is a report.
         count = counts.last().unwrap_or(count);
         match signal {
             "KILL" => assert!(packets(&path) >= count, "{signal}"),
@@ -141,7 +141,8 @@ fn packets_that_were_counted_are_in_the_file_whatever_ends_the_program() {
     }
 }
 
-/// Starts a program that says `ready` on standard output, and gives what it writes to standard error, line by line.
+/// Starts a program that prints `ready` on standard output, and returns the lines that it writes to
+/// standard error.
 fn with_messages(arguments: &[&str]) -> (Program, impl Iterator<Item = String> + use<>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let command = command.args(arguments).stdin(Stdio::null());
@@ -192,7 +193,7 @@ fn scripts_hear_of_signals_in_the_place_of_requests() {
     assert!(told.iter().all(|line| !line.contains("SIG")), "{told:?}");
 }
 
-/// A pipe that nobody writes to cannot be opened: without a handler the signal ends the program.
+/// A pipe without a writer cannot be opened. The program has no handler yet, so the signal ends it.
 #[test]
 fn signals_end_what_has_not_begun() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Clients that put another configuration in the place of a running one.
+//! Clients that replace a running configuration by another one.
 
 mod clients;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clients::{ask, connect, data, line};
 
-/// A driver with control sockets of both kinds, and what is beside them.
+/// A driver with control sockets of both types, and connections to them.
 struct Driver {
     child: Child,
     unix: BufReader<UnixStream>,
@@ -41,7 +41,7 @@ fn start(folder: &Path, args: &[&str], config: &str) -> Driver {
 }
 
 impl Driver {
-    /// Stops the run, which has to end well: its messages.
+    /// Stops the run, which has to succeed, and returns its messages.
     fn stop(mut self) -> String {
         assert_eq!(reply(&mut self.unix, "WRITE stop"), "200 Write handler 'stop' OK");
         let output = self.child.wait_with_output().unwrap();
@@ -51,7 +51,7 @@ impl Driver {
     }
 }
 
-/// Sends a command; all lines of the reply.
+/// Sends a command, and returns all lines of the reply.
 fn reply(stream: &mut BufReader<impl Read + Write>, command: &str) -> String {
     let mut lines = ask(stream, &format!("{command}\n"));
     while lines.lines().last().is_some_and(|last| last.as_bytes().get(3) == Some(&b'-')) {
@@ -65,7 +65,7 @@ fn read(stream: &mut BufReader<impl Read + Write>, handler: &str) -> String {
     data(stream)
 }
 
-/// Waits until a graph is at work that has an element of this name.
+/// Waits until a graph runs that has an element of this name.
 fn wait_for(stream: &mut BufReader<impl Read + Write>, element: &str) {
     let is_there = |stream: &mut _| read(stream, "list").lines().any(|name| name == element);
     assert!(
@@ -79,7 +79,7 @@ fn wait_for(stream: &mut BufReader<impl Read + Write>, element: &str) {
 
 const TCP: &str = "tcp :: ControlSocket(TCP, 0, LOCALHOST true);";
 
-/// Every way by which words of a client could come to the handler.
+/// Tries every path by which a client's text could reach the handler.
 #[test]
 fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said() {
     let outer = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         let reply_of_tcp = reply(&mut driver.tcp, &write);
         refused(&reply_of_tcp);
         assert!(!reply_of_tcp.contains("--allow-config"), "{reply_of_tcp}");
-        // The length is that of the text.
+        // The length is the length of the text.
         driver
             .tcp
             .get_mut()
@@ -130,7 +130,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         let request = format!("POST /hotconfig HTTP/1.1\r\nHost: localhost\r\n\r\n{write}\r\n");
         assert_eq!(ask(&mut http, &request), "521 This is no HTTP server");
 
-        // Scripts complain, and their handlers answer as always.
+        // The scripts report errors, and their handlers reply as usual.
         let mut by_proxy = connect(&outer.path().join("proxy"));
         for command in [
             format!("WRITE pass.run {text}"),
@@ -157,7 +157,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         assert!(!read(&mut driver.tcp, "list").contains("sent"));
 
         let name = match allowed {
-            // What the configuration says is its own, whoever asks for it.
+            // A text in the configuration itself is allowed, whatever client makes the script use it.
             false => {
                 assert!(reply(&mut driver.tcp, "WRITE fixed.run").starts_with("200"));
                 refused(&reply(&mut driver.unix, &write));
@@ -170,10 +170,10 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         };
         wait_for(&mut driver.unix, name);
         let messages = driver.stop();
-        // Calls of scripts, and the one that the counter has kept.
+        // The messages are from calls of scripts, and from the call that the counter has kept.
         assert_eq!(messages.matches("is not taken from here").count(), 7, "{args:?}: {messages}");
     }
-    // Without any of the options there is no such handler.
+    // Without any of the options, there is no such handler.
     let mut driver = start(outer.path(), &[], &config);
     assert_eq!(reply(&mut driver.unix, "WRITE hotconfig x"), "511 No handler named 'hotconfig'");
     driver.stop();
@@ -233,7 +233,7 @@ fn files_below_the_folder_are_taken_by_name_from_anybody() {
         wait_for(&mut driver.tcp, element);
         assert_eq!(read(&mut driver.tcp, "config"), fs::read_to_string(format!("{configs}/{name}")).unwrap());
     }
-    // The new configuration may write its files, whoever has asked for it.
+    // The new configuration may write its files, whatever client has asked for it.
     assert!((0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         Path::new(&path("counts")).is_file()
@@ -250,7 +250,7 @@ fn files_below_the_folder_are_taken_by_name_from_anybody() {
     );
 }
 
-/// Packets flow all the time, and none is lost from the books: the run would not end well.
+/// Packets flow all the time, and each one is counted: otherwise the run would fail.
 #[test]
 fn packets_flow_while_configurations_change() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,7 +277,8 @@ fn packets_flow_while_configurations_change() {
     assert_eq!(driver.stop(), "");
 }
 
-/// The socket goes to the next graph with its clients, without a word; where the address is another one, it is opened.
+/// The socket and its clients go to the next graph without a message; with another address, a new socket is
+/// opened.
 #[test]
 fn a_control_socket_goes_over_with_its_clients() {
     let folder = tempfile::tempdir().unwrap();
@@ -293,7 +294,7 @@ fn a_control_socket_goes_over_with_its_clients() {
     for (name, text) in [
         ("same", graph(port, "own", "same")),
         ("elsewhere", graph(other, "other", "elsewhere")),
-        // In use, but by somebody else.
+        // The address is in use, but by another program.
         ("taken", graph(port, "taken.socket", "taken")),
     ] {
         fs::write(folder.path().join(name), text).unwrap();

@@ -1,4 +1,5 @@
-//! `tidegate synthesize` and `run --synthesize`: what composed chains do to packets, held against the chains as they are.
+//! `tidegate synthesize` and `run --synthesize`: synthesized chains do the same to packets as the original
+//! chains.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,19 +12,19 @@ fn root() -> PathBuf {
 }
 
 fn tidegate(args: &[&str]) -> Output {
-    // Proofs of earlier runs of these tests are none.
+    // Proofs of earlier runs of these tests are not used.
     let proofs = tempfile::tempdir().unwrap();
     tidegate_with(args, proofs.path())
 }
 
-/// With the proofs in a folder.
+/// Runs a command with proofs in a folder.
 fn tidegate_with(args: &[&str], proofs: &Path) -> Output {
-    // Examples name their files as seen from there.
+    // Examples name files by their paths from the root.
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.current_dir(root()).env("TIDEGATE_PROOFS", proofs).args(args).output().unwrap()
 }
 
-/// What a run has left: its standard output, its report by element, and the packets that it has written.
+/// The results of a run: its standard output, its report by element, and the packets that it has written.
 struct Left {
     printed: String,
     elements: BTreeMap<String, serde_json::Value>,
@@ -31,7 +32,7 @@ struct Left {
     packets: Vec<u8>,
 }
 
-/// Values for those of the parameters IN and OUT that a configuration defines.
+/// Returns values for the parameters IN and OUT, if a configuration defines them.
 fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(config).unwrap();
     let has = |name: &str| text.contains(&format!("${name} "));
@@ -42,7 +43,7 @@ fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
 fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
     let (report, packets) = (folder.join("report.json"), folder.join("out.pcap"));
     let values = values(config, capture, &packets);
-    // With batches of one packet the order of all packets is the same, not only that along each way.
+    // With batches of one packet, the order of all packets is the same, not only the order along each path.
     let mut args = vec!["run", config.to_str().unwrap(), "--clock", "trace", "--burst", "1", "--json"];
     args.push(report.to_str().unwrap());
     args.extend(more);
@@ -54,14 +55,15 @@ fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
     let named = elements.map(|element| (element["name"].as_str().unwrap().to_string(), element.clone()));
     Left {
         printed: String::from_utf8(ran.stdout).unwrap(),
-        // Those that were put in have nothing to be compared with.
+        // Synthesized elements have no counterpart to be compared with.
         elements: named.filter(|(_, element)| element["class"] != "Synthesized").collect(),
         totals: report["totals"].clone(),
         packets: std::fs::read(packets).unwrap_or_default(),
     }
 }
 
-/// Runs a configuration as it is and synthesized: packets, handlers and the report of each element are the same.
+/// Runs a configuration as it is and synthesized, and checks that packets, handlers and the report of each
+/// element are the same.
 fn compare(config: &Path, capture: &Path) {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let plain = run(config, capture, folders[0].path(), &[]);
@@ -90,7 +92,7 @@ fn examples_run_as_they_do_without() {
     }
 }
 
-/// A router with two outputs, and one with rules that stay together.
+/// A router with two outputs, and a router with rules that stay together.
 const CHAINS: [&str; 2] = [
     "define($IN in.pcap, $OUT out.pcap);
     FromDump($IN, STOP true) -> before :: Counter -> ether :: Classifier(12/0800, -) -> Strip(14) -> check :: CheckIPHeader
@@ -173,8 +175,8 @@ fn what_is_written_can_be_read_again() {
     assert!(dot.starts_with("digraph") && dot.contains("IP TTL"), "{dot}");
 }
 
-/// Nobody can prove what becomes of packets where handlers are called when some have come: so the elements run, and that is
-/// said.
+/// The elements run, and a message says so, if the fate of packets cannot be proven: here a handler is called
+/// after some packets.
 #[test]
 fn what_is_not_proven_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +204,7 @@ fn what_is_not_proven_does_not_run() {
     }
 }
 
-/// A program of a short chain costs more than its elements, so that these run, and that is said.
+/// A program of a short chain costs more than its elements. Then the elements run, and a message says so.
 #[test]
 fn what_costs_more_stays_as_it_is() {
     let run = |which: &str| {
@@ -233,7 +235,8 @@ fn proofs_are_kept() {
     }
 }
 
-/// Writes a configuration in elements that Click and FastClick have, too, and says what was said about it.
+/// Writes a configuration with elements that Click and FastClick have, too, and returns the file and the
+/// messages.
 fn in_standard_elements(config: &Path, capture: &Path, folder: &Path) -> (PathBuf, String) {
     let (written, out) = (folder.join("standard.click"), folder.join("out.pcap"));
     let values = values(config, capture, &out);
@@ -271,9 +274,9 @@ fn configurations_in_standard_elements_do_the_same() {
             assert!(packets == plain.packets, "{what}: other packets");
         }
     }
-    // Between elements that leave payloads aside and join them again, nothing can be asked about lengths.
+    // Between elements that park payloads and join them again, a program cannot test lengths.
     in_standard_elements(&root().join("configs/all.click"), &captures[0], folder.path());
-    // The router is worth it.
+    // For the router, a program pays.
     let (written, _) = in_standard_elements(&configs[EXAMPLES.len()], &captures[0], folder.path());
     let text = std::fs::read_to_string(written).unwrap();
     assert!(text.contains("composed0/") && !text.contains("Synthesized("), "{text}");

@@ -43,7 +43,7 @@ fn a_difference_is_a_packet_run_through_both() {
     );
 }
 
-/// A packet that ends is one that ends, unless the reasons are asked for.
+/// All drops are equal, unless reasons are compared.
 #[test]
 fn reasons_of_drops_are_compared_when_asked() {
     let denied =
@@ -58,19 +58,19 @@ fn reasons_of_drops_are_compared_when_asked() {
     assert_eq!(verify_with(&["--reasons"], denied, denied).status.code(), Some(0));
 }
 
-/// Exits correspond by class and arguments where only one of them has a name.
+/// Exits correspond by class and arguments if only one of them has a name.
 #[test]
 fn names_of_exits_may_be_missing() {
     let output = verify(CHAIN, &CHAIN.replace("-> out ::", "->"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let output = verify(CHAIN, &CHAIN.replace("-> out ::", "->").replace("port 80", "port 81"));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    // What cannot be seen when it is run is no difference that was shown.
+    // A difference that a run cannot show is not reported as a difference.
     let output = verify(CHAIN, &CHAIN.replace("-> out ::", "-> SetTimestamp(5) ->"));
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }
 
-/// What takes too long is given up, and the element named.
+/// A comparison that takes too long is undecided, and the element is named.
 #[test]
 fn time_has_an_end() {
     let swapped = "FromDump(x) -> CheckIPHeader(14) -> mirror :: IPMirror -> check :: CheckIPHeader(14) -> out :: ToDump(y);";
@@ -95,7 +95,7 @@ fn errors_have_a_status_of_their_own() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
-/// Who writes handlers is part of what a chain does.
+/// The source of handler calls is part of the behaviour of a chain.
 #[test]
 fn scripts_that_turn_switches_are_not_left_out() {
     let chain = |script: &str| {

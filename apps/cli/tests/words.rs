@@ -1,8 +1,8 @@
-//! Mistakes in arguments, in Click's words under `click` and in better ones elsewhere.
+//! Messages about mistakes in arguments: Click's words under `click`, and better ones in other commands.
 
 use std::process::Command;
 
-/// What a command says of a configuration on standard error.
+/// Returns the messages of a command about a configuration.
 fn said(command: &[&str], text: &str) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let output = program.args(command).args(["-e", text]).output().unwrap();
@@ -10,7 +10,7 @@ fn said(command: &[&str], text: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Each mistake is in an element `E`. Behind it stand what `check` says of it, and all that `click` says.
+/// Mistakes, each in an element `E`, with the message of `check` and all messages of `click`.
 const MISTAKES: &[(&str, &str, &str)] = &[
     ("Idle -> E :: Strip(x) -> Discard", "LENGTH: 'x' is not a whole number", "LENGTH: invalid number"),
     ("Idle -> E :: Strip(1, 2) -> Discard", "too many arguments", "too many arguments"),
@@ -95,7 +95,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "UDP_TIMEOUT: a time must not be negative",
         "UDP_TIMEOUT: invalid number",
     ),
-    // Click stops where the number of patterns is wrong.
+    // Click stops at a wrong number of patterns.
     (
         "Idle -> E :: Classifier(12/0800, 12x0806) -> Discard",
         "pattern 1: expected '/'",
@@ -166,7 +166,7 @@ fn mistakes_are_said_in_clicks_words_and_in_better_ones() {
     }
 }
 
-/// Click takes what stands for a parameter without a value, and says nothing.
+/// Click takes a reference to a parameter without a value as text, without a message.
 #[test]
 fn texts_with_dollar_signs_are_no_mistake() {
     let run = |command: &str| {
@@ -179,7 +179,7 @@ fn texts_with_dollar_signs_are_no_mistake() {
     assert!(run("run").1.contains("LABEL: the parameter $LABEL has no value; it is taken as it stands"));
 }
 
-/// Click names the line of an element, wherever in its arguments the mistake is.
+/// Click names the line of an element, wherever the mistake is in its arguments.
 #[test]
 fn click_names_the_line_of_the_element() {
     let text = "define($N\n x);\nIdle -> f :: IPFilter(allow tcp,\n  1 udp,\n  drop all)\n\

@@ -254,7 +254,7 @@ impl<W: Write> Drop for Writer<W> {
 mod tests {
     use super::*;
 
-    /// A disk with so many bytes left.
+    /// A disk with space for this number of bytes.
     struct Full(Vec<u8>, usize);
 
     impl Write for Full {

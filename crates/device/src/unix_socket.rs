@@ -1,4 +1,5 @@
-//! Paths of Unix sockets: the file of a socket stays where its program was killed, and `bind` refuses it for ever.
+//! Binds paths of Unix sockets. The file of a socket remains if its program is killed, and `bind` then
+//! refuses the path.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -11,16 +12,17 @@ use nix::errno::Errno;
 
 use crate::reason;
 
-/// Looks at the lock of a folder, and the time between two of them. Others have it for a moment.
+/// The number of attempts to lock a folder, and the pause between two attempts. Other processes hold the
+/// lock only for a moment.
 const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// Binds a socket to a path by `bind`. The file of a socket that nobody has any more is removed before; anything else at
-/// the path is left alone. Of several that do this at once, one has the path afterwards, and the others hear that it is
-/// in use.
+/// Binds a socket to a path by `bind`. The file of a socket without an owner is removed first; any other
+/// file at the path stays. If several processes do this at once, one of them gets the path, and the others
+/// get the error that it is in use.
 ///
 /// # Errors
-/// What `bind` says, or the path, where a socket that somebody has is bound to it.
+/// If `bind` fails; if another socket is in use at the path, the message names the path.
 pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Result<T, String> {
     let refused = match bind() {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,
@@ -29,8 +31,9 @@ pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Re
     if !is_left_behind(path)? {
         return Err(reason(&refused));
     }
-    // Whoever removes such a file has the lock, so that it is none that somebody else has just bound. Who binds without
-    // it finds the path free, and then it is theirs.
+    // A process removes such a file only with the lock, so that it does not remove a file that another
+    // process has just bound. A process that binds without the lock finds the path free, and the path is
+    // then its own.
     let _lock = lock(Path::new(path)).map_err(|error| format!("{}: {}", reason(&refused), reason(&error)))?;
     if is_left_behind(path)? {
         match fs::remove_file(path) {
@@ -46,26 +49,27 @@ pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Re
     })
 }
 
-/// True if there is the file of a socket at the path, and nobody has the socket.
+/// True if the path is the file of a socket that has no owner.
 ///
 /// # Errors
-/// The path, where somebody has it.
+/// If the socket has an owner; the message names the path.
 fn is_left_behind(path: &str) -> Result<bool, String> {
     if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         return Ok(false);
     }
-    // A socket for datagrams never waits and makes no connection that a server would have to take. The kernel refuses
-    // it for want of an owner only; an owner of another type is an error of its own.
+    // A datagram socket never blocks, and makes no connection that a server would have to accept. The
+    // kernel refuses the connection only if there is no owner; an owner of another type is a separate
+    // error.
     match UnixDatagram::unbound().and_then(|probe| probe.connect(path)) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(true),
         Ok(()) => Err(in_use(path)),
         Err(error) if error.raw_os_error() == Some(Errno::EPROTOTYPE as i32) => Err(in_use(path)),
-        // Who may not ask is told by `bind` that the path is taken.
+        // If the socket may not be probed, `bind` reports that the path is in use.
         Err(_) => Ok(false),
     }
 }
 
-/// The lock of the folder that a path is in; nothing has to be left there for it.
+/// Locks the folder of a path. No lock file is needed for this.
 fn lock(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
@@ -102,7 +106,7 @@ mod tests {
         let (stream, datagrams) = (path("stream"), path("datagrams"));
         let owners = (listen(&stream).unwrap(), UnixDatagram::bind(&datagrams).unwrap());
         owners.0.set_nonblocking(true).unwrap();
-        // The queue of a server that takes nobody is full.
+        // The queue of a server that accepts no connections is full.
         let clients: Vec<_> = (0..3).map(|_| UnixStream::connect(&stream).unwrap()).collect();
         for path in [&stream, &datagrams] {
             let said = format!("{in_use}: another process or element listens on {path}");
@@ -127,7 +131,7 @@ mod tests {
         assert!(listen(&path("nowhere/socket")).unwrap_err().starts_with("No such file"));
     }
 
-    /// A folder that somebody else has locked is an error and no endless wait.
+    /// A folder that another process has locked is an error, not an endless wait.
     #[test]
     fn a_locked_folder_is_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -139,7 +143,7 @@ mod tests {
         assert!(path.exists());
     }
 
-    /// Whoever has seen the file that was left behind, and is slower, does not remove the new one.
+    /// A slower process that has seen the abandoned file does not remove the new one.
     #[test]
     fn the_slower_one_hears_that_the_path_is_in_use() {
         let folder = tempfile::tempdir().unwrap();
@@ -155,7 +159,7 @@ mod tests {
                 })
             });
             has_begun.recv().unwrap();
-            // Without the lock it would go on now.
+            // Without the lock, the slower thread would continue now.
             std::thread::sleep(Duration::from_millis(50));
             fs::remove_file(&path).unwrap();
             let _winner = UnixListener::bind(&path).unwrap();

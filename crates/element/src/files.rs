@@ -18,8 +18,8 @@ pub enum Files {
     Below(Folder),
 }
 
-/// A folder for files that clients name. No name leads out of it: neither by `..`, nor by an absolute path, nor
-/// by a symbolic link.
+/// A folder for files that clients name. No name leads out of it: neither by `..`, nor by an absolute path,
+/// nor by a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder(Arc<Path>);
 

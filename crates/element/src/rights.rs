@@ -1,25 +1,25 @@
-//! What whoever calls a handler may have done.
+//! The rights of the caller of a handler.
 
 use crate::files::Files;
 
-/// What whoever calls a write handler may have done. It goes with the call, also with one that an element keeps for
-/// later.
+/// The rights of the caller of a write handler. They belong to the call, even if an element keeps the call
+/// for later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// The place where it may have files written.
+    /// The place where the caller may have files written.
     pub files: Files,
-    /// Where the value of the call comes from.
+    /// The origin of the call's value.
     pub origin: Origin,
 }
 
-/// Where the value of a call comes from, and so how far it is trusted.
+/// The origin of a call's value, which decides if the value is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// The configuration, or whoever has started the program.
+    /// The configuration, or the user who started the program.
     #[default]
     Configuration,
-    /// A client on this machine, which the rights of a Unix socket's file have let in.
+    /// A client on this machine that the permissions of a Unix socket's file allow.
     UnixClient,
-    /// Anybody: a client of another socket, or what a script has put together at run time.
+    /// Any other origin: a client of another socket, or a value that a script has composed at run time.
     Anybody,
 }

@@ -24,8 +24,8 @@ use crate::problem::Problem;
 use crate::streams::Sink;
 use crate::worker::{Worker, captures};
 
-/// A function that makes a graph from a value of the handler `hotconfig`. The error says what is wrong with the
-/// configuration, or why a caller of this origin may not install it.
+/// A function that makes a graph from a value of the handler `hotconfig`. The error text lists the errors
+/// of the configuration, or says why a caller of this origin may not install it.
 pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
 
 /// A message about a problem of a graph.
@@ -83,7 +83,7 @@ impl Inner {
         let built = rebuild(value, core.rights.origin);
         self.rebuild = Some(rebuild);
         let Rebuilt { plan, configured, text, tell } = built?;
-        // Its calls are its own, whoever has asked for it.
+        // Calls during initialisation belong to the new configuration, whatever caller has asked for it.
         core.rights = Rights::default();
         let sink = std::mem::replace(&mut self.sink, Box::new(Nowhere));
         let (mut inner, graph) = Inner::new(plan, configured, sink, text);

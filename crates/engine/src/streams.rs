@@ -25,7 +25,7 @@ pub struct StandardStreams {
     output: io::BufWriter<io::Stdout>,
     messages: io::BufWriter<io::Stderr>,
     stamp: Stamp,
-    /// Standard output has something else: its text goes with the messages.
+    /// True if standard output is used otherwise: its text then goes to standard error.
     yields_output: bool,
 }
 
@@ -53,7 +53,8 @@ impl StandardStreams {
         }
     }
 
-    /// The same, and with `yes` all text goes to standard error: standard output is for something else.
+    /// Makes the streams send all text to standard error if `yes` is true, because standard output is used
+    /// otherwise.
     pub fn yielding_output(self, yes: bool) -> Self {
         StandardStreams { yields_output: yes, ..self }
     }

@@ -115,7 +115,7 @@ fn compose(read: &Read, limits: &Limits) -> Synthesis {
     synthesize(&read.chain, limits, &is_pushed)
 }
 
-fn insert_region(read: &Read, synthesis: &Synthesis) -> Synthesized {
+fn insert_programs(read: &Read, synthesis: &Synthesis) -> Synthesized {
     let passed: BTreeSet<usize> =
         synthesis.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied()).collect();
     Synthesized {
@@ -142,13 +142,13 @@ pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
         let left = (all.stretches.len() - number) as u32;
         let share = end.saturating_duration_since(Instant::now()) / left;
         let alone = Synthesis { stretches: vec![stretch.clone()], ..all.clone() };
-        match prove_alone(read, &insert_region(read, &alone).graph, Effort { time: share, ..effort }) {
+        match prove_alone(read, &insert_programs(read, &alone).graph, Effort { time: share, ..effort }) {
             Proof::Same => proven.stretches.push(stretch.clone()),
             other => undecided = Some(other),
         }
     }
     let proof = undecided.filter(|_| proven.stretches.is_empty()).unwrap_or(Proof::Same);
-    Synthesized { proof, ..insert_region(read, &proven) }
+    Synthesized { proof, ..insert_programs(read, &proven) }
 }
 
 /// Proves that the only program in a configuration does the same as its elements.
@@ -177,7 +177,7 @@ fn proof_of(outcome: Outcome) -> Proof {
 /// proven.
 pub(super) fn every_program(read: &Read) -> Synthesized {
     let limits = Limits { least: Some(1), ..Limits::default() };
-    insert_region(read, &compose(read, &limits).with_machine_code(Making::Now))
+    insert_programs(read, &compose(read, &limits).with_machine_code(Making::Now))
 }
 
 /// Proves that a configuration with programs does the same as the original.

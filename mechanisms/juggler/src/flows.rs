@@ -236,8 +236,7 @@ impl Flows {
             && self.ready.try_reserve(most.saturating_sub(self.ready.len())).is_ok()
     }
 
-    /// True if there is memory for a run in a flow's queue, and for releasing all waiting segments
-    /// together.
+    /// True if there is memory for a run in a flow's queue, and for releasing all waiting segments.
     #[inline]
     fn has_memory_for_run(&mut self, index: u32) -> bool {
         self.released.try_reserve(self.held + 2).is_ok()
@@ -638,8 +637,7 @@ impl Flows {
         }
     }
 
-    /// Does what [`rest`](Self::rest) does, without requesting another check at the end of the batch,
-    /// because the batch is over.
+    /// Does what [`rest`](Self::rest) does, but requests no check at the end of the batch, which is over.
     fn rest_later(&mut self, index: u32) {
         let was = std::mem::replace(&mut self.flows[index as usize].is_ready, true);
         self.rest(index, Timestamp(i64::MIN));

@@ -292,8 +292,8 @@ fn a_port_for_each_class() {
     }
 }
 
-/// A list whose outcomes are too many classes leaves nothing in the switch, and lists after it are asked as if it were not
-/// there.
+/// A list whose outcomes are too many classes leaves nothing in the switch, and lists after it are
+/// translated as if it did not exist.
 #[test]
 fn lists_that_are_given_up_leave_nothing() {
     let rules = |kind: &str| {

@@ -28,7 +28,7 @@ fn compose(chain: &Read) -> Synthesis {
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
 }
 
-fn insert_region(chain: &Read, synthesis: &Synthesis) -> Read {
+fn insert_programs(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
 
@@ -44,7 +44,7 @@ fn verdict(chain: &Read, other: &Read) -> Verdict {
 fn programs_on_circles_are_proven() {
     let chain = read(ROUTER);
     let synthesis = compose(&chain);
-    let other = insert_region(&chain, &synthesis);
+    let other = insert_programs(&chain, &synthesis);
     let verdict = verdict(&chain, &other);
     assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
     // Incoming packets and the router's own messages are composed up to the exits.

@@ -27,12 +27,12 @@ fn compose(chain: &Read) -> Synthesis {
 }
 
 /// Returns the synthesized chain, printed and parsed again.
-fn insert_region(chain: &Read, synthesis: &Synthesis) -> Read {
+fn insert_programs(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
 
 fn prove(chain: &Read, synthesis: &Synthesis) -> Verdict {
-    compare_within(NODES, chain, &insert_region(chain, synthesis)).verdict
+    compare_within(NODES, chain, &insert_programs(chain, synthesis)).verdict
 }
 
 /// Synthesizes and proves a chain.

@@ -1,4 +1,4 @@
-//! What mechanisms would bring for a trace, and whether that is worth it.
+//! Judges for a trace what each mechanism would gain, and if that is worth its cost.
 
 use serde::Serialize;
 use trace::Report;
@@ -8,32 +8,34 @@ use super::text::percent;
 
 /// The delays that are tried, in microseconds.
 pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
-/// Packets after which a flow is tried as heavy.
+/// The numbers of packets after which a flow is tried as heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 
-/// A delay is as good as the best one if it brings this share of its gain: less delay is worth something too.
+/// A delay with this share of the best gain is good enough, because a lower delay has a value, too.
 const GOOD_ENOUGH: f64 = 0.9;
-/// Less of a core than this is not worth the trouble.
+/// The least gain that is worth the effort, as a share of a core.
 const CORE: f64 = 0.01;
-/// Shares of what is to be gained that are worth a mechanism, and that are worth a word.
+/// Bounds for a share that can be gained: from the first bound on a mechanism pays, from the second on it
+/// pays little.
 const ACKS: (f64, f64) = (0.02, 0.002);
 const SLICED: (f64, f64) = (0.5, 0.25);
-/// Links below this move payloads without effort.
+/// Links below this rate, in bits per second, move payloads without effort.
 const FAST: f64 = 1e10;
-/// Packets per second that one core handles in a light chain: spraying is for more.
+/// The packets per second that a core handles in a light chain. Spraying is for higher rates.
 const CORE_PACKETS: f64 = 1e6;
-/// With more of the cores busy than this, spreading flows is enough.
+/// The share of busy cores above which spreading whole flows is enough.
 const BUSY: f64 = 0.8;
-/// Shares of the segments that are put in order from which that is worth it, and worth a word.
+/// Bounds for the share of segments that can be put in order, as for [`ACKS`].
 const MENDED: (f64, f64) = (0.001, 0.0001);
-/// With this share of the packets behind their time, nobody knows when packets came.
+/// The share of packets with a time stamp before the previous one from which on arrival times are unknown.
 const BEHIND: f64 = 0.01;
-/// With this share of the ACKs damaged, the others say nothing about them.
+/// The share of damaged ACKs from which on the other ACKs say nothing about them.
 const DAMAGED: f64 = 0.5;
-/// What holding a packet costs, in nanoseconds, among so many flows (docs/reframer.md, with an SLF of 1).
+/// The cost of holding a packet in nanoseconds, by the number of flows (docs/reframer.md, with an SLF of
+/// 1).
 const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 80.0), (1e6, 83.0)];
 
-/// What holding a packet costs among so many flows, in nanoseconds.
+/// Returns the cost of holding a packet in nanoseconds, with this number of flows.
 pub(super) fn hold_cost(flows: u64) -> f64 {
     let flows = (flows as f64).clamp(HOLD[0].0, HOLD[HOLD.len() - 1].0);
     let between = HOLD.windows(2).find(|ends| flows <= ends[1].0);
@@ -43,18 +45,18 @@ pub(super) fn hold_cost(flows: u64) -> f64 {
     })
 }
 
-/// Whether a mechanism is worth it.
+/// The verdict on a mechanism.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// Yes.
+    /// The mechanism pays.
     Pays,
-    /// There is something to gain, but not much of a machine's time.
+    /// There is a gain, but it is a small part of a machine's time.
     Little,
-    /// No.
+    /// The mechanism does not pay.
     #[default]
     DoesNotPay,
-    /// The capture does not tell.
+    /// The capture does not show it.
     Unknown,
 }
 
@@ -68,7 +70,8 @@ impl Verdict {
         }
     }
 
-    /// By two bounds: from the first on it pays, from the second on a little.
+    /// Returns the verdict for a share by two bounds: from the first on a mechanism pays, from the second
+    /// on it pays little.
     fn of(share: f64, (pays, little): (f64, f64)) -> Verdict {
         match share {
             share if share >= pays => Verdict::Pays,
@@ -77,26 +80,26 @@ impl Verdict {
         }
     }
 
-    /// Whether to configure it.
+    /// True if the mechanism should be configured.
     pub(super) fn is_worth_a_try(self) -> bool {
         matches!(self, Verdict::Pays | Verdict::Little)
     }
 }
 
-/// What is taken for granted.
+/// The assumptions of the advice.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Assumptions {
-    /// What a flow switch costs the chain behind, in nanoseconds.
+    /// The cost of a flow switch in the downstream chain, in nanoseconds.
     pub(super) flow_cost_ns: f64,
-    /// What holding a packet costs.
+    /// The cost of holding a packet, in nanoseconds.
     pub(super) hold_cost_ns: f64,
     /// The longest delay that is advised, in microseconds.
     pub(super) max_delay_us: u32,
-    /// Cores that packets can be spread over.
+    /// The number of cores that packets can be spread over.
     pub(super) cores: u32,
 }
 
-/// One way of holding packets, and what comes of it.
+/// A way of holding packets, with its results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Row {
     /// Arguments: DELAY, ELEPHANTS (0: off), SLO (0: off).
@@ -104,107 +107,107 @@ pub(super) struct Row {
     pub(super) elephants: u32,
     pub(super) slo_us: f64,
     pub(super) slf: f64,
-    /// Share of the flow switches that are saved, and how many for each packet.
+    /// The share of flow switches that are saved, and the saved switches per packet.
     pub(super) saved_switches: f64,
     pub(super) saved_per_packet: f64,
     pub(super) mean_burst: f64,
     pub(super) mean_delay_us: f64,
     pub(super) p99_delay_us: f64,
     pub(super) waited_in_vain_us: f64,
-    /// Share of the packets that waited.
+    /// The share of packets that waited.
     pub(super) held: f64,
     /// Packets for which there was no room.
     pub(super) overflows: u64,
-    /// ACKs that were dropped, and segments that were put in front of later ones.
+    /// ACKs that were dropped, and segments that were put ahead of later ones.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
-    /// What is gained for each packet.
+    /// The gain for each packet.
     pub(super) gain_ns: f64,
 }
 
-/// Holding packets.
+/// The advice on holding packets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Reframing {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The shortest of the delays that is nearly as good as the best; `None` if none saves anything.
+    /// The shortest delay that is nearly as good as the best one; `None` if no delay saves anything.
     pub(super) delay_us: Option<u32>,
-    /// What a flow switch has to cost for holding to gain anything there.
+    /// The cost of a flow switch from which on holding gains something with this delay, in nanoseconds.
     pub(super) break_even_ns: Option<f64>,
-    /// Share of a core that is gained, at the trace's rate.
+    /// The share of a core that is gained at the trace's rate.
     pub(super) core: f64,
     pub(super) delays: Vec<Row>,
 }
 
-/// Holding only heavy flows, or those from which more is expected, for that delay.
+/// The advice on holding only heavy flows, or only flows from which more is expected, for the chosen delay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Choice {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The argument that is best: packets for ELEPHANTS, microseconds for SLO.
+    /// The best argument: packets for ELEPHANTS, microseconds for SLO; 0 if neither pays.
     pub(super) best: u32,
     pub(super) rows: Vec<Row>,
 }
 
-/// A mechanism with one figure that decides.
+/// The verdict on a mechanism, with its reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Judged {
     pub(super) verdict: Verdict,
     pub(super) why: String,
 }
 
-/// Dropping superfluous ACKs.
+/// The advice on dropping superfluous ACKs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Acks {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// Share of all packets that would be gone.
+    /// The share of all packets that would be dropped.
     pub(super) removed: f64,
-    /// Share of all packets that only acknowledge, and of these with wrong checksums.
+    /// The share of packets that only acknowledge, and the share of these with wrong checksums.
     pub(super) pure: f64,
     pub(super) damaged: f64,
 }
 
-/// Putting segments in order.
+/// The advice on putting segments in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Sorting {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// Reordered segments by segments.
+    /// The share of segments that are reordered.
     pub(super) reordered: f64,
-    /// Those of the reordered that are probably sent again.
+    /// The share of reordered segments that are probably retransmissions.
     pub(super) late: f64,
-    /// Segments that would be put in order, by segments.
+    /// The share of segments that would be put in order.
     pub(super) mended: f64,
 }
 
-/// Leaving payloads aside.
+/// The advice on slicing: parking payloads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Slicing {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// Shares of packets and bytes.
+    /// The shares of packets and bytes that can be sliced.
     pub(super) packets: f64,
     pub(super) bytes: f64,
 }
 
-/// Spreading packets of a flow over cores.
+/// The advice on spreading packets of a flow over cores.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Spraying {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// TCP flows in 150 us.
+    /// The number of TCP flows in 150 us: median and 99th percentile.
     pub(super) flows_p50: u64,
     pub(super) flows_p99: u64,
-    /// Share of the cores that have work if flows are spread over them.
+    /// The share of cores that are busy if whole flows are spread over them.
     pub(super) busy: f64,
 }
 
-/// All that is advised.
+/// The whole advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Advice {
     pub(super) trace: String,
-    /// Whether it could be read to its end.
+    /// True if the capture could be read to its end.
     pub(super) complete: bool,
     pub(super) notes: Vec<String>,
     pub(super) packets: u64,
@@ -221,7 +224,7 @@ pub(super) struct Advice {
     pub(super) sorting: Sorting,
     pub(super) slicing: Slicing,
     pub(super) spraying: Spraying,
-    /// What the configuration does, if it holds packets.
+    /// The results of the configuration, if it holds packets.
     pub(super) configured: Option<Row>,
     pub(super) configuration: String,
 }
@@ -230,7 +233,7 @@ fn share(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 0.0 }
 }
 
-/// Why nothing can be told of a trace.
+/// Returns the reason why a trace allows no verdict at all.
 fn untold(report: &Report) -> Option<String> {
     if report.packets == 0 {
         Some("there are no packets".into())
@@ -242,7 +245,7 @@ fn untold(report: &Report) -> Option<String> {
     }
 }
 
-/// Why it is not known when packets came.
+/// Returns the reason why the arrival times of packets are unknown.
 fn timeless(report: &Report) -> Option<String> {
     let behind = share(report.packets_behind as f64, report.packets as f64);
     if report.packets == 1 {
@@ -264,7 +267,7 @@ fn unknown(why: String) -> Judged {
     Judged { verdict: Verdict::Unknown, why }
 }
 
-/// What a reader should know before believing any of it.
+/// Returns notes that a reader needs to judge the advice.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
     let counted = |part: u64, all: u64| {
@@ -289,21 +292,21 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// Packets that only acknowledge, and those of them with wrong checksums.
+/// Returns the number of packets that only acknowledge, and the number of these with wrong checksums.
 fn pure_acks(report: &Report) -> (u64, u64) {
     report.ack_coalescing.values().next().map_or((0, 0), |acks| (acks.pure_acks, acks.pure_damaged))
 }
 
-/// Packets that are part of a flow.
+/// Returns the number of packets that are part of a flow.
 fn flow_packets(report: &Report) -> u64 {
     report.kinds.tcp.packets + report.kinds.udp.packets
 }
 
-/// What a reframer with these arguments brings.
+/// Returns the results of a Reframer.
 pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> Row {
     let flows = flow_packets(report) as f64;
     let all = report.packets as f64;
-    // Runs of packets of one flow, by those packets; an ACK that is gone takes no run with it.
+    // Switches are the runs of packets of one flow. A dropped ACK does not end a run.
     let before = share(flows, outcome.slf_before);
     let saved = before - share(flows - outcome.coalesced as f64, outcome.slf);
     let saved_per_packet = share(saved, all);
@@ -319,13 +322,13 @@ pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> 
         overflows: outcome.overflows,
         coalesced: outcome.coalesced,
         mended: outcome.mended,
-        // Each packet goes through the element, also one that is not held.
+        // Each packet goes through the element, even if it is not held.
         gain_ns: saved_per_packet * assumed.flow_cost_ns - assumed.hold_cost_ns,
         ..Row::default()
     }
 }
 
-/// Judges holding, from an outcome for each of [`DELAYS`].
+/// Judges holding packets, from an outcome for each of [`DELAYS`].
 pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outcome]) -> Reframing {
     let allowed = |row: &&Row| row.delay_us <= f64::from(assumed.max_delay_us);
     let delays: Vec<Row> = DELAYS
@@ -333,7 +336,7 @@ pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outc
         .zip(outcomes)
         .map(|(&delay, outcome)| Row { delay_us: delay.into(), ..row(report, assumed, outcome) })
         .collect();
-    // Which delay is best does not depend on what a flow switch costs.
+    // The best delay does not depend on the cost of a flow switch.
     let most = delays.iter().filter(allowed).map(|row| row.saved_switches).fold(0.0, f64::max);
     let good = |row: &&Row| most > 0.0 && row.saved_switches >= most * GOOD_ENOUGH;
     let chosen = delays.iter().filter(allowed).find(good).copied();
@@ -358,12 +361,12 @@ pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outc
     Reframing { verdict, why, delay_us, break_even_ns, core, delays }
 }
 
-/// The longest of the delays that may be advised.
+/// Returns the longest delay that may be advised.
 pub(super) fn longest(assumed: &Assumptions) -> u32 {
     DELAYS.into_iter().rfind(|&delay| delay <= assumed.max_delay_us).unwrap_or(DELAYS[0])
 }
 
-/// Judges the delay that was chosen.
+/// Judges the chosen delay.
 fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> (Verdict, String) {
     let (delay, saved) = (row.delay_us, percent(row.saved_switches));
     let (switch, hold) = (assumed.flow_cost_ns, assumed.hold_cost_ns);
@@ -386,7 +389,7 @@ fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> 
     (if core >= CORE { Verdict::Pays } else { Verdict::Little }, why)
 }
 
-/// A part of a core, or several.
+/// Describes a part of a core, or several cores.
 fn cores(core: f64) -> String {
     match core {
         part if part < 1e-3 => "less than 0.1 % of a core".into(),
@@ -395,8 +398,8 @@ fn cores(core: f64) -> String {
     }
 }
 
-/// Judges holding only heavy flows, from an outcome for each of [`ELEPHANTS`] with the delay that was chosen; from none if
-/// holding is not worth it.
+/// Judges holding only heavy flows, from an outcome for each of [`ELEPHANTS`] with the chosen delay. There
+/// are no outcomes if holding is not worth it.
 pub(super) fn elephants(
     report: &Report,
     assumed: &Assumptions,
@@ -436,17 +439,20 @@ pub(super) fn elephants(
     }
 }
 
-/// The SLO under which flows of which more is expected wait as long.
+/// Returns the SLO with which flows from which more is expected wait as long as with this delay, in
+/// microseconds.
 pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
-/// How long packets wait at most under an SLO, in microseconds: an eighth of it is kept back.
+/// Returns the longest time that packets wait with an SLO, in microseconds: an eighth of the SLO is a
+/// reserve.
 pub(super) fn longest_under(slo_us: u32) -> f64 {
     f64::from(slo_us) * 7.0 / 8.0
 }
 
-/// Judges holding only flows of which more is expected, from the outcome, if holding is worth it.
+/// Judges holding only flows from which more is expected, from the outcome. There is no outcome if holding
+/// is not worth it.
 pub(super) fn slo(
     report: &Report,
     assumed: &Assumptions,
@@ -477,7 +483,7 @@ pub(super) fn slo(
 }
 
 impl Reframing {
-    /// The row of the delay that was chosen.
+    /// Returns the row of the chosen delay.
     pub(super) fn chosen(&self) -> Option<&Row> {
         self.delays.iter().find(|row| Some(row.delay_us as u32) == self.delay_us)
     }
@@ -544,7 +550,7 @@ pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sort
     Sorting { judged, reordered: report.tcp_reordered_ratio, late, mended }
 }
 
-/// Judges leaving payloads aside.
+/// Judges slicing: parking payloads.
 pub(super) fn slicing(report: &Report) -> Slicing {
     let (packets, bytes) = (report.sliceable.packets, report.sliceable.bytes);
     let mut why = format!(
@@ -570,7 +576,7 @@ pub(super) fn slicing(report: &Report) -> Slicing {
 /// Judges spreading packets of a flow over cores.
 pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
     let flows = &report.concurrent_flows_150us;
-    // Of k cores each is missed by a flow with probability 1 - 1/k.
+    // A flow misses each of k cores with probability 1 - 1/k.
     let missed = (1.0 - 1.0 / f64::from(cores)).powf(flows.p50 as f64);
     let busy = 1.0 - missed;
     let (verdict, why) = if let Some(why) = untold(report) {
@@ -606,7 +612,7 @@ mod tests {
     const ASSUMED: Assumptions =
         Assumptions { flow_cost_ns: 300.0, hold_cost_ns: 70.0, max_delay_us: 512, cores: 8 };
 
-    /// A trace of TCP alone, with a million packets per second.
+    /// A trace of TCP only, with a million packets per second.
     fn report() -> Report {
         let mut report = Report { packets: 1000, duration_s: 0.001, packets_per_s: 1e6, ..Report::default() };
         report.kinds.tcp.packets = 1000;
@@ -617,7 +623,7 @@ mod tests {
         Outcome { slf_before: 1.0, slf, held, mean_delay_us, ..Outcome::default() }
     }
 
-    /// Locality that rises with the delay up to 64 us, and hardly beyond.
+    /// Outcomes with a locality that rises with the delay up to 64 us, and hardly beyond.
     fn rising() -> Vec<Outcome> {
         [1.1, 1.3, 2.0, 2.05, 2.1, 2.2].map(|slf| outcome(slf, 1000, 50.0)).to_vec()
     }
@@ -625,25 +631,26 @@ mod tests {
     #[test]
     fn the_shortest_delay_that_is_nearly_as_good() {
         let found = reframing(&report(), &ASSUMED, &rising());
-        // A half of the switches at 64 us is nine tenths of the 54.5 % at 512 us.
+        // Half of the switches at 64 us is more than nine tenths of the 54.5 % at 512 us.
         assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, Some(64)));
         let row = found.chosen().unwrap();
-        // Half a switch per packet for 300 ns, less 70 ns; at a million packets per second 8 % of a core.
+        // Half a switch of 300 ns per packet, less 70 ns; at a million packets per second, that is 8 % of a
+        // core.
         assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
         assert!((found.break_even_ns.unwrap() - 140.0).abs() < 1e-9, "{found:?}");
-        // What may not be waited for does not count.
+        // Delays above the maximum do not count.
         let short = reframing(&report(), &Assumptions { max_delay_us: 32, ..ASSUMED }, &rising());
         assert_eq!((short.verdict, short.delay_us), (Verdict::DoesNotPay, Some(32)));
         let slow = reframing(&Report { packets_per_s: 1e4, ..report() }, &ASSUMED, &rising());
         assert_eq!(slow.verdict, Verdict::Little);
         let cheap = reframing(&report(), &Assumptions { flow_cost_ns: 139.0, ..ASSUMED }, &rising());
         assert_eq!((cheap.verdict, cheap.break_even_ns.map(f64::round)), (Verdict::DoesNotPay, Some(140.0)));
-        // What a switch costs changes what is gained, not what is saved nor where it begins to pay.
+        // The cost of a switch changes the gain, but neither the saved switches nor the break-even cost.
         let free = reframing(&report(), &Assumptions { flow_cost_ns: 0.0, ..ASSUMED }, &rising());
         assert_eq!((free.verdict, free.delay_us), (Verdict::DoesNotPay, Some(64)));
         assert_eq!((free.break_even_ns.map(f64::round), free.core), (Some(140.0), 0.0));
         assert!(free.why.starts_with("64 us would save 50.0 %"), "{}", free.why);
-        // Where nothing is saved, no delay is named.
+        // If no switches are saved, no delay is named.
         let none = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0].map(|slf| outcome(slf, 1000, 50.0));
         let none = reframing(&report(), &Assumptions { max_delay_us: 40, ..ASSUMED }, &none);
         assert_eq!((none.verdict, none.delay_us, none.break_even_ns), (Verdict::DoesNotPay, None, None));
@@ -658,7 +665,7 @@ mod tests {
             [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
             [35.0, 35.0, 35.0, 80.0, 83.0, 83.0]
         );
-        // Half way between 35 and 80, where the number of flows is as many times the one as the other is times it.
+        // Half way between 35 and 80, at the geometric mean of the two numbers of flows.
         assert_eq!(hold_cost(31_623), 58.0);
     }
 
@@ -719,7 +726,7 @@ mod tests {
         assert_eq!(choose([good.clone(), less, bad.clone()]), 64);
         assert_eq!(choose([good, bad.clone(), bad.clone()]), 16);
         assert_eq!(choose([outcome(2.0, 950, 9.0), bad.clone(), bad]), 0);
-        // As much saved with less delay is what an SLO is for.
+        // An SLO pays if it saves as much with a lower delay.
         let slo = |mean| slo(&report(), &ASSUMED, &all, Some(&outcome(2.0, 900, mean))).best;
         assert_eq!((slo(40.0), slo(49.0)), (slo_for(64), 0));
     }
@@ -734,7 +741,7 @@ mod tests {
         assert_eq!(judge(0, 0), Verdict::DoesNotPay);
         assert_eq!(judge(200, 10), Verdict::Pays);
         assert_eq!(judge(200, 9), Verdict::Little);
-        // What comes later than packets wait is not sorted.
+        // A segment that arrives after the delay is not sorted.
         assert_eq!(judge(200, 0), Verdict::DoesNotPay);
     }
 

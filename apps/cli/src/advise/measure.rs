@@ -1,4 +1,4 @@
-//! What Reframers do to a capture: measured by running the element itself, under the capture's clock.
+//! Measures what Reframers do to a capture, by running the element itself with the capture's clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,43 +11,44 @@ use lang::args::quote;
 
 use crate::load;
 
-/// What one Reframer did.
+/// The results of one Reframer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// Packets per run of one flow behind it, and before.
+    /// Packets per run of one flow, after the Reframer and before it.
     pub(super) slf: f64,
     pub(super) slf_before: f64,
     /// Packets per burst.
     pub(super) mean_burst: f64,
-    /// Time that packets waited, over all of them.
+    /// The mean time that packets waited, over all packets.
     pub(super) mean_delay_us: f64,
-    /// 99 % of the packets waited no longer; as exact as the element's histogram, whose bounds are powers of two.
+    /// The 99th percentile of the waiting time. It is as exact as the element's histogram, whose bounds are
+    /// powers of two.
     pub(super) p99_delay_us: f64,
-    /// Mean time that bursts waited behind their last packet.
+    /// The mean time that bursts waited after their last packet.
     pub(super) in_vain_us: f64,
     /// Packets that waited at all.
     pub(super) held: u64,
     /// Packets for which there was no room.
     pub(super) overflows: u64,
-    /// ACKs that were dropped because others say what they say.
+    /// ACKs that were dropped because other ACKs say the same.
     pub(super) coalesced: u64,
-    /// Segments that were put in front of later ones.
+    /// Segments that were put ahead of later ones.
     pub(super) mended: u64,
 }
 
 /// A Reframer to try.
 pub(super) struct Trial {
-    /// Its arguments.
+    /// The arguments of the element.
     pub(super) arguments: String,
-    /// The longest time for which it holds packets.
+    /// The longest time for which the element holds packets.
     pub(super) longest_us: f64,
 }
 
-/// Runs a capture through several Reframers at once, so that it is read one time. `progress` counts the packets that
-/// have been read.
+/// Runs a capture through several Reframers at once, so that it is read only once. `progress` counts the
+/// packets that have been read.
 ///
 /// # Errors
-/// What went wrong, ready to be printed.
+/// The message for the user, if the configuration or the run fails.
 pub(super) fn run(
     capture: &Path,
     trials: &[Trial],
@@ -80,12 +81,13 @@ pub(super) fn run(
     worker.run();
     let each = trials.iter().enumerate();
     let outcomes = each.map(|(number, trial)| outcome(&mut worker, number, trial.longest_us)).collect();
-    // What is wrong with the capture the analysis has said.
+    // The analysis has already reported errors of the capture.
     let _ = worker.finish();
     outcomes
 }
 
-/// What elements say is about the capture, and the analysis has said it.
+/// A sink that drops messages: elements report errors of the capture, which the analysis has already
+/// reported.
 struct Silence;
 
 impl Sink for Silence {
@@ -107,7 +109,7 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
         value.trim().parse::<f64>().map_err(|_| format!("{element}.{handler} is '{value}', not a number"))
     };
     let packets = value("before", "count")?;
-    // Packets whose stamps go back are late before they come.
+    // Packets whose time stamps go back are late already before the Reframer.
     let late = value("before", "average_time")?;
     let classes = classes(&hold_times);
     let p99_ns = percentile(&classes, packets as u64, 99);
@@ -125,8 +127,8 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
     })
 }
 
-/// The classes of a handler's histogram: bounds in nanoseconds, and packets that waited less, but not less than the
-/// bound before.
+/// Parses the classes of a handler's histogram: the upper bound of each class in nanoseconds, and the
+/// packets that waited less than this bound but at least as long as the previous one.
 fn classes(text: &str) -> Vec<(u64, u64)> {
     let class = |line: &str| {
         let (bound, count) = line.strip_prefix('<')?.split_once("ns ")?;
@@ -135,13 +137,13 @@ fn classes(text: &str) -> Vec<(u64, u64)> {
     text.lines().filter_map(class).collect()
 }
 
-/// The bound that so many of all packets stay below; those that are in no class did not wait.
+/// Returns the bound that `percent` of all packets stay below. Packets that are in no class did not wait.
 fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
-    // How many may wait longer.
+    // The number of packets that may wait longer.
     let mut above = packets * (100 - percent) / 100;
     for &(bound, count) in classes.iter().rev() {
         if count > above {
-            // Less than a nanosecond is no time at all.
+            // The class below 1 ns holds the packets that did not wait.
             return if bound > 1 { bound } else { 0 };
         }
         above -= count;
@@ -157,19 +159,20 @@ mod tests {
     fn percentiles_of_classes() {
         let classes = classes("<1ns 50\n<2048ns 30\n<65536ns 15\nnonsense\n");
         assert_eq!(classes, [(1, 50), (2048, 30), (65536, 15)]);
-        // 100 packets, 5 of which passed.
+        // 95 of 100 packets are in the classes; the other 5 passed at once.
         assert_eq!(
             [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
             [65536, 2048, 2048, 2048, 0, 0, 0]
         );
-        // One of a hundred may wait longer, and of one alone none.
+        // Of 100 packets, one may wait longer; of a single packet, none may.
         assert_eq!(percentile(&[(2048, 99), (65536, 1)], 100, 99), 2048);
         assert_eq!(percentile(&[(2048, 98), (65536, 2)], 100, 99), 65536);
         assert_eq!(percentile(&[(65536, 1)], 1, 99), 65536);
         assert_eq!(percentile(&[], 0, 99), 0);
     }
 
-    /// Two flows in turn, each every 10 us: what waiting does to them can be worked out by hand.
+    /// Two flows take turns, each with a packet every 10 us, so that the effect of waiting can be computed
+    /// by hand.
     #[test]
     fn two_flows_by_hand() {
         use wire::MacAddr;
@@ -193,11 +196,12 @@ mod tests {
         let outcomes = run(&path, &trials, &count).unwrap();
         let [held, not, heavy] = &outcomes[..] else { panic!("{outcomes:?}") };
         assert_eq!((held.slf_before, held.slf, held.mean_burst), (1.0, 2.0, 2.0));
-        // The first of each pair waits 12 us, the second 2, and that much behind the last.
+        // The first packet of each pair waits for 12 us, the second one for 2 us, and the burst waits for 2
+        // us after its last packet.
         assert!((held.mean_delay_us - 7.0).abs() < 1e-3 && held.in_vain_us == 2.0, "{held:?}");
         assert_eq!((held.held, held.p99_delay_us, held.overflows), (12, 12.0, 0));
         assert_eq!((not.slf, not.mean_delay_us, not.held), (1.0, 0.0, 0));
-        // The first three of each flow pass.
+        // The first three packets of each flow pass.
         assert_eq!((heavy.held, heavy.coalesced), (6, 0));
     }
 }

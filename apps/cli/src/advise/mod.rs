@@ -1,4 +1,4 @@
-//! `tidegate advise`: what the mechanisms would bring for a trace.
+//! `tidegate advise`: estimates the gain of the mechanisms for a trace.
 
 mod judge;
 mod measure;
@@ -18,22 +18,23 @@ use crate::numbers::whole;
 use crate::origin;
 use crate::{FAILURE, print};
 
-/// Arguments of `advise`.
+/// The arguments of `advise`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 The capture is read four times: once to analyse it, and up to three times through Reframers under its own clock, so that \
 their figures are those of the element. docs/advise.md says what is measured, what is assumed and what the JSON holds.")]
 pub(crate) struct Args {
-    /// A capture: pcap or pcapng, plain, gzip or zstd
+    /// The capture: pcap or pcapng, plain, gzip or zstd
     #[arg(value_name = "TRACE", required_unless_present = "json")]
     trace: Option<PathBuf>,
-    /// Write all figures as JSON; without a name to standard output, in place of the text
+    /// Write all figures as JSON; without FILE, to standard output instead of the text
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Write the configuration to a file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What a flow switch costs the chain behind, in nanoseconds: a cache line from memory takes about 100
+    /// The assumed cost of a flow switch in the downstream chain, in nanoseconds; a cache line from memory
+    /// takes about 100
     #[arg(long, value_name = "NS", default_value_t = 300.0, value_parser = nanoseconds, allow_hyphen_values = true)]
     flow_cost: f64,
     /// The longest delay to advise, in microseconds
@@ -42,7 +43,7 @@ pub(crate) struct Args {
         value_parser = whole(16..=u32::MAX), allow_negative_numbers = true
     )]
     max_delay: u32,
-    /// Cores that packets could be spread over
+    /// The number of cores that packets could be spread over
     #[arg(
         long, value_name = "N", default_value_t = 8,
         value_parser = whole::<u32>(1..=1024), allow_negative_numbers = true
@@ -100,7 +101,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
 }
 
-/// Whether two names are those of one file, which need not be there yet.
+/// True if two names are names of one file, which need not exist.
 fn is_same(a: &Path, b: &Path) -> bool {
     let whole = |path: &Path| {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
@@ -111,7 +112,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     a == b || (!is_stream(a) && !is_stream(b) && whole(a) == whole(b))
 }
 
-/// Flows that a Reframer is given room for.
+/// Returns the capacity of a tried Reframer, in flows.
 fn capacity(flows: u64) -> u64 {
     flows.next_power_of_two().clamp(1 << 16, 1 << 18)
 }
@@ -135,7 +136,7 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     };
     let through = |message: &'static str, trials: Vec<Trial>| {
         let count = Arc::new(AtomicU64::new(0));
-        // Each trial has a copy of each packet, which counts as well.
+        // Each trial gets a copy of each packet, which counts, too.
         let bar = crate::run::progress_of(&count, report.packets * trials.len() as u64, message);
         let outcomes = measure::run(trace, &trials, &count);
         bar.finish_and_clear();
@@ -144,7 +145,8 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let delays = DELAYS.iter().map(|&delay| trial(delay.into(), format!("DELAY {delay}us"))).collect();
     let outcomes = through("delays", delays)?;
     let reframer = judge::reframing(&report, &assumed, &outcomes);
-    // What has other uses than order is tried with the longest delay where none is of use for order.
+    // COMPRESS and REORDER may pay even if no delay brings packets of a flow together. They are then tried
+    // with the longest delay.
     let delay = reframer.delay_us.unwrap_or_else(|| judge::longest(&assumed));
     let waits = f64::from(delay);
     let others = ["COMPRESS", "REORDER"];
@@ -186,7 +188,7 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let arguments = advice.arguments(delay);
     if let Some((arguments, row)) = &arguments {
         let longest_us = if row.slo_us > 0.0 { judge::longest_under(row.slo_us as u32) } else { waits };
-        // What is advised together has not been tried together.
+        // The advised arguments have not been tried together before.
         let outcomes = through("the configuration", vec![trial(longest_us, arguments.clone())])?;
         let found = outcomes.first().map(|outcome: &Outcome| judge::row(&report, &assumed, outcome));
         let Row { delay_us, elephants, slo_us, .. } = *row;

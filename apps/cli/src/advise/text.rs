@@ -8,10 +8,10 @@ use trace::text::{grouped, per_second, prefixed};
 
 use super::judge::{Advice, Judged, Row, Verdict};
 
-/// Columns to which sentences are broken.
+/// The column at which sentences are wrapped.
 const WIDTH: usize = 100;
 
-/// A share: these figures are no more exact than that.
+/// Returns a share in percent, with one decimal, because the figures are not more exact.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
@@ -26,13 +26,13 @@ impl Display for Advice {
     }
 }
 
-/// A mechanism, whether it pays, and why.
+/// Writes a mechanism, its verdict and the reason.
 fn verdict(text: &mut String, what: &str, verdict: Verdict, why: &str) {
     let _ = writeln!(text, "\n{what}: {}", verdict.as_str());
     paragraph(text, why);
 }
 
-/// A sentence, indented and broken.
+/// Writes a sentence, indented and wrapped.
 fn paragraph(text: &mut String, sentence: &str) {
     let mut line = String::new();
     for word in sentence.split(' ') {
@@ -48,7 +48,7 @@ fn paragraph(text: &mut String, sentence: &str) {
     let _ = writeln!(text, "  {line}");
 }
 
-/// The table's head.
+/// Writes the head of a table.
 fn head(text: &mut String, what: &str) {
     let _ = writeln!(
         text,
@@ -158,7 +158,7 @@ impl Advice {
         }
     }
 
-    /// What was found when the configuration was tried.
+    /// Describes the results of the configuration as a whole.
     fn configured(&self, row: &Row) -> String {
         let mut text = format!(
             "tried: {} of the flow switches saved, SLF {:.3} behind the reframer, mean delay {:.1} us",
@@ -175,14 +175,15 @@ impl Advice {
         text
     }
 
-    /// Arguments of the Reframer that is advised, for order, for fewer ACKs or for segments in order, and as a row has
-    /// them; `None` if none is.
+    /// Returns the arguments of the advised Reframer, for order, for fewer ACKs or for segments in order,
+    /// as text and as in a row. Returns `None` if no Reframer is advised.
     pub(super) fn arguments(&self, delay_us: u32) -> Option<(String, Row)> {
         let (acks, order) = (self.ack_coalescing.judged.verdict, self.sorting.judged.verdict);
         if !self.reframer.verdict.is_worth_a_try() && ![acks, order].contains(&Verdict::Pays) {
             return None;
         }
-        // Under an SLO it is known of all flows what to expect: small ones are let through anyway.
+        // With an SLO, ELEPHANTS is not needed: small flows pass anyway, because no more packets are
+        // expected.
         let (mut text, row) = match (self.slo.best, self.elephants.best) {
             (0, 0) => (format!("DELAY {delay_us}us"), Row { delay_us: delay_us.into(), ..Row::default() }),
             (0, elephants) => (
@@ -200,7 +201,7 @@ impl Advice {
         Some((text, row))
     }
 
-    /// What the reframer is there for, as comments.
+    /// Returns the purpose of the Reframer, as comments of a configuration.
     fn purpose(&self) -> String {
         let alone = match self.reframer.verdict {
             Verdict::Pays | Verdict::Little => {
@@ -217,7 +218,7 @@ impl Advice {
         format!("// The reframer is there to {}; {alone}.\n", uses.join(" and to "))
     }
 
-    /// A configuration that does what is advised to this capture. It runs as it is.
+    /// Returns a configuration that applies the advice to this capture. It runs as it is.
     pub(super) fn configuration(&self, capture: &Path, arguments: Option<String>, capacity: u64) -> String {
         let name = quote(capture.as_os_str().as_encoded_bytes());
         let mut text = String::from("// Made by `tidegate advise`.\n");

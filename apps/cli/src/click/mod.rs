@@ -1,4 +1,4 @@
-//! `tidegate click`: the options of Click's own driver.
+//! `tidegate click`: takes the options of Click's own driver.
 
 mod options;
 
@@ -56,7 +56,7 @@ Options:
   -v, --version                 Print the version and exit.
 ";
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Default)]
 struct Asked {
     configuration: Option<Configuration>,
@@ -68,33 +68,33 @@ struct Asked {
     reconfigures: bool,
     /// The folder of configurations that clients may name.
     config_folder: Option<String>,
-    /// Clients of Unix sockets may send configurations.
+    /// True if clients of Unix sockets may send configurations.
     takes_configs: bool,
     time: bool,
     quiet: bool,
     simulated: Option<Timestamp>,
     tick: i64,
-    /// Bytes for packets.
+    /// The most bytes for packets.
     memory: Option<usize>,
     ports: Vec<String>,
     sockets: Vec<String>,
-    /// Folders of libraries, in place of those of CLICKPATH.
+    /// Folders of libraries, instead of the folders in CLICKPATH.
     folders: Option<String>,
-    /// Connections that the program was started with.
+    /// File descriptors of connections that the program was started with.
     files: Vec<String>,
     /// Arguments for DPDK.
     dpdk: Option<Vec<String>>,
 }
 
-/// Where the configuration stands. Nothing is read before the whole command line is known to be right.
+/// The source of the configuration. It is not read before the whole command line has been checked.
 enum Configuration {
     Text(String),
-    /// Standard input, if the name is empty or a dash.
+    /// A file; standard input if the name is empty or a dash.
     File(String),
 }
 
 impl Configuration {
-    /// Its name, its text, and its file.
+    /// Returns the configuration's name, text and file.
     fn read(self) -> Result<(String, String, Option<PathBuf>), String> {
         match self {
             Configuration::Text(text) => Ok(("config".into(), text, None)),
@@ -107,19 +107,19 @@ impl Configuration {
     }
 }
 
-/// What ends the program before it runs anything.
+/// The reason why the program ends before it runs anything.
 enum Early {
     Usage(Vec<String>),
     Text(&'static str),
 }
 
-/// The name of the driver's own control sockets; further ones get a number.
+/// The name of the driver's own control sockets; further sockets get a number.
 const SOCKET: &str = "click_driver@@ControlSocket";
 
-/// Where elements stand that are in no configuration.
+/// The file in messages about elements that are in no configuration.
 const DRIVER: &str = "click";
 
-/// Click starts simulated time here.
+/// The start of simulated time in Click, in seconds.
 const SIMULATION_START: i64 = 1_000_000_000;
 
 pub(crate) fn main(args: Vec<String>) -> ExitCode {
@@ -146,7 +146,7 @@ fn read_args(args: Vec<String>) -> Result<Asked, Early> {
         Ok(items) => (items, None),
         Err((items, lines)) => (items, Some(lines)),
     };
-    // What stands before a mistake is dealt with first: `--help` may do.
+    // Options ahead of a mistake are applied first: `--help` may be among them.
     for item in items {
         match item {
             Item::Word(word) => positional(&mut asked, word)?,
@@ -207,7 +207,7 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             (asked.config_folder, asked.reconfigures) = (Some(value), true);
         }
         "allow-config" => (asked.takes_configs, asked.reconfigures) = (true, true),
-        // Threads, affinity.
+        // Threads and affinity have no effect.
         _ => {}
     }
     Ok(())
@@ -250,7 +250,7 @@ fn start(mut asked: Asked) -> ExitCode {
     let texts = Texts { name, text, file, folders, allows_circles: true };
     let mut loaded = parse(texts, &asked.defines, true);
     let parsed = !loaded.has_errors();
-    // Click does not look, so this is no error.
+    // Click does not check values, so a wrong one is no error.
     let parameters = loaded.graph.parameters.clone();
     check_values(&mut loaded, &asked.defines, &parameters, Severity::Warning);
     add_control_sockets(&mut loaded, &control_sockets(&asked));
@@ -321,7 +321,7 @@ fn start(mut asked: Asked) -> ExitCode {
                 crate::tell(format_args!("warning: {name}: configuration has no elements, exiting"));
             }
         } else {
-            // Until here a signal has ended the program at once, whatever it was waiting for.
+            // Until here, a signal ends the program immediately, whatever it is waiting for.
             interrupt::listen(&interrupt);
             workers.run();
         }
@@ -347,7 +347,7 @@ fn start(mut asked: Asked) -> ExitCode {
     }
 }
 
-/// What the driver adds behind the elements of each configuration: arguments of control sockets.
+/// Returns the arguments of the control sockets that the driver adds to each configuration.
 fn control_sockets(asked: &Asked) -> Vec<String> {
     let tcp = asked.ports.iter().map(|port| {
         let (host, port) = host_and_port(port);
@@ -358,11 +358,12 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
     tcp.chain(unix).chain(given).collect()
 }
 
-/// Says where the driver listens. A socket that waits for its address has no port yet.
+/// Prints the addresses on which the driver listens. A socket that is still waiting for its address has no
+/// port.
 fn tell_ports(workers: &mut Workers, ports: &[String]) {
     let plan = workers.plan();
     let own = plan.graph.elements.iter().enumerate().filter(|(_, element)| element.name.starts_with(SOCKET));
-    // Those of `-p` come first.
+    // The sockets of `-p` come first.
     let own: Vec<_> = own.map(|(id, _)| id).zip(ports).collect();
     for (id, asked) in own {
         if let Ok(port) = workers.read(Some(id), "port", "")
@@ -382,7 +383,7 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
     }
 }
 
-/// Makes the graphs that `hotconfig` asks for.
+/// Returns the function that makes the graphs for `hotconfig`.
 fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
     Box::new(move |value: &str, origin: Origin| {
@@ -393,7 +394,7 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
         let Loaded { sources, problems, text, .. } = loaded;
-        // Click takes texts only, and has no columns.
+        // A text gets Click's messages, which have no columns, because Click takes only texts.
         let words = move |problems: &[Problem]| match file {
             Some(_) => problems.iter().map(|problem| problem.render(&sources)).collect(),
             None => clicks_words(problems, &sources),
@@ -406,7 +407,8 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
     })
 }
 
-/// An integer is the status, true is 0 and false is 1, anything else is an error.
+/// Returns the exit status for a handler's value: an integer is the status, true is 0 and false is 1,
+/// anything else is an error.
 fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     let handler = handler.trim();
     let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
@@ -426,8 +428,8 @@ fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     }
 }
 
-/// Click's format: `FILE:LINE: message` with the line of the element, and the element's context once before its
-/// messages.
+/// Writes problems in Click's format: `FILE:LINE: message` with the line of the element, and the element's
+/// context once before its messages.
 fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     let mut text = String::new();
     let mut context: Option<&str> = None;
@@ -439,7 +441,7 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
         }
         let span = problem.context_span.unwrap_or(diagnostic.span);
         let location = sources.locate(span);
-        // What the driver itself has added stands in no line.
+        // Elements that the driver adds have no line.
         let place = match sources.text(span.source) {
             "" if location.file == DRIVER => DRIVER.to_string(),
             _ => format!("{}:{}", location.file, location.line),
@@ -465,12 +467,12 @@ fn time_line(elapsed: std::time::Duration) -> String {
     format!("{user:.3}u {system:.3}s {}:{:05.2}\n", (wall / 60.0) as u64, wall % 60.0)
 }
 
-/// User and system time of this process in seconds, as the kernel has counted them.
+/// Returns user and system time of this process in seconds, as the kernel counts them.
 fn processor_time() -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields 14 and 15; the second one, in parentheses, may contain anything.
+    // Fields 14 and 15 are the times. Field 2, in parentheses, may contain anything.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok());
-    // The kernel shows ticks of a hundredth of a second to every program.
+    // The kernel shows times in hundredths of a second to every program.
     Some((ticks(11)? / 100.0, ticks(12)? / 100.0))
 }

@@ -1,16 +1,16 @@
-//! Reading the command line as Click's driver reads it: short options that combine (`-qh c.count`), long ones
-//! that may be shortened (`--hand`) and negated (`--no-warnings`), and its words for what is wrong.
+//! The command line of Click's driver: short options that combine (`-qh c.count`), long options that may be
+//! shortened (`--hand`) and negated (`--no-warnings`), and Click's messages about mistakes.
 
 use std::net::Ipv4Addr;
 
-/// What an option wants to hear.
+/// The kind of value that an option takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
     Text,
-    /// An integer, or nothing; only attached to the option.
+    /// An integer, or nothing; the value is always attached to the option.
     OptionalInteger,
-    /// A number, or nothing; only attached to the option.
+    /// A real number, or nothing; the value is always attached to the option.
     OptionalReal,
     Integer,
     Unsigned,
@@ -19,10 +19,10 @@ pub(super) enum Takes {
 
 /// An option of the driver.
 pub(super) struct Spec {
-    /// Its long name; the first of an option is the one that is handed on.
+    /// The long name. If an option has several names, the first one is in [`Item::Option`].
     pub(super) long: &'static str,
     pub(super) short: Option<char>,
-    /// The option that it is another name of.
+    /// The option that has this name, too, if this is a second name.
     pub(super) same_as: Option<&'static str>,
     pub(super) takes: Takes,
     pub(super) negatable: bool,
@@ -58,22 +58,22 @@ pub(super) const OPTIONS: &[Spec] = &[
     spec("unix-socket", Some('u'), Takes::Text),
     spec("version", Some('v'), Takes::Nothing),
     Spec { negatable: true, ..spec("warnings", None, Takes::Nothing) },
-    // Click's table has it without a long name.
+    // Click's table has this option without a long name.
     spec("", Some('w'), Takes::Nothing),
 ];
 
-/// One thing on the command line.
+/// An item of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// An option by its first long name (`w` has none), whether it was negated, and its value.
+    /// An option by its first long name (`w` has none), true if it was negated, and its value.
     Option { name: &'static str, negated: bool, value: Option<String> },
-    /// Arguments for DPDK, which stand between `--dpdk` and `--`.
+    /// Arguments for DPDK, between `--dpdk` and `--`.
     Dpdk(Vec<String>),
-    /// Anything else.
+    /// Any other word.
     Word(String),
 }
 
-/// The address to listen on, the loopback's where none is said, and the port.
+/// Splits an address to listen on, by default the loopback address, and a port.
 pub(super) fn host_and_port(text: &str) -> (&str, &str) {
     text.rsplit_once(':').unwrap_or(("127.0.0.1", text))
 }
@@ -81,7 +81,7 @@ pub(super) fn host_and_port(text: &str) -> (&str, &str) {
 /// Reads the whole command line.
 ///
 /// # Errors
-/// Lines for the user, without the program's name, and what was read before them.
+/// The items ahead of the first mistake, and lines for the user, without the program's name.
 pub(super) fn read(args: Vec<String>) -> Result<Vec<Item>, (Vec<Item>, Vec<String>)> {
     let mut items = Vec::new();
     let mut words = args.into_iter();
@@ -162,7 +162,7 @@ fn read_shorts(
         }
         let attached = rest.strip_prefix('=').unwrap_or(rest).to_string();
         if is_optional(spec.takes) {
-            // What is not a number are further options.
+            // A text that is not a number consists of further options.
             let value = check(spec.takes, &attached, &shown).is_ok().then_some(attached);
             let done = value.is_some();
             items.push(item(spec, false, value));
@@ -190,8 +190,8 @@ fn is_optional(takes: Takes) -> bool {
     matches!(takes, Takes::OptionalInteger | Takes::OptionalReal)
 }
 
-/// The options that a long name may mean: the one that it names, or those that start with it, each once. Dashes
-/// inside may be left out.
+/// Finds the options that a long name may mean: the option with this name, or the options that start with
+/// it, each once. Dashes inside the name may be left out.
 fn find_long(name: &str, negated: bool) -> Vec<&'static Spec> {
     let allowed = |spec: &&&Spec| !spec.long.is_empty() && (!negated || spec.negatable);
     if let Some(exact) = OPTIONS.iter().filter(|spec| allowed(&spec)).find(|spec| spec.long == name) {
@@ -202,7 +202,7 @@ fn find_long(name: &str, negated: bool) -> Vec<&'static Spec> {
         !name.is_empty() && (spec.long.starts_with(name) || plain(spec.long).starts_with(name))
     };
     let mut found: Vec<&Spec> = OPTIONS.iter().filter(|spec| allowed(&spec) && starts(&spec)).collect();
-    // Two names of one option are no contradiction.
+    // Two names of one option are not ambiguous.
     found.dedup_by_key(|spec| spec.same_as.unwrap_or(spec.long));
     found
 }

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A connection to the socket at a path, which appears as soon as the program has started; a minute is for slow
-/// machines.
+/// Connects to the socket at a path. The socket appears when the program has started; the limit of a minute
+/// is for slow machines.
 pub(crate) fn connect(path: &Path) -> BufReader<UnixStream> {
     let stream = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -19,20 +19,20 @@ pub(crate) fn connect(path: &Path) -> BufReader<UnixStream> {
     stream
 }
 
-/// The next line that the server says.
+/// Returns the next line from the server.
 pub(crate) fn line(stream: &mut BufReader<impl Read>) -> String {
     let mut line = String::new();
     stream.read_line(&mut line).unwrap();
     line.trim_end().to_string()
 }
 
-/// Sends a command; the first line of the reply.
+/// Sends a command, and returns the first line of the reply.
 pub(crate) fn ask(stream: &mut BufReader<impl Read + Write>, command: &str) -> String {
     stream.get_mut().write_all(command.as_bytes()).unwrap();
     line(stream)
 }
 
-/// The data behind the first line of a reply.
+/// Returns the data after the first line of a reply.
 pub(crate) fn data(stream: &mut BufReader<impl Read>) -> String {
     let length: usize = line(stream).strip_prefix("DATA ").unwrap().parse().unwrap();
     let mut bytes = vec![0; length];

@@ -1,5 +1,5 @@
-//! Frames to be carried through a network function: a list of every kind, replies to what has arrived, and what a
-//! translator has chosen called by other names.
+//! Frames to be carried through a network function: a list of all kinds, replies to frames that arrived,
+//! and a renaming of the ports and identifiers that a translator has chosen.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
@@ -9,33 +9,35 @@ use wire::checksum::Delta;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
 use wire::{FromBytes, MacAddr, ip_protocol, ipv4};
 
-/// Addresses of the ends, and of whoever translates in front of the server.
+/// The addresses of both ends, and of the translator upstream of the server.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 pub(crate) const OUTER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 254);
 pub(crate) const CLIENT6: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const SERVER6: Ipv6Addr = Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Frames that are on their way at a time: as many as any socket holds.
+/// The number of frames that are in transit at a time: as many as any socket holds.
 const GROUP: usize = 15;
-/// The port of the datagram behind each group.
+/// The port of the datagram after each group.
 const MARK: u16 = 9;
-/// An Ethernet header.
+/// The length of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// The link addresses of the machines: client, the function's on the way to it and to the server, server.
+/// Returns the link address of a machine: 1 client, 2 the function on the client's side, 3 the function on
+/// the server's side, 4 server.
 pub(crate) fn mac(number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, number])
 }
 
-/// Frames from the client to the server, behind each few of them a mark. `to` is whom the link header names.
+/// Frames from the client to the server, with a mark after each group. `to` is the destination in the link
+/// header.
 pub(crate) struct List {
     frames: Vec<Vec<u8>>,
     to: MacAddr,
 }
 
 impl List {
-    /// Everything that there is between two machines.
+    /// Returns frames of all kinds that two machines exchange.
     pub(crate) fn of_all_kinds(to: MacAddr) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         list.datagrams();
@@ -46,7 +48,7 @@ impl List {
         with_marks(&list.frames, &mark(to))
     }
 
-    /// Datagrams of one flow with different lengths.
+    /// Returns datagrams of one flow with different lengths.
     pub(crate) fn of_datagrams(to: MacAddr, count: usize) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         (0..count).for_each(|number| list.datagram(2000, 64 + number * 401 % 1400));
@@ -65,7 +67,8 @@ impl List {
         self.add(Builder::udp((CLIENT, port).into(), (SERVER, port).into()), length);
     }
 
-    /// Around the threshold and the MTU; with right and wrong checksums and none; with DSCPs and marks of congestion.
+    /// Adds datagrams: lengths around the threshold and the MTU; right, wrong and no checksums; several
+    /// DSCPs and congestion marks.
     fn datagrams(&mut self) {
         for length in [0, 1, 16, 17, 100, 441, 457, 458, 459, 600, 1000, 1471, 1472] {
             self.datagram(2000, length);
@@ -77,7 +80,7 @@ impl List {
         }
         let builder = Builder::udp((CLIENT, 2005).into(), (SERVER, 2005).into());
         self.add(builder, 1000)[ETHERNET + 27] ^= 0x55;
-        // 63 is what sliced packets are marked with.
+        // DSCP 63 marks sliced packets.
         for tos in [0xb8, 0x03, 0xfc, 0xff] {
             for length in [5, 700] {
                 self.add(Builder::udp((CLIENT, 2002).into(), (SERVER, 2002).into()).tos(tos), length);
@@ -89,7 +92,8 @@ impl List {
         }
     }
 
-    /// A connection from its start to its end, one that has been there before, and what is not sliced.
+    /// Adds segments: a connection from its start to its end, a connection that was open before, and
+    /// segments that are not sliced.
     fn segments(&mut self) {
         let segment = |port: u16, flags: u8, sequence: u32| {
             Builder::tcp((CLIENT, port).into(), (SERVER, port).into(), flags).sequence(sequence, 77)
@@ -99,7 +103,7 @@ impl List {
             self.add(segment(2100, flags, sequence), length);
             sequence = sequence.wrapping_add(length as u32 + u32::from(flags & SYN != 0));
         }
-        // Over the end of sequence numbers, with time stamps.
+        // These segments have time stamps, and their sequence numbers wrap around.
         sequence = u32::MAX - 2000;
         for length in [1448, 1448, 100, 458, 1448] {
             let options = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
@@ -113,7 +117,7 @@ impl List {
         self.add(segment(2104, ACK, 5), 1000)[ETHERNET + 37] ^= 0x55;
     }
 
-    /// Pings, fragments, a tag, another protocol.
+    /// Adds pings, fragments, a VLAN tag and other protocols.
     fn others(&mut self) {
         let [from, to] = [CLIENT, SERVER].map(IpAddr::from);
         for length in [56, 1000] {
@@ -124,7 +128,7 @@ impl List {
         let datagram = &whole[ETHERNET + ipv4::Header::LEN..];
         let (first, second) = datagram.split_at(800);
         let number = self.frames.len() as u16;
-        // Offsets count eight bytes.
+        // Fragment offsets count units of eight bytes.
         for (word, part) in [(ipv4::MORE_FRAGMENTS, first), (100, second)] {
             let builder = Builder::ip(from, to, ip_protocol::UDP).id(number).fragment(word);
             self.frames.push(builder.ethernet(mac(1), self.to).build(part).unwrap());
@@ -145,7 +149,7 @@ impl List {
         }
     }
 
-    /// Several flows in turn, of all lengths.
+    /// Adds several flows in turn, with all lengths.
     fn mix(&mut self) {
         for number in 0..90 {
             let (port, length) = (2400 + number % 7, usize::from(number) * 397 % 1461);
@@ -158,23 +162,23 @@ impl List {
     }
 }
 
-/// The last one of a group.
+/// Returns the last frame of a group.
 pub(crate) fn mark(to: MacAddr) -> Vec<u8> {
     let builder = Builder::udp((CLIENT, MARK).into(), (SERVER, MARK).into());
     builder.ethernet(mac(1), to).build(&[0; 18]).unwrap()
 }
 
-/// Puts a mark behind each group.
+/// Appends a mark to each group.
 fn with_marks(frames: &[Vec<u8>], mark: &[u8]) -> Vec<Vec<u8>> {
     frames.chunks(GROUP).flat_map(|group| group.iter().cloned().chain([mark.to_vec()])).collect()
 }
 
-/// A datagram or segment over IPv4, or the first fragment of one.
+/// The ends of a datagram or segment over IPv4, or of its first fragment.
 struct Ends {
     from: SocketAddrV4,
     to: SocketAddrV4,
     is_tcp: bool,
-    /// Where its ports are.
+    /// The offset of the ports.
     at: usize,
 }
 
@@ -194,16 +198,17 @@ impl Ends {
     }
 }
 
-/// Whether a frame is the last one of a group.
+/// True if a frame is the last one of a group.
 pub(crate) fn is_mark(frame: &[u8]) -> bool {
     Ends::find(frame).is_some_and(|ends| !ends.is_tcp && [ends.from.port(), ends.to.port()].contains(&MARK))
 }
 
-/// What the server answers to all that has arrived and has ports: several lengths for each flow, and marks.
+/// Returns the server's replies to all frames that arrived and have ports: several lengths for each flow,
+/// and marks.
 pub(crate) fn replies(arrived: &[Vec<u8>], to: MacAddr) -> Vec<Vec<u8>> {
     let mut flows = BTreeMap::new();
     for ends in arrived.iter().filter_map(|frame| Ends::find(frame)) {
-        // A translator may leave alone what comes later, if it does not belong to a connection.
+        // A translator may not translate later packets that do not belong to a connection.
         flows.entry((ends.is_tcp, ends.to.port())).or_insert(ends);
     }
     let mut frames = Vec::new();
@@ -224,8 +229,8 @@ pub(crate) fn replies(arrived: &[Vec<u8>], to: MacAddr) -> Vec<Vec<u8>> {
     with_marks(&frames, &mark.build(&[0; 18]).unwrap())
 }
 
-/// Frames by flow, in order, without those that machines send by themselves. Ports and identifiers that a translator
-/// has chosen are called after the server's port, one to one.
+/// Groups frames by flow, in order, without frames that machines send by themselves. Ports and identifiers
+/// that a translator has chosen are replaced by the server's port, one to one.
 pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut names = Names::default();
     let mut flows = BTreeMap::<_, Vec<_>>::new();
@@ -235,7 +240,8 @@ pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
         let flow = match Ends::find(&frame) {
             Some(Ends { from, to, is_tcp: true, .. }) => format!("TCP {from} {to}"),
             Some(Ends { from, to, .. }) => format!("UDP {from} {to}"),
-            // The version, and the protocol of IPv4 or the destination of IPv6, in so far as they tell these apart.
+            // The key is the version, and the protocol of IPv4 or the second byte of the IPv6 source
+            // address.
             None => format!("{:02x?} {:02x?}", &frame[12..15], frame.get(23)),
         };
         flows.entry(flow).or_default().push(frame);
@@ -243,7 +249,7 @@ pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
     flows
 }
 
-/// What a translator has chosen for each of the server's ports, and the other way round.
+/// The port that a translator has chosen for each of the server's ports, and the inverse map.
 #[derive(Default)]
 struct Names {
     chosen: BTreeMap<(bool, u16), u16>,
@@ -261,7 +267,7 @@ impl Names {
             );
             assert_eq!(both, (chosen, name), "a translator has not chosen one to one");
             let checksum = ends.at + if ends.is_tcp { 16 } else { 6 };
-            // Only with UDP zero says that there is none.
+            // Only for UDP, a checksum of zero means that there is none.
             if ends.is_tcp || frame[checksum..checksum + 2] != [0; 2] {
                 rewrite(frame, ends.at, name, checksum);
             } else {

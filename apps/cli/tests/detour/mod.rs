@@ -1,6 +1,6 @@
-//! Packets that make a detour: between a client and a server stands a host that sends all of them through a network function
-//! on another machine, sliced or as they are. All of these are network namespaces on this machine. None, with a message,
-//! where there can be none.
+//! Packets that make a detour: a host between a client and a server sends all of them through a network
+//! function on another machine, sliced or whole. All machines are network namespaces on this machine. If
+//! these cannot be created, constructors return `None` and print a message.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod frames;
@@ -16,37 +16,39 @@ use lab::{Net, PATIENCE, Running, Space};
 
 use crate::line::{Control, run};
 
-/// What the host does with packets on their way to the network function and back.
+/// The form of packets on their way from the host to the network function and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// They stay as they are.
+    /// Packets stay whole.
     Whole,
-    /// They are sliced, with these arguments, also those of the table.
+    /// Packets are sliced, with these arguments of the Slicer and of the table.
     Sliced { slicing: &'static str, table: &'static str },
 }
 
-/// As configurations have it that want nothing special.
+/// Slicing with default arguments.
 pub(crate) const SLICED: Way = Way::Sliced { slicing: "", table: "" };
 
-/// What the host prints when it stops.
+/// The counters that the host prints when it stops.
 pub(crate) const COUNTS: [&str; 10] = [
     "sliced", "spliced", "expired", "late", "repeated", "no_token", "changed", "unmarked", "occupied",
     "quoted",
 ];
 
-/// `client` - `host` - `server`, and `function` behind `host`. The host's interfaces are called after who is at the other end;
-/// the function's are `nf0`, which clients come by, and `nf1`.
+/// Four machines: `client` - `host` - `server`, and `function`, which only `host` reaches. The host's
+/// interfaces have the names of the machines at the other end; the function's are `nf0`, for packets from
+/// clients, and `nf1`.
 pub(crate) struct Detour {
     pub(crate) client: Space,
     pub(crate) host: Space,
     pub(crate) function: Space,
     pub(crate) server: Space,
-    // Last, so that programs have ended before.
+    // The last field is dropped last, so that programs have ended before.
     pub(crate) net: Net,
 }
 
 impl Detour {
-    /// Client and server have these addresses, the function's interfaces these two; `""` for none.
+    /// Creates the machines with these addresses of client and server, and of the function's two
+    /// interfaces; `""` means none.
     pub(crate) fn new([client_address, server_address]: [&str; 2], own: [&str; 2]) -> Option<Detour> {
         let mut net = Net::or_skip()?;
         let [client, host, function, server] =
@@ -63,7 +65,7 @@ impl Detour {
         Some(Detour { client, host, function, server, net })
     }
 
-    /// Runs the host. `loss` is what packets from and to the client pass on its cable.
+    /// Runs the host. `loss` is a chain for packets from and to the client.
     pub(crate) fn run(&self, way: Way, loss: &str, options: &[&str]) -> Running {
         let (definitions, middle) = match way {
             Way::Whole => (String::new(), ["", "", "", ""]),
@@ -89,7 +91,8 @@ impl Detour {
     }
 }
 
-/// Gives nftables in a namespace these rules; whether there is `nft`, and the kernel has what it needs, which is said if not.
+/// Loads nftables rules in a namespace. Returns false, with a message, if there is no `nft`, or if the
+/// kernel lacks support for it.
 pub(crate) fn nft(space: &Space, rules: &str) -> bool {
     if !is_installed("nft") {
         return false;
@@ -104,7 +107,7 @@ pub(crate) fn nft(space: &Space, rules: &str) -> bool {
     true
 }
 
-/// Whether there is a program, which it says if not.
+/// True if a program is installed; otherwise a message is printed.
 pub(crate) fn is_installed(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
@@ -113,7 +116,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     is_there
 }
 
-/// Whether the kernel has version 6 of IP, which it says if not.
+/// True if the kernel supports IPv6; otherwise a message is printed.
 pub(crate) fn has_version_6() -> bool {
     let has = fs::exists("/proc/sys/net/ipv6").unwrap_or(false);
     if !has {
@@ -122,26 +125,27 @@ pub(crate) fn has_version_6() -> bool {
     has
 }
 
-/// Translates the client's addresses, to ports at random.
+/// Rules that translate the client's addresses, to random ports.
 pub(crate) const MASQUERADE: &str = "add table ip nat;
     add chain ip nat post { type nat hook postrouting priority 100; };
     add rule ip nat post oifname nf1 masquerade fully-random;";
 
-/// Sets what is below `/proc/sys/net` in a namespace.
+/// Sets a value below `/proc/sys/net` in a namespace.
 pub(crate) fn set(space: &Space, name: &str, value: &str) {
     space.enter(|| fs::write(format!("/proc/sys/net/{name}"), value)).unwrap_or_else(|error| {
         panic!("{name}: {error}");
     });
 }
 
-/// What has arrived, in order, and how long that took from the first frame that was sent.
+/// The frames that arrived, in order, and the time from the first frame that was sent to the last arrival.
 pub(crate) struct Arrived {
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) time: Duration,
 }
 
-/// Sends frames by one machine's interface `eth0`, a few at a time, and gives what another machine's gets. Behind each frame
-/// that is the last one of a group it waits for one more of those that `answers` matches, in Classifier's language.
+/// Sends frames from one machine's interface `eth0`, a group at a time, and returns the frames that another
+/// machine receives. After each frame for which `is_last` is true, it waits for one more frame that matches
+/// `answers`, in Classifier's language.
 pub(crate) fn carry(
     [from, to]: [&Space; 2],
     frames: &[Vec<u8>],
@@ -191,7 +195,7 @@ fn write(path: &str, frames: &[Vec<u8>]) {
     writer.flush().unwrap();
 }
 
-/// The frames of a capture.
+/// Reads the frames of a capture.
 pub(crate) fn read(path: &str) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(path).unwrap();
     let mut frames = Vec::new();

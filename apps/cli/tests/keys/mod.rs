@@ -1,11 +1,11 @@
-//! Whether each key of a JSON value has its row in a document.
+//! Checks that each key of a JSON value has its row in a document.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Keys of a JSON value: numbers in them become `*`; what has a shape of its own stands
-/// for itself.
+/// Collects the keys of a JSON value. Numbers in keys become `*`. Objects of a known shape are replaced by
+/// the name of the shape.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let below = |key: &str| match path {
         "" => key.to_string(),
@@ -40,7 +40,8 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The keys of a value, and those that the tables behind a heading document, up to the next one of its level.
+/// Returns the keys of a value, and the keys in the tables between a heading of a document and the next
+/// heading of level 2.
 pub(crate) fn compare(value: &Value, document: &str, heading: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut found = BTreeSet::new();
     keys(value, "", &mut found);

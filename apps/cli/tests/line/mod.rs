@@ -1,5 +1,6 @@
-//! A machine between two others, cabled together on this one, with the kernel's own TCP, UDP and ping at both ends and
-//! whatever offloads these have. None, with a message, where there can be no network namespaces.
+//! A machine between two others, connected by cables on this machine, with the kernel's own TCP, UDP and
+//! ping at both ends and all offloads that these have. Constructors return `None`, with a message, if
+//! network namespaces cannot be created.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,17 +15,18 @@ pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 pub(crate) const MEGABYTE: usize = 1 << 20;
 
-/// `left` - `between` - `right`: interfaces of the one between are called after the others.
+/// Three machines in a row, `left` - `between` - `right`. The interfaces of `between` have the names of the
+/// other machines.
 pub(crate) struct Line {
     pub(crate) left: Space,
     pub(crate) between: Space,
     pub(crate) right: Space,
-    // Last, so that programs have ended before.
+    // The last field is dropped last, so that programs have ended before.
     pub(crate) net: Net,
 }
 
 impl Line {
-    /// With a cable on each side.
+    /// Creates the machines with a cable on each side.
     pub(crate) fn new() -> Option<Line> {
         let line = Line::without_cables()?;
         line.net.cable([(&line.left, "eth0", "10.77.0.1/24"), (&line.between, "left", "")]).unwrap();
@@ -38,12 +40,13 @@ impl Line {
         Some(Line { left, between, right, net })
     }
 
-    /// The same with so many queues at each end of both cables.
+    /// Creates the machines as [`new`](Line::new) does, with `queues` queues at each end of both cables.
     pub(crate) fn wide(queues: usize) -> Option<Line> {
         Line::with_queues(queues, queues)
     }
 
-    /// The same with so many queues at each end of the left cable and of the right one.
+    /// Creates the machines as [`new`](Line::new) does, with this number of queues at each end of the left
+    /// and of the right cable.
     pub(crate) fn with_queues(left: usize, right: usize) -> Option<Line> {
         let line = Line::new()?;
         for (space, name, address, queues) in
@@ -55,7 +58,7 @@ impl Line {
         Some(line)
     }
 
-    /// Lets both ends send without asking for addresses.
+    /// Makes both ends send without resolving addresses.
     pub(crate) fn know_each_other(&self) {
         for (space, own, other, address) in [(&self.left, 1, 2, RIGHT), (&self.right, 2, 1, LEFT)] {
             space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}")).unwrap();
@@ -63,7 +66,7 @@ impl Line {
         }
     }
 
-    /// Both directions by AF_XDP, with more arguments.
+    /// Forwards both directions by AF_XDP, with further arguments of FromXDP.
     pub(crate) fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> Running {
         let config = format!(
             "left :: FromXDP(left, PROMISC true{arguments}) -> to_right :: ToXDP(right);
@@ -72,7 +75,7 @@ impl Line {
         run(&self.between, &config, options)
     }
 
-    /// Both directions through the same kind of chain.
+    /// Forwards both directions through chains of the same elements.
     pub(crate) fn forward(&self, chain: &str, options: &[&str]) -> Running {
         let both = ["left", "right"].map(|from| {
             let to = if from == "left" { "right" } else { "left" };
@@ -83,7 +86,8 @@ impl Line {
         run(&self.between, &both.concat(), options)
     }
 
-    /// Pulls a cable at one machine while a file is on its way, and plugs it in again; in between comes `meanwhile`.
+    /// Pulls out a cable at one machine while a file is in transit, and plugs it in again; `meanwhile` runs
+    /// in between.
     pub(crate) fn pull_while_sending(&self, space: &Space, interface: &str, meanwhile: impl FnOnce() + Send) {
         let pull = || {
             space.ip(&format!("link set {interface} down")).unwrap();
@@ -93,12 +97,12 @@ impl Line {
         transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
     }
 
-    /// A file each way, and other traffic, fragments included.
+    /// Sends a file each way, and other traffic, including fragments.
     pub(crate) fn check(&self) {
         self.check_with(&[0, 1, 100, 1472, 1473, 9000]);
     }
 
-    /// The same with datagrams of these lengths.
+    /// Sends the traffic of [`check`](Line::check), with datagrams of these lengths.
     pub(crate) fn check_with(&self, lengths: &[usize]) {
         assert_eq!(ping(&self.left, RIGHT, 3), 3);
         for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
@@ -109,7 +113,7 @@ impl Line {
     }
 }
 
-/// Runs a configuration, from when its elements are at work.
+/// Runs a configuration, and returns when its elements run.
 pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
     let config = format!("{config}; Script(print \"ready\")");
     let mut running = space.spawn(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap();
@@ -118,13 +122,13 @@ pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
     running
 }
 
-/// The same; it says `enough` when a handler's value is at least so high.
+/// Runs a configuration that prints `enough` when a handler's value is at least `least`.
 pub(crate) fn run_until(space: &Space, config: &str, handler: &str, least: u64, options: &[&str]) -> Running {
     let config = format!("{config}; {}", when(handler, least, "print \"enough\""));
     run(space, &config, options)
 }
 
-/// Sends all packets of a source, so many, by an interface.
+/// Sends all `count` packets of a source by an interface.
 pub(crate) fn send(space: &Space, interface: &str, source: &str, count: u64) {
     let config = format!(
         "{source} -> Queue(100000) -> d :: ToDevice({interface}); {}",
@@ -134,15 +138,15 @@ pub(crate) fn send(space: &Space, interface: &str, source: &str, count: u64) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A script that does something as soon as a handler's value is at least so high.
+/// Returns a script that executes an instruction when a handler's value is at least `least`.
 pub(crate) fn when(handler: &str, least: u64, what: &str) -> String {
     format!("Script(label again, wait 1ms, goto again $(lt $({handler}) {least}), {what})")
 }
 
-/// Value of a handler that was printed at the end, behind its name.
+/// Returns the value of a handler that was printed at the end, after its name.
 pub(crate) fn value(output: &str, name: &str) -> u64 {
     let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
-    // The only one stands there without a name.
+    // A single value is printed without a name.
     let only = output.lines().find(|line| !output.contains(':') && line.parse::<u64>().is_ok());
     let value = lines.nth(1).or(only).unwrap_or_else(|| panic!("no {name} in {output}"));
     value.parse().unwrap()
@@ -150,7 +154,7 @@ pub(crate) fn value(output: &str, name: &str) -> u64 {
 
 pub(crate) const COUNTS: [&str; 4] = ["-h", "left.count", "-h", "right.count"];
 
-/// A ControlSocket's other end.
+/// A client of a ControlSocket.
 pub(crate) struct Control(BufReader<UnixStream>);
 
 impl Control {
@@ -168,7 +172,7 @@ impl Control {
         line
     }
 
-    /// The last line of an answer has a space behind its number; the others come before it.
+    /// Returns the answer. In its last line, a space follows the number.
     fn answer(&mut self) -> String {
         let mut answer = String::new();
         loop {
@@ -180,7 +184,7 @@ impl Control {
         }
     }
 
-    /// Writes a handler, and says whether that was possible, or why not.
+    /// Writes a handler. The error is the answer of the server.
     pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
         let text = format!("WRITEDATA {handler} {}\n{value}", value.len());
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
@@ -188,7 +192,7 @@ impl Control {
         if answer.starts_with("200") { Ok(()) } else { Err(answer) }
     }
 
-    /// The number that a handler gives.
+    /// Returns the numeric value of a handler.
     pub(crate) fn number(&mut self, handler: &str) -> u64 {
         self.0.get_mut().write_all(format!("READ {handler}\n").as_bytes()).unwrap();
         let answer = self.answer();
@@ -200,7 +204,7 @@ impl Control {
     }
 }
 
-/// Whether the kernel has sockets for AF_XDP; says so if not.
+/// True if the kernel has AF_XDP sockets; otherwise a message is printed.
 pub(crate) fn has_xdp(line: &Line) -> bool {
     let config = "FromXDP(lo) -> Discard; Script(stop)";
     let output = line.right.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();

@@ -1,4 +1,4 @@
-//! The repository as tests see it: its files, its manifests.
+//! The repository as tests see it: its files and its manifests.
 #![allow(dead_code)] // each test uses its own part
 
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
-/// The repository's own folder.
+/// Returns the root folder of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every file that belongs to the repository, by its path from the root: what version control knows or would
-/// take in; without version control, everything that does not look built.
+/// Returns every file of the repository, by its path from the root: the files that version control knows or
+/// would add; without version control, all files that do not look built.
 pub(crate) fn files() -> Vec<String> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -47,13 +47,13 @@ fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The text of a file of the repository; empty if it is not text.
+/// Returns the text of a file of the repository, or an empty text if it is not UTF-8.
 pub(crate) fn read(file: &str) -> String {
     let bytes = std::fs::read(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// What a dependency is for.
+/// The use of a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The crate itself, or its build script.
@@ -64,24 +64,25 @@ pub(crate) enum Kind {
 
 /// A crate of the workspace.
 pub(crate) struct Manifest {
-    /// From the root.
+    /// The path from the root.
     pub(crate) folder: String,
     /// The package's full name.
     pub(crate) package: String,
-    /// The last part of the folder: what other crates call it.
+    /// The last part of the folder, which other crates use as the name.
     pub(crate) short: String,
-    /// True if it inherits the workspace's lints, or, as an example that can be copied, denies unsafe code itself.
+    /// True if the crate inherits the workspace's lints, or denies unsafe code itself, as an example that
+    /// can be copied does.
     pub(crate) lints: bool,
-    /// Full names of the packages that it uses directly.
+    /// The full names of the packages that it uses directly.
     pub(crate) dependencies: Vec<(String, Kind)>,
 }
 
-/// The manifest at the root.
+/// Returns the manifest at the root.
 pub(crate) fn workspace() -> Table {
     read("Cargo.toml").parse().unwrap()
 }
 
-/// External dependencies of the workspace: name and version requirement.
+/// Returns the external dependencies of the workspace: name and version requirement.
 pub(crate) fn external() -> Vec<(String, String)> {
     let workspace = workspace();
     let table = workspace["workspace"]["dependencies"].as_table().unwrap();
@@ -92,7 +93,7 @@ pub(crate) fn external() -> Vec<(String, String)> {
     table.iter().filter_map(|(name, value)| Some((name.clone(), version(value)?))).collect()
 }
 
-/// All crates of the workspace.
+/// Returns all crates of the workspace.
 pub(crate) fn manifests() -> Vec<Manifest> {
     let workspace = workspace();
     let shared = workspace["workspace"]["dependencies"].as_table().unwrap();
@@ -122,12 +123,13 @@ fn manifest(folder: &str, shared: &Table) -> Manifest {
     }
 }
 
-/// True for a folder whose manifest takes nothing from the workspace, so that it can be copied.
+/// True for a folder whose manifest inherits nothing from the workspace, so that it can be copied.
 fn is_example(folder: &str) -> bool {
     folder.starts_with("examples/")
 }
 
-/// True if a dependency of an example is what the workspace has: the same version, or the same package at the same place.
+/// True if a dependency of an example is the same as in the workspace: the same version, or the same
+/// package at the same path.
 fn is_the_same(own: &Value, shared: &Value) -> bool {
     let path = |value: &Value| value.get("path").and_then(Value::as_str).map(String::from);
     let is_there = path(own) == path(shared).map(|path| format!("../../{path}"));

@@ -1,51 +1,54 @@
 //! # ControlSocket
 //! Lets programs read and write handlers over a socket, with Click's text protocol.
 //!
-//! A client connects, gets the line `Click::ControlSocket/1.3`, and sends commands, one a line: `READ handler
-//! [parameter]`, `WRITE handler [value]`, `CHECKREAD handler`, `CHECKWRITE handler`, `READDATA handler length`,
-//! `WRITEDATA handler length`, `READUNTIL handler [line]`, `WRITEUNTIL handler [line]`, `HELP`, `QUIT`. A handler
-//! is `element.handler`, or `handler` for one of the whole graph. Each reply starts with a number of three digits
-//! (2xx is good) and ends with the first line that has a blank behind it; after reading, `DATA n` and n bytes
-//! follow.
+//! A client connects, gets the line `Click::ControlSocket/1.3`, and sends commands, one per line: `READ
+//! handler [parameter]`, `WRITE handler [value]`, `CHECKREAD handler`, `CHECKWRITE handler`, `READDATA
+//! handler length`, `WRITEDATA handler length`, `READUNTIL handler [line]`, `WRITEUNTIL handler [line]`,
+//! `HELP`, `QUIT`. A handler is `element.handler`, or `handler` for a handler of the whole graph. Each line
+//! of a reply starts with a number of three digits (2xx is success); in the last line of the reply, a blank
+//! follows the number. After a successful read, `DATA n` and n bytes follow.
 //!
-//! When another configuration takes the place of a running one, the socket and its clients go to the element of the
-//! same name and address in it. One of the same address and another name needs RETRIES of 1 or more: the address is in
-//! use until the old element has gone. So give it a name.
+//! When another configuration replaces a running one, the socket and its clients go to the new element of
+//! the same name and address. So give the element a name: a new element of the same address and another
+//! name needs RETRIES of 1 or more, because the address is in use until the old element is closed.
 //!
-//! The handler `hotconfig` puts another configuration in place, where `tidegate click` was started with
-//! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a
-//! configuration is as good as the right to read and write files, so it is taken from clients of a Unix socket only,
-//! and from these only with `--allow-config`.
+//! The handler `hotconfig` installs another configuration, if `tidegate click` was started with
+//! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The
+//! text of a configuration gives the right to read and write files, so it is taken only from clients of a
+//! Unix socket, and only with `--allow-config`.
 //!
-//! The file that the Unix socket of a killed program leaves is replaced. One that somebody listens on is in use, and
-//! of several programs that start at once one gets it.
+//! The file of a Unix socket that a killed program has left is replaced. A socket that has an owner is in
+//! use. If several programs start at once, one of them gets the path.
 //!
-//! A client that begins with an HTTP request loses its connection: pages that a browser shows reach the loopback
-//! address too, and commands may stand where the browser sends what the page says.
+//! A client that begins with an HTTP request loses its connection: pages in a browser can reach the
+//! loopback address, too, and may put commands into the data that the browser sends.
 //!
-//! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls one, or has an element
-//! call one later, gets ordinary files below the folder of `FILES` only: no name with `..`, and none that a link leads
-//! outside. A name without `/` in front is that of a file in the folder. What a Script does when a client has it run is
-//! what the configuration says, and not held to this; nor is a configuration that `hotconfig` puts in place.
+//! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls such a
+//! handler, or makes an element call it later, can write only ordinary files below the folder of `FILES`:
+//! no name with `..`, and no name that a link leads out of the folder. A name that does not begin with `/`
+//! is relative to the folder. The instructions of a Script that a client runs are part of the configuration
+//! and are not restricted; nor is a configuration that `hotconfig` installs.
 //!
-//! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
-//! Unix socket unless others should.
+//! Any client that can connect can do what the configuration allows: listen on the loopback address
+//! (`LOCALHOST`) or on a Unix socket, unless other machines need access.
 //!
 //! ## Usage
 //! `ControlSocket(TYPE, ADDRESS [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `TYPE`: `TCP` or `UNIX`; `SOCKET` for a connection that the program was started with.
-//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), also as `IP:PORT` to listen on one of
-//!   the machine's IPv4 addresses only; the path of the socket; or the number of the connection's file descriptor.
-//! - `READONLY`: whether writing is forbidden.
+//! - `ADDRESS`: the port (0 for any port, `N+` for N or one of the next eleven ports), also as `IP:PORT` to
+//!   listen only on one of the machine's IPv4 addresses; the path of the socket; or the number of the
+//!   connection's file descriptor.
+//! - `READONLY`: if true, writing is forbidden.
 //! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
-//! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
-//! - `VERBOSE`: whether connections are reported.
-//! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the run ends as
-//!   one that failed.
-//! - `RETRY_WARNINGS`: whether each failure is reported.
-//! - `FILES`: the folder below which clients may have handlers write files; without it, nowhere.
+//! - `LOCALHOST`: if true, a TCP socket listens only on the loopback address.
+//! - `VERBOSE`: if true, connections are reported.
+//! - `RETRIES`: the number of further attempts, one per second, if the address is in use. After the last
+//!   attempt, the run ends as failed.
+//! - `RETRY_WARNINGS`: if true, each failure is reported.
+//! - `FILES`: the folder below which clients can make handlers write files; by default, no files can be
+//!   written.
 //!
 //! ## Handlers
 //! - `port`: the TCP port.
@@ -180,18 +183,20 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Ports that are tried behind one that is in use, if the user says so.
+/// The number of ports that are tried after a port that is in use, if ADDRESS ends with `+`.
 const MORE_PORTS: u16 = 11;
 /// The longest path of a Unix socket (unix(7)).
 const LONGEST_PATH: usize = 107;
-/// The token of the listening socket; connections have those above.
+/// The token of the listening socket; connections have higher tokens.
 const LISTENER: u32 = 0;
-/// Tokens of timers.
+/// The tokens of timers.
 const OPEN_AGAIN: u32 = 0;
 const LISTEN_AGAIN: u32 = 1;
-/// Connections at a time; for another one, the one that has been silent longest is closed.
+/// The maximum number of connections. A further connection closes the connection that has been silent for
+/// longest.
 const MOST_CONNECTIONS: usize = 256;
-/// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
+/// The maximum number of bytes that are read from a connection per turn, so that a busy client does not
+/// delay packets.
 const MOST_READ: usize = 64 << 10;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -202,11 +207,11 @@ enum Address {
         more: u16,
     },
     Unix(String),
-    /// A connection that is already there.
+    /// A connection that is already open, by its file descriptor.
     Given(RawFd),
 }
 
-/// What goes to the element that takes this one's place.
+/// The state that is handed on to the element that replaces this element.
 struct Clients {
     address: Address,
     listener: Option<Listener>,
@@ -216,7 +221,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Ends a socket that nobody takes over.
+    /// Closes a socket that no element takes over.
     fn end(self) {
         if let (Some(_), Address::Unix(path)) = (&self.listener, &self.address) {
             let _ = std::fs::remove_file(path);
@@ -228,26 +233,26 @@ struct ControlSocket {
     address: Address,
     /// The type and the address as the configuration has them.
     written: [String; 2],
-    /// Who answers for all others.
+    /// The element that answers for all others.
     proxy: Option<ElementId>,
     read_only: bool,
     verbose: bool,
     retries: u32,
     retry_warnings: bool,
-    /// The folder in which clients may have files written, as the configuration names it.
+    /// The folder in which clients can make handlers write files, as the configuration names it.
     folder: Option<String>,
-    /// What clients may have done.
+    /// The rights of clients.
     rights: Rights,
-    /// The address is in use, perhaps by the element whose place this one takes, which will hand it on.
+    /// True if the address may be in use by an element that this element replaces, which then hands it on.
     awaits_heritage: bool,
     listener: Option<Listener>,
     /// The TCP port, once it is known.
     port: Option<u16>,
     connections: Vec<Connection>,
     next_token: u32,
-    /// Turns of all connections.
+    /// The number of turns of all connections.
     heard: u64,
-    /// Why the driver was stopped: said at the end, which then is that of a run that failed.
+    /// The error that stopped the driver. It is returned at the end, so that the run fails.
     fault: Option<String>,
 }
 
@@ -262,7 +267,7 @@ impl Listener {
             Listener::Tcp(listener) => {
                 let (stream, from) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                // Replies are short and awaited.
+                // Replies are short, and clients wait for them.
                 stream.set_nodelay(true)?;
                 (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))
             }
@@ -318,14 +323,14 @@ struct Connection {
     token: u32,
     stream: Stream,
     session: Session,
-    /// What the engine has been told to wait for.
+    /// The operations that the engine waits for.
     interest: Interest,
-    /// Which of all turns was its last one.
+    /// The number of this connection's last turn.
     heard: u64,
 }
 
 impl Connection {
-    /// Reads what has come, at most so much per turn. False when the connection is lost.
+    /// Reads available bytes, at most `MOST_READ` per turn. Returns false if the connection is lost.
     fn receive(&mut self) -> bool {
         let mut buffer = [0; 4096];
         for _ in 0..MOST_READ / buffer.len() {
@@ -343,7 +348,7 @@ impl Connection {
         true
     }
 
-    /// Sends what can be sent now. False when the connection is lost.
+    /// Sends as much output as possible now. Returns false if the connection is lost.
     fn send(&mut self) -> bool {
         let mut sent = 0;
         let open = loop {
@@ -361,20 +366,21 @@ impl Connection {
     }
 }
 
-/// The connection with this number. The number itself stays open, as whoever gave it may expect.
+/// Returns the connection with this file descriptor. The descriptor itself stays open, as its owner may
+/// expect.
 #[allow(unsafe_code)]
 fn given(file: RawFd) -> io::Result<Stream> {
     if file < 0 {
         return Err(Errno::EBADF.into());
     }
-    // SAFETY: nobody closes the file during the call, which does nothing but ask the system for a second descriptor,
+    // SAFETY: the file is not closed during the call, which only asks the system for a second descriptor,
     // and that fails if there is no such file.
     let file = unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned()?;
     socket2::SockRef::from(&file).set_nonblocking(true)?;
     Ok(Stream::Given(file.into()))
 }
 
-/// The handlers of the graph, through the element's context.
+/// The handlers of the graph, reached through the element's context.
 struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
@@ -413,12 +419,13 @@ impl Handlers for Reach<'_, '_> {
     }
 }
 
-/// Whether the next try may do better: a client has gone already, or a signal came.
+/// True if the next attempt may succeed: the client has already gone, or a signal arrived.
 fn passes(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// The element's own handlers; it cannot be called while it is serving a client.
+/// Returns the value of one of the element's own handlers. It is not called as a handler, because an
+/// element cannot be called while it serves a client.
 fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) -> Option<String> {
     match (address, call.handler.as_str()) {
         _ if call.element != Some(own) => None,
@@ -428,13 +435,13 @@ fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) 
     }
 }
 
-/// True if arguments of another control socket begin with the same type and address.
+/// True if the arguments of another control socket begin with the same type and address.
 fn is_same_address([kind, address]: &[String; 2], other: &[String]) -> bool {
     matches!(other, [other_kind, other, ..] if kind.eq_ignore_ascii_case(other_kind) && address == other)
 }
 
 impl ControlSocket {
-    /// Makes the socket that clients connect to.
+    /// Creates the socket that clients connect to.
     fn bind(&mut self) -> Result<(), String> {
         let path = match &self.address {
             Address::Unix(path) => path.clone(),
@@ -465,7 +472,7 @@ impl ControlSocket {
         Ok(())
     }
 
-    /// Opens the socket, or sets a timer to try again.
+    /// Opens the socket, or sets a timer for the next attempt.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Address::Given(file) = self.address {
             let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
@@ -506,7 +513,8 @@ impl ControlSocket {
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
         while let Some(listener) = &self.listener {
-            // A client takes two files, one to be waited for: without the second it is not taken in.
+            // A client needs two file descriptors, the second one for waiting. Without the second one, it
+            // is not accepted.
             let second = listener.file().try_clone_to_owned();
             match second.and_then(|second| listener.accept().map(|accepted| (accepted, second))) {
                 Ok(((stream, from), second)) => {
@@ -518,7 +526,7 @@ impl ControlSocket {
                 Err(error) => {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The client is still there, and would be so at once.
+                    // The client is still waiting, and would be reported again immediately.
                     cx.unwatch(LISTENER);
                     cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                     return;
@@ -528,7 +536,7 @@ impl ControlSocket {
     }
 
     fn welcome(&mut self, cx: &mut Cx<'_>, stream: Stream, from: &str) {
-        // Whoever has been silent longest makes room.
+        // The connection that has been silent for longest makes room.
         if self.connections.len() >= MOST_CONNECTIONS {
             let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
             if let Some((index, _)) = oldest {
@@ -554,7 +562,7 @@ impl ControlSocket {
         let connection = self.connections.swap_remove(index);
         cx.unwatch(connection.token);
         if let Stream::Given(file) = &connection.stream {
-            // Its number stays open, but the client has to see the end.
+            // The number of the descriptor stays open, but the client has to see the end.
             let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
         }
         if self.verbose {
@@ -567,10 +575,10 @@ impl ControlSocket {
         self.heard += 1;
         let connection = &mut self.connections[index];
         connection.heard = self.heard;
-        // A client that does not take its replies is not read from either.
+        // No more commands are read from a client that does not take its replies.
         let mut open = !connection.session.output.is_empty() || connection.receive();
         open &= connection.send();
-        // Commands that are already here are executed as long as their replies can be sent.
+        // Commands that have already arrived are executed as long as their replies can be sent.
         let mut more = true;
         while open && more && connection.session.output.is_empty() {
             more = connection.session.execute(&mut Reach {
@@ -637,7 +645,7 @@ impl Element for ControlSocket {
         }
         self.connections.clear();
         cx.unwatch(LISTENER);
-        // As long as the socket is open, the file is nobody else's.
+        // As long as the socket is open, the file belongs to this element.
         if self.listener.is_some()
             && let Address::Unix(path) = &self.address
         {
@@ -661,13 +669,13 @@ impl Element for ControlSocket {
         let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
         if state.address != self.address {
             state.end();
-            // What was in use may have been so by the old one.
+            // The address may have been in use by the old element.
             if self.listener.is_none() {
                 cx.set_timer(OPEN_AGAIN, cx.now());
             }
             return Err("another address: clients are not taken over".into());
         }
-        // Its own are those that it opened while the old one still had the address.
+        // The element's own connections were accepted while the old element still had the address.
         for connection in self.connections.drain(..) {
             cx.unwatch(connection.token);
         }

@@ -1,27 +1,28 @@
-//! Click's control protocol, version 1.3: lines in, numbered replies and data out. Knows no sockets.
+//! Click's control protocol, version 1.3: takes lines, and produces numbered replies and data. It is
+//! independent of sockets.
 
 use element::args::parse_integer;
 use element::{Call, ElementId};
 
-/// What the server says first.
+/// The first line that the server sends.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
-/// The longest line and the most data of a command. A client that sends more is told so and loses its
-/// connection, because what follows could not be understood.
+/// The longest line and the most data of a command, in bytes. A client that sends more gets an error and
+/// loses its connection, because the rest of its input could not be interpreted.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
-/// With this much to be sent, no further command is executed.
+/// The number of unsent bytes from which on no further command is executed.
 const MUCH_OUTPUT: usize = 1 << 20;
 
-/// The handlers that clients reach.
+/// The handlers that clients can call.
 pub(super) trait Handlers {
-    /// The element of a name, or of a number counted from 1.
+    /// Returns the element of a name, or of a number counted from 1.
     fn element(&self, name: &str) -> Option<ElementId>;
-    /// The element that answers for all others, if there is one.
+    /// Returns the element that answers for all others, if there is one.
     fn proxy(&self) -> Option<ElementId> {
         None
     }
-    /// Whether a handler can be read (or written).
+    /// True if a handler can be read, or written with `write`.
     fn has(&self, call: &Call, write: bool) -> bool;
     /// Reads a handler.
     fn read(&mut self, call: &Call) -> Result<String, String>;
@@ -29,63 +30,64 @@ pub(super) trait Handlers {
     fn write(&mut self, call: &Call) -> Result<(), String>;
 }
 
-/// What a command does with its handler.
+/// The use that a command makes of its handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Read,
     Write,
-    /// Data that go with a call to a function without a name. No element has any.
+    /// A call of a function without a name, with data. No element has such functions.
     Llrpc,
 }
 
-/// What a command still waits for.
+/// The data that a command still waits for.
 enum Rest {
     Bytes(usize),
-    /// Lines up to this one.
+    /// Lines, up to a line with this text.
     Lines(String),
 }
 
-/// One connection.
+/// The state of one connection.
 #[derive(Default)]
 pub(super) struct Session {
     input: Vec<u8>,
-    /// How much of the input has been used up.
+    /// The offset in the input of the first byte that has not been used.
     start: usize,
-    /// How far behind that the end of a line has been looked for.
+    /// The number of bytes after `start` in which no line end was found.
     searched: usize,
-    /// The last line ended with a CR, whose LF may still come.
+    /// True if the last line ended with a CR, whose LF may still arrive.
     after_return: bool,
-    /// What has to be sent.
+    /// The bytes that are to be sent.
     pub(super) output: Vec<u8>,
-    /// A command whose data have not all come.
+    /// The command whose data have not all arrived.
     waiting: Option<(Verb, String, Rest)>,
-    /// The client has closed its side.
+    /// True if the client has closed its side.
     ended: bool,
-    /// A line has come that says something.
+    /// True if a line that is not empty has arrived.
     begun: bool,
-    /// The connection is closed as soon as the output has been sent.
+    /// True if the connection is to be closed as soon as the output has been sent.
     pub(super) quits: bool,
-    /// Nothing may be written.
+    /// True if writing is forbidden.
     pub(super) read_only: bool,
 }
 
 impl Session {
-    /// A fresh connection.
+    /// Begins a connection with the greeting.
     pub(super) fn new(read_only: bool) -> Session {
         Session { output: GREETING.to_vec(), read_only, ..Session::default() }
     }
 
-    /// Takes in what has come; nothing means that nothing will come any more.
+    /// Takes bytes that have arrived. No bytes mean that the client has closed its side.
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
         self.ended |= bytes.is_empty();
-        // Without memory for what it says, a client is of no use.
+        // A client whose input finds no memory is disconnected.
         self.quits |= self.input.try_reserve(bytes.len()).is_err();
         if !self.quits {
             self.input.extend_from_slice(bytes);
         }
     }
 
-    /// Executes commands that are complete, until there is much to send. True if there may be more of them.
+    /// Executes complete commands until there is much output. Returns true if there may be further complete
+    /// commands.
     pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) -> bool {
         while !self.quits && self.output.len() < MUCH_OUTPUT {
             let done = match self.waiting.take() {
@@ -104,25 +106,26 @@ impl Session {
                 break;
             }
         }
-        // What has been used up goes at once, not line by line.
+        // Used input is removed once per call, not after each line.
         self.input.drain(..std::mem::take(&mut self.start));
         !self.quits && self.output.len() >= MUCH_OUTPUT
     }
 
-    /// What has come and has not been used up.
+    /// Returns the input that has not been used.
     fn rest(&self) -> &[u8] {
         &self.input[self.start..]
     }
 
-    /// Uses up `n` bytes; what is behind them has not been searched.
+    /// Uses `n` bytes of the input. No line end has been searched for in the rest.
     fn advance(&mut self, n: usize) {
         self.start += n;
         self.searched = 0;
     }
 
-    /// The next line without its end: CR, LF or both. At the end of the input the rest is a line too.
+    /// Returns the next line without its end: CR, LF or both. At the end of the input, the rest is a line,
+    /// too.
     fn take_line(&mut self) -> Option<Vec<u8>> {
-        // The LF of a line that ended with its CR.
+        // This LF belongs to the line that ended with its CR.
         if std::mem::take(&mut self.after_return) {
             match self.rest().first() {
                 Some(b'\n') => self.advance(1),
@@ -152,7 +155,7 @@ impl Session {
     }
 
     fn take_bytes(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, n: usize) -> bool {
-        // An LF behind the CR of the command is not part of the data.
+        // An LF after the CR of the command is not part of the data.
         if self.after_return && self.rest().first() == Some(&b'\n') {
             self.advance(1);
         }
@@ -161,7 +164,7 @@ impl Session {
             if self.ended {
                 self.reply(500, "Not enough data");
             } else {
-                // Once there is something, it is known whether an LF came first.
+                // With the first byte, it is known if an LF came first.
                 self.after_return &= self.rest().is_empty() && self.searched == 0;
                 self.waiting = Some((verb, handler, Rest::Bytes(n)));
             }
@@ -185,10 +188,10 @@ impl Session {
                 None => self.after_return = true,
             }
         }
-        // Lines up to `searched` are known not to be the last one.
+        // Lines up to `searched` are known not to be the last line.
         while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n' || b == b'\r') {
             let at = self.searched;
-            // Whether an LF belongs to this line is known when there is something behind it.
+            // If a CR is the last byte, an LF of the same line may still arrive.
             let length = match &self.rest()[at + n..] {
                 [b'\r', b'\n', ..] => n + 2,
                 [b'\r'] if !self.ended => break,
@@ -222,7 +225,7 @@ impl Session {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let Some(first) = words.first() else { return };
         if !std::mem::replace(&mut self.begun, true) && is_http(&words) {
-            // What a page has a browser send may have commands behind the headers.
+            // Data that a page makes a browser send may contain commands after the headers.
             return self.give_up("This is no HTTP server");
         }
         let name = first.to_ascii_uppercase();
@@ -233,7 +236,7 @@ impl Session {
         };
         match (name.as_str(), words.as_slice()) {
             ("READ" | "GET" | "WRITE" | "SET", [_, handler, ..]) => {
-                // Bytes that are no text have been replaced, so what was sent is looked at.
+                // Bytes that are not UTF-8 have been replaced in the line, so the original bytes are used.
                 let value =
                     if line.len() == bytes.len() { value_behind(line, handler).as_bytes() } else { bytes };
                 self.call(handlers, verb, handler, value);
@@ -265,10 +268,10 @@ impl Session {
         }
     }
 
-    /// The handler of a name, if it can be used; a reply says why not, otherwise.
+    /// Returns the handler of a name, if it can be used; otherwise a reply gives the reason.
     fn find(&mut self, handlers: &dyn Handlers, verb: Verb, name: &str, value: String) -> Option<Call> {
         let (element, handler) = match (handlers.proxy(), name.split_once('.')) {
-            // A proxy's handlers have the names of those that they stand for.
+            // A proxy's handlers have the names of the handlers that they replace.
             (Some(proxy), Some(("" | "0", handler))) => (Some(proxy), handler),
             (Some(proxy), _) => (Some(proxy), name),
             (None, None) => (None, name),
@@ -294,7 +297,7 @@ impl Session {
         None
     }
 
-    /// Waits for as many bytes as a command says.
+    /// Waits for the number of bytes that a command gives.
     fn wait_for(&mut self, verb: Verb, command: &str, name: &str, length: &str) {
         match parse_integer(length).map(usize::try_from) {
             Ok(Ok(n)) if n <= MOST_DATA => self.waiting = Some((verb, name.to_string(), Rest::Bytes(n))),
@@ -303,7 +306,7 @@ impl Session {
         }
     }
 
-    /// Elements have no functions without names, so what is left is to say what is wrong with the call.
+    /// Replies with the error of an LLRPC call, because elements have no functions without names.
     fn llrpc(&mut self, handlers: &dyn Handlers, name: &str) {
         match name.split_once('#') {
             Some((element, number)) if u32::from_str_radix(number, 16).is_ok() => {
@@ -321,7 +324,7 @@ impl Session {
             return;
         };
         if text.is_err() {
-            // Better than to hand on something else than was sent.
+            // An error is better than a value that differs from the bytes that were sent.
             let (code, what) = if verb == Verb::Read { (590, "Read") } else { (520, "Write") };
             return self.reply(code, &format!("{what} handler '{name}' error:\nvalue is not UTF-8 text"));
         }
@@ -358,7 +361,7 @@ impl Session {
         }
     }
 
-    /// A reply of one or more lines: all but the last one are marked by a dash.
+    /// Appends a reply of one or more lines. All lines but the last one are marked by a dash.
     fn reply(&mut self, code: u32, lines: &str) {
         let lines: Vec<&str> = lines.trim_end_matches('\n').split('\n').collect();
         for (i, line) in lines.iter().enumerate() {
@@ -368,8 +371,8 @@ impl Session {
     }
 }
 
-/// True if a client begins with an HTTP request, or with the header that each one has. Commands of this protocol are
-/// not, but for `GET`, which HTTP has too.
+/// True if a client begins with an HTTP request, or with the header that each request has. Commands of this
+/// protocol are not HTTP requests, except for `GET`, which exists in both.
 fn is_http(words: &[&str]) -> bool {
     let first = words.first().copied().unwrap_or_default().to_ascii_uppercase();
     let is_command = matches!(first.as_str(), "READ" | "WRITE" | "SET");
@@ -377,14 +380,15 @@ fn is_http(words: &[&str]) -> bool {
     first.starts_with("HOST:") || (words.len() == 3 && has_version && !is_command)
 }
 
-/// What stands behind the handler, the second word of a line; blanks inside are part of it.
+/// Returns the text after the handler, which is the second word of a line. Blanks inside the text are kept.
 fn value_behind<'a>(line: &'a str, handler: &str) -> &'a str {
     let behind_command =
         line.trim_start().split_once(|c: char| c.is_ascii_whitespace()).map_or("", |(_, r)| r);
     behind_command.trim_start().strip_prefix(handler).unwrap_or_default().trim()
 }
 
-/// Bytes that are no ASCII characters as `^X` or in octal, as Click shows them, so that a reply stays one line.
+/// Replaces bytes that are not printable ASCII characters by `^X` or by octal numbers, as Click does, so
+/// that each line of a reply stays one line.
 fn printable(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for byte in line.bytes() {
@@ -415,7 +419,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One element `e` with a read handler, a write handler, and one that fails.
+    /// An element `e` with handlers for reading, for writing and for both. A call with the value `bad`
+    /// fails.
     #[derive(Default)]
     struct Fake(Vec<String>);
 

@@ -1,14 +1,15 @@
 //! # Socket
-//! Sends its input packets over a TCP, UDP or Unix socket, and emits what comes from there.
+//! Sends its input packets over a TCP, UDP or Unix socket, and emits the packets that arrive there.
 //!
-//! Packets do not go through the element. A stream (`TCP`, `UNIX`) is a server, which waits at its address for one
-//! connection at a time, or a client, which connects when the graph starts. On a stream packets become bytes, and
-//! whatever bytes arrive together become a packet. A datagram server (`UDP`, `UNIX_DGRAM`) sends to whoever sent it a
-//! datagram last; a client sends to the address that it was given. The file that the Unix socket of a killed program
-//! leaves is replaced; one that somebody has is in use.
+//! Packets do not go through the element. A stream (`TCP`, `UNIX`) is a server, which waits at its address
+//! for one connection at a time, or a client, which connects when the graph starts. On a stream, packets
+//! become bytes, and bytes that arrive together become a packet. A datagram server (`UDP`, `UNIX_DGRAM`)
+//! sends to the sender of the last datagram; a client sends to the address that it was given. The file of a
+//! Unix socket that a killed program has left is replaced; a socket that has an owner is in use.
 //!
-//! What is pushed while the socket takes nothing waits in the element; behind 4096 packets, whoever pushes waits too,
-//! for a second at most. A pull input is pulled from as the socket takes packets, and while there is a connection.
+//! Pushed packets wait in the element while the socket is full. When 4096 packets wait, the upstream
+//! element has to wait, too, for at most a second; then further packets are dropped. A pull input is pulled
+//! from as the socket takes packets, and while there is a connection.
 //!
 //! ## Usage
 //! `Socket(TCP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, KEYWORDS])`, also with `UDP`;
@@ -16,22 +17,25 @@
 //!
 //! ## Arguments
 //! - `TYPE`: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
-//! - `ADDR`: the IP address of a server to connect to, or to be served. A UDP client with 0.0.0.0 sends each packet to
-//!   its destination address annotation.
-//! - `PORT`: the port; a server may leave the choice to the system with 0.
+//! - `ADDR`: the IP address of the server to connect to, or of this server. A UDP client with 0.0.0.0 sends
+//!   each packet to its destination address annotation.
+//! - `PORT`: the port; with 0, the system chooses the port of a server.
 //! - `LOCAL_ADDR`: the address from which a client connects or sends.
-//! - `LOCAL_PORT`: its port.
-//! - `WAIT_LEARN`: be a server, and take where to send from the first datagram.
-//! - `FILENAME`: the path of a Unix socket; a zero byte in front (`"\<00>name"`) makes it an abstract name.
+//! - `LOCAL_PORT`: the port from which a client connects or sends.
+//! - `WAIT_LEARN`: if true, the element is a server, and sends to the sender of the last datagram.
+//! - `FILENAME`: the path of a Unix socket; a zero byte at the start (`"\<00>name"`) makes it an abstract
+//!   name.
 //! - `LOCAL_FILENAME`: the path of the client itself.
-//! - `CLIENT`: whether to be a client. That is the default without an output, and with local addresses.
-//! - `SNAPLEN`: most bytes of a packet that comes in; what is longer is cut, or, on a stream, several packets.
-//! - `TIMESTAMP`: whether packets that come in get the time as their time stamp.
-//! - `NODELAY`: whether TCP sends small packets at once.
+//! - `CLIENT`: if true, the element is a client. That is the default without an output, and with local
+//!   addresses.
+//! - `SNAPLEN`: the most bytes of a packet that arrives. A longer datagram is cut; on a stream, longer data
+//!   become several packets.
+//! - `TIMESTAMP`: if true, packets that arrive get the current time as their time stamp.
+//! - `NODELAY`: if true, TCP sends small packets immediately.
 //! - `SNDBUF`: the size of the system's buffer for sending.
 //! - `RCVBUF`: the size of the system's buffer for receiving.
-//! - `VERBOSE`: whether connections and failures are reported.
-//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `VERBOSE`: if true, connections and failures are reported.
+//! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
 //! - `PROPER`: accepted; it was for PlanetLab.
 //! - `ALLOW`: not supported yet.
 //! - `DENY`: not supported yet.
@@ -146,12 +150,13 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Tokens of watched files.
+/// The tokens of watched files.
 const LISTENER: u32 = 0;
 const CONNECTION: u32 = 1;
-/// Connections that wait while another one is served, as in Click.
+/// The number of connections that wait while another one is served, as in Click.
 const BACKLOG: i32 = 2;
-/// How long a server takes to answer at most, and how long to wait when no connection can be had.
+/// The longest time for connecting to a server, and the pause in seconds after a connection could not be
+/// accepted.
 const CONNECT: Duration = Duration::from_secs(10);
 const PAUSE: i64 = 1;
 /// The longest path of a Unix socket, and the longest abstract name with its zero byte (unix(7)).
@@ -183,7 +188,7 @@ fn unix(args: &mut Args<'_>) -> (Address, Option<Address>) {
     (Address::Unix(path), local.map(Address::Unix))
 }
 
-/// Where a socket is, or whom it sends to.
+/// The address of a socket, or of the peer that it sends to.
 #[derive(Clone, PartialEq, Eq)]
 enum Address {
     Internet(SocketAddrV4),
@@ -198,7 +203,7 @@ impl Address {
         }
     }
 
-    /// As messages show it.
+    /// Returns the address as messages show it.
     fn shown(&self) -> String {
         match self {
             Address::Internet(address) => address.to_string(),
@@ -210,36 +215,36 @@ impl Address {
 struct Socket {
     stream: bool,
     address: Address,
-    /// Where a client sends from, if it was told.
+    /// The address from which a client sends, if one is given.
     local: Option<Address>,
     client: bool,
     no_delay: bool,
     verbose: bool,
     common: Common,
-    /// Whether there is an output.
+    /// True if there is an output.
     receives: bool,
-    /// Whether the input is a pull input.
+    /// True if the input is a pull input.
     pulls: bool,
-    /// A stream server's.
+    /// The listening socket of a stream server.
     listener: Option<socket2::Socket>,
     connection: Option<Connection>,
     outgoing: Outgoing,
-    /// What is being received.
+    /// The buffer for receiving.
     buffer: Vec<u8>,
-    /// The path of a Unix socket that was made here, and goes with the element.
+    /// The path of the Unix socket that this element has created, and removes when it is closed.
     made: Option<String>,
 }
 
-/// What packets are sent to and come from: a stream, or a socket for datagrams.
+/// The stream, or the datagram socket, over which packets are sent and received.
 struct Connection {
     socket: socket2::Socket,
-    /// The same, as the standard library receives from it.
+    /// The socket as the standard library receives from it.
     receiver: Receiver,
-    /// Where datagrams go.
+    /// The destination of datagrams.
     remote: Option<SockAddr>,
-    /// Where they go if each packet says it itself: the port.
+    /// The destination port, if each packet has its own destination address.
     port: Option<u16>,
-    /// What the engine has been told to wait for.
+    /// The operations that the engine waits for.
     interest: Option<Interest>,
 }
 
@@ -254,7 +259,7 @@ impl Connection {
         Connection { socket, receiver: Receiver::Stream, remote: None, port: None, interest: None }
     }
 
-    /// Receives bytes or a datagram. A server remembers who sent it.
+    /// Receives bytes or a datagram. With `learns`, the sender of a datagram becomes the destination.
     fn receive(&mut self, to: &mut [u8], learns: bool) -> io::Result<usize> {
         let (n, from) = match &self.receiver {
             Receiver::Stream => return (&self.socket).read(to),
@@ -274,7 +279,7 @@ impl Connection {
     }
 }
 
-/// Whom to answer; a client without an address of its own gets no answers.
+/// Returns the address for answers. A client without an address of its own gets no answers.
 fn unix_address(from: &UnixAddress) -> Option<SockAddr> {
     match (from.as_pathname(), from.as_abstract_name()) {
         (Some(path), _) => SockAddr::unix(path).ok(),
@@ -286,7 +291,7 @@ fn unix_address(from: &UnixAddress) -> Option<SockAddr> {
     }
 }
 
-/// A stream on its way out.
+/// A stream to which packets are sent.
 struct Bytes<'a>(&'a socket2::Socket);
 
 impl Line for Bytes<'_> {
@@ -301,7 +306,7 @@ impl Line for Bytes<'_> {
     }
 }
 
-/// Datagrams on their way out.
+/// A datagram socket to which packets are sent.
 struct Datagrams<'a>(&'a Connection);
 
 impl Line for Datagrams<'_> {
@@ -337,7 +342,7 @@ impl Socket {
         }
     }
 
-    /// A socket with its options, bound where it has to be.
+    /// Creates the socket, sets its options, and binds it if necessary.
     fn open(&mut self) -> Result<socket2::Socket, String> {
         let (domain, protocol) = match (&self.address, self.stream) {
             (Address::Unix(_), _) => (Domain::UNIX, None),
@@ -349,7 +354,8 @@ impl Socket {
         let internet = domain == Domain::IPV4;
         if internet && self.stream {
             socket.set_tcp_nodelay(self.no_delay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
-            // Connections of an earlier run that are being closed do not keep a server from starting.
+            // Connections of an earlier run that are still being closed do not prevent a server from
+            // starting.
             if !self.client {
                 socket.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
             }
@@ -370,7 +376,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Begins: connects, listens, or is ready for datagrams.
+    /// Starts the socket: connects, listens, or waits for datagrams.
     fn start(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let socket = self.open()?;
         let file = socket.as_raw_fd();
@@ -413,7 +419,7 @@ impl Socket {
         }
     }
 
-    /// Takes the next client, if nobody is being served.
+    /// Accepts the next client, if no client is being served.
     fn accept(&mut self, cx: &mut Cx<'_>) {
         let Some(listener) = self.listener.as_ref().filter(|_| self.connection.is_none()) else { return };
         let (socket, from) = match listener.accept() {
@@ -423,7 +429,7 @@ impl Socket {
                 if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The connection is still there: not to be asked again and again.
+                    // The connection is still waiting, so the next attempt has to wait, too.
                     cx.unwatch(LISTENER);
                     cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
                 }
@@ -441,7 +447,7 @@ impl Socket {
         if ready.is_err() || (internet && socket.set_tcp_nodelay(self.no_delay).is_err()) {
             return;
         }
-        // One client at a time; the next one waits with the system.
+        // There is one client at a time; the system keeps the next one waiting.
         cx.unwatch(LISTENER);
         self.connection = Some(Connection::stream(socket));
         if self.wait(cx).is_err() {
@@ -451,13 +457,13 @@ impl Socket {
         }
     }
 
-    /// Whether there is somebody to send to.
+    /// True if there is a destination for packets.
     fn goes_somewhere(&self) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|c| self.stream || c.remote.is_some() || c.port.is_some())
     }
 
-    /// Tells the engine what to wait for.
+    /// Sets the operations that the engine waits for.
     fn wait(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let interest = match (self.receives, self.outgoing.is_empty()) {
@@ -476,13 +482,13 @@ impl Socket {
         Ok(())
     }
 
-    /// Closes a connection; a server waits for the next one.
+    /// Closes a connection; a server then waits for the next one.
     fn hang_up(&mut self, cx: &mut Cx<'_>) {
         let Some(connection) = self.connection.take() else { return };
         cx.unwatch(CONNECTION);
         let file = connection.socket.as_raw_fd();
         self.tell(cx, format_args!("closed connection {file}"));
-        // What was pulled and has not begun to go may go to the next client.
+        // Pulled packets that are not partly sent can go to the next client.
         if self.pulls && self.listener.is_some() {
             self.outgoing.cut(cx);
         } else {
@@ -500,12 +506,12 @@ impl Socket {
                 return;
             }
             match connection.receive(&mut self.buffer, !self.client) {
-                // The other side has closed; an empty datagram says nothing.
+                // On a stream, no bytes mean that the peer has closed; an empty datagram means nothing.
                 Ok(0) if self.stream => return self.hang_up(cx),
                 Ok(0) => {}
                 Ok(n) => {
                     self.common.emit(cx, &self.buffer[..n]);
-                    // A stream that gave less has no more.
+                    // A stream that returned fewer bytes has no more now.
                     if self.stream && n < self.buffer.len() {
                         return;
                     }
@@ -514,7 +520,7 @@ impl Socket {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.tell_reason(cx, &error);
-                    // Datagrams of others may still come.
+                    // Datagrams from other senders may still arrive.
                     return if self.stream {
                         self.hang_up(cx)
                     };
@@ -523,7 +529,8 @@ impl Socket {
         }
     }
 
-    /// Sends what waits; what was pushed may have to press.
+    /// Sends waiting packets. `presses` is true if packets were pushed, which may have to make upstream
+    /// elements wait.
     fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
         let Some(connection) = &self.connection else { return };
         let fault = if self.stream {
@@ -544,7 +551,7 @@ impl Socket {
     }
 }
 
-/// Connects within a time, where the system can do that.
+/// Connects, for at most [`CONNECT`] if the system can limit the time.
 fn connect(socket: &socket2::Socket, address: &Address, raw: &SockAddr) -> io::Result<()> {
     match address {
         Address::Internet(_) => socket.connect_timeout(raw, CONNECT),
@@ -633,7 +640,7 @@ impl Element for Socket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // As long as the socket is open, the file is nobody else's.
+        // As long as the socket is open, the file belongs to this element.
         if let Some(path) = self.made.take() {
             let _ = std::fs::remove_file(path);
         }
@@ -641,7 +648,7 @@ impl Element for Socket {
         cx.unwatch(CONNECTION);
         self.listener = None;
         if let Some(connection) = self.connection.take() {
-            // The other side may have gone already.
+            // The peer may have closed already.
             let _ = connection.socket.shutdown(Shutdown::Both);
         }
         Ok(())

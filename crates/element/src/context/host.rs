@@ -105,7 +105,8 @@ pub enum Interest {
     Write,
     /// Reading or writing.
     Both,
-    /// Reading, of what is only to be known in passing: a run that has nothing else to do does not wait for it.
+    /// Reading, for input that is of use only while the run goes on: the run does not wait for this input
+    /// if it has nothing else to do.
     Aside,
 }
 

@@ -67,8 +67,8 @@ impl Script {
         }
     }
 
-    /// Calls a write handler for an instruction of the script. Returns true if it succeeded, and `None` if there
-    /// is no such handler; errors are reported.
+    /// Calls a write handler for an instruction of the script, and reports errors. Returns true if the call
+    /// succeeded, and `None` if there is no such handler.
     pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;

@@ -32,9 +32,9 @@
 //! - `printn[q]`: like `print`, without a line end.
 //! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: like `print >FILE HANDLER`, `print >>FILE HANDLER`.
 //! - `read[q] HANDLER [PARAMETERS]`: writes the handler's full name and its answer to standard error.
-//! - `write[q] HANDLER [VALUE]`: calls a write handler; afterwards `$?` is 0, or negative if it failed. The handler
-//!   `hotconfig` takes the text of a configuration only where it stands in the instruction as it is: a client may have
-//!   set what `$` stands for.
+//! - `write[q] HANDLER [VALUE]`: calls a write handler; afterwards `$?` is 0, or negative if it failed. The
+//!   handler `hotconfig` takes the text of a configuration only from an instruction without substitution,
+//!   because a client may have set the value of a variable.
 //! - `wait TIME`, `wait_time TIME`, `wait_for TIME`: waits for a time or for a step, whichever comes first.
 //! - `pause [N]`, `wait_step [N]`, `wait_stop [N]`, `wait`: waits for N steps (1). In a script of type DRIVER
 //!   each request to stop is a step.

@@ -67,7 +67,7 @@ impl Known {
     }
 
     /// Returns a sum with known answers substituted.
-    pub fn insert_region(&self, sum: &Sum) -> Sum {
+    pub fn substitute(&self, sum: &Sum) -> Sum {
         let mut rest = Sum::constant(sum.constant);
         for (factor, question, mask) in &sum.terms {
             let term = match self.bits(question, *mask).and_then(|value| i64::try_from(value).ok()) {
@@ -176,7 +176,7 @@ impl Formula {
             Formula::Constant(_) | Formula::Unknown => self.clone(),
             Formula::Is(Question::AtLeastZero(sum), set) => {
                 // Some answers in the sum, or their bounds, may be known.
-                let sum = known.insert_region(sum);
+                let sum = known.substitute(sum);
                 let asked = match bounds(&sum, known) {
                     (least, _) if least >= 0 => Formula::Constant(true),
                     (_, most) if most < 0 => Formula::Constant(false),

@@ -91,7 +91,7 @@ fn act(
                 }
                 _ => return Err(Stop::Alone),
             };
-            let end = known.insert_region(&length.plus_constant(packet.start.into()));
+            let end = known.substitute(&length.plus_constant(packet.start.into()));
             // The program counts lengths with the initial end or the final end, so there can be no other.
             let was_cut = super::leaf::end(packet).is_some();
             if was_cut && packet.end != end {
@@ -148,7 +148,7 @@ fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
 fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Stop> {
     let (sum, there) = packet.number(number).ok_or(Stop::Alone)?;
     holds(there, known)?;
-    let sum = known.insert_region(&sum);
+    let sum = known.substitute(&sum);
     if let Some(offset) = sum.known() {
         return i32::try_from(offset).map_err(|_| Stop::Alone);
     }
@@ -182,7 +182,7 @@ fn value_of(
         Set::Number(number) => {
             let (sum, there) = before.number(number).ok_or(Stop::Alone)?;
             holds(there, known)?;
-            let value = known.insert_region(&sum).known().ok_or(Stop::Alone)?;
+            let value = known.substitute(&sum).known().ok_or(Stop::Alone)?;
             let bytes = (value as i128 as u128).to_be_bytes();
             Ok(constant(&bytes[16 - usize::from(length.min(16))..]))
         }

@@ -259,7 +259,7 @@ impl Build<'_> {
         (*self.states.entry(next).or_insert(new)).into()
     }
 
-    /// Returns what has been built so far, to return to if a question is given up.
+    /// Returns the state of the tables, to which `give_up` returns if a question cannot be translated.
     fn built(&self) -> Built {
         Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
     }
